@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// A cell is one kind of load: so many requests in flight, each with a payload of
+// so many bytes.
+type cell struct {
+	size int
+	conc int
+}
+
+// newCall makes what one worker calls for each request: it sends the payload,
+// waits for the echo and returns it, valid until the next call.
+type newCall func() func(payload []byte) ([]byte, error)
+
+// A result is what a driver saw of a cell.
+type result struct {
+	requests int
+	elapsed  time.Duration
+	p50, p99 time.Duration
+}
+
+// A sample is one cell in one round.
+type sample struct {
+	p50, p99 float64 // microseconds
+	rate     float64 // requests per second
+	cpu      float64 // microseconds of all processes, per request
+}
+
+func (r result) sample(cpu time.Duration) sample {
+	return sample{
+		p50:  micros(r.p50),
+		p99:  micros(r.p99),
+		rate: float64(r.requests) / r.elapsed.Seconds(),
+		cpu:  micros(cpu) / float64(r.requests),
+	}
+}
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// drive runs the orders it reads from in and writes a line for each to out, until in ends.
+func drive(in io.Reader, out io.Writer, call newCall) error {
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		var c cell
+		var window time.Duration
+		if _, err := fmt.Sscan(lines.Text(), &c.size, &c.conc, &window); err != nil {
+			return fmt.Errorf("order %q: %w", lines.Text(), err)
+		}
+		r, err := c.load(call, window)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(out, r.requests, int64(r.elapsed), int64(r.p50), int64(r.p99)); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+// writeOrder and parseResult are the parent's side of drive.
+func writeOrder(w io.Writer, c cell, window time.Duration) error {
+	_, err := fmt.Fprintln(w, c.size, c.conc, int64(window))
+	return err
+}
+
+func parseResult(line string) (result, error) {
+	var r result
+	if _, err := fmt.Sscan(line, &r.requests, &r.elapsed, &r.p50, &r.p99); err != nil {
+		return result{}, fmt.Errorf("result %q: %w", line, err)
+	}
+	return r, nil
+}
+
+// load keeps c.conc requests in flight until the window is over, then lets those
+// under way finish.
+func (c cell) load(call newCall, window time.Duration) (result, error) {
+	payload := questionPayload(c.size)
+	latencies := make([][]time.Duration, c.conc)
+	start := time.Now()
+	var workers errgroup.Group
+	for i := range c.conc {
+		do := call()
+		workers.Go(func() error {
+			for now := start; now.Sub(start) < window; {
+				sent := time.Now()
+				echo, err := do(payload)
+				if err != nil {
+					return err
+				}
+				if !bytes.Equal(echo, payload) {
+					return fmt.Errorf("the echo of %d bytes came back as %d other bytes", len(payload), len(echo))
+				}
+				now = time.Now()
+				latencies[i] = append(latencies[i], now.Sub(sent))
+			}
+			return nil
+		})
+	}
+	if err := workers.Wait(); err != nil {
+		return result{}, err
+	}
+	elapsed := time.Since(start)
+	all := slices.Concat(latencies...)
+	slices.Sort(all)
+	return result{
+		requests: len(all),
+		elapsed:  elapsed,
+		p50:      all[len(all)/2],
+		p99:      all[len(all)*99/100],
+	}, nil
+}
+
+const (
+	questionHead = `{"question":"`
+	questionTail = `"}`
+)
+
+// questionPayload is the payload of a query: a JSON object of exactly size bytes.
+func questionPayload(size int) []byte {
+	return []byte(questionHead + strings.Repeat("x", size-len(questionHead)-len(questionTail)) + questionTail)
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func TestQuestionPayload(t *testing.T) {
+	if got := string(questionPayload(20)); got != `{"question":"xxxxx"}` {
+		t.Errorf("questionPayload(20) = %s", got)
+	}
+	for _, size := range []int{15, 200, 61440} {
+		if got := len(questionPayload(size)); got != size {
+			t.Errorf("questionPayload(%d) has %d bytes", size, got)
+		}
+	}
+}
+
+// What the parent orders is what the driver does, and what it reports arrives.
+func TestDrive(t *testing.T) {
+	var workers, calls atomic.Int64
+	echo := func() func([]byte) ([]byte, error) {
+		workers.Add(1)
+		return func(p []byte) ([]byte, error) {
+			calls.Add(1)
+			return p, nil
+		}
+	}
+	var orders, results strings.Builder
+	for range 2 {
+		if err := writeOrder(&orders, cell{size: 200, conc: 3}, time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := drive(strings.NewReader(orders.String()), &results, echo); err != nil {
+		t.Fatal(err)
+	}
+	if workers.Load() != 6 {
+		t.Errorf("%d workers, want 3 for each of two orders", workers.Load())
+	}
+	sum := 0
+	for line := range strings.Lines(results.String()) {
+		r, err := parseResult(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.elapsed < time.Millisecond || r.p50 > r.p99 || r.p99 > r.elapsed {
+			t.Errorf("implausible result %+v", r)
+		}
+		sum += r.requests
+	}
+	if int64(sum) != calls.Load() {
+		t.Errorf("results count %d requests, there were %d", sum, calls.Load())
+	}
+}
+
+func TestLoadComparesEchoes(t *testing.T) {
+	wrong := func() func([]byte) ([]byte, error) {
+		return func([]byte) ([]byte, error) { return []byte("{}"), nil }
+	}
+	if _, err := (cell{200, 2}).load(wrong, time.Second); err == nil {
+		t.Error("load took a wrong echo for an answer")
+	}
+}

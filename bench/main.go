@@ -1,0 +1,112 @@
+// Command bench measures how fast a message travels, and holds the figures
+// against the project's targets.
+//
+// A variant is one way for a request to travel from the program that asks to
+// the one that answers, and back. Each variant is a set of real processes on
+// this machine, joined by loopback and unix sockets; this binary executes itself
+// again for each of them. All variants of a round run side by side and take turns
+// cell by cell (a cell is one payload size at one concurrency), in an order that
+// rotates, so that what disturbs the machine disturbs them alike. Ratios are
+// taken within a round and only then summarised.
+//
+// What is measured: the time from before a request is sent until its echo has
+// been read and compared; requests per second; and the CPU time, user and system,
+// that all processes of the variant spent, divided by the requests. Nothing here
+// measures a network: loopback neither loses nor delays.
+//
+// The tables go to standard output as Markdown, progress to standard error.
+// It needs Linux, whose kernel tells one process the CPU time of another.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// variants lists what can be measured, each after the one it is compared with.
+var variants = []variant{quicVariant, floorVariant}
+
+func main() {
+	if len(os.Args) > 3 && os.Args[1] == "role" {
+		os.Exit(roleMain(os.Args[2], os.Args[3], os.Args[4:]))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	fs := flag.NewFlagSet("bench", flag.ExitOnError)
+	var (
+		quick  = fs.Bool("quick", false, "3 rounds of 300ms windows instead of 9 of 1s, where not said otherwise")
+		rounds = fs.Int("rounds", 9, "`number` of rounds")
+		window = fs.Duration("window", time.Second, "`duration` of one cell in one round, after a fifth of it as warm-up")
+		sizes  = fs.String("sizes", "200,1024,16384,61440", "payload sizes in `bytes`")
+		conc   = fs.String("conc", "1,16,64", "`numbers` of requests in flight")
+		names  = fs.String("variants", variantNames(), "`variants` to measure")
+	)
+	fs.Parse(args)
+	if fs.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q: see -help", fs.Arg(0))
+	}
+	given := map[string]bool{}
+	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	if *quick && !given["rounds"] {
+		*rounds = 3
+	}
+	if *quick && !given["window"] {
+		*window = 300 * time.Millisecond
+	}
+	if *rounds < 1 || *window <= 0 {
+		return fmt.Errorf("nothing to measure: -rounds and -window must be positive")
+	}
+	p := plan{rounds: *rounds, window: *window}
+	sizeList, err := parseInts(*sizes, len(questionHead)+len(questionTail), 1<<20)
+	if err != nil {
+		return fmt.Errorf("-sizes: %w", err)
+	}
+	// The bound keeps all requests within the 100 streams that quic-go allows by default.
+	concList, err := parseInts(*conc, 1, 64)
+	if err != nil {
+		return fmt.Errorf("-conc: %w", err)
+	}
+	for _, size := range sizeList {
+		for _, c := range concList {
+			p.cells = append(p.cells, cell{size, c})
+		}
+	}
+	for name := range strings.SplitSeq(*names, ",") {
+		v, err := variantNamed(name)
+		if err != nil {
+			return err
+		}
+		p.variants = append(p.variants, v)
+	}
+	m, err := p.measure(ctx, os.Stderr)
+	if err != nil {
+		return err
+	}
+	return m.report(os.Stdout)
+}
+
+func parseInts(list string, low, high int) ([]int, error) {
+	var out []int
+	for s := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < low || n > high {
+			return nil, fmt.Errorf("%q: give whole numbers from %d to %d, separated by commas", s, low, high)
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// A plan is what one run of the benchmark measures.
+type plan struct {
+	variants []variant
+	cells    []cell
+	rounds   int
+	window   time.Duration
+}
+
+// A key names a series of samples, one per round.
+type key struct {
+	variant string
+	cell    cell
+}
+
+// A measurement is a plan with its samples.
+type measurement struct {
+	plan
+	samples map[key][]sample
+}
+
+// measure runs the plan and writes its progress to log.
+func (p plan) measure(ctx context.Context, log io.Writer) (*measurement, error) {
+	m := &measurement{plan: p, samples: map[key][]sample{}}
+	began := time.Now()
+	for round := range p.rounds {
+		if err := m.round(ctx, round); err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(log, "round %d of %d done after %v\n", round+1, p.rounds, time.Since(began).Round(time.Second))
+	}
+	return m, nil
+}
+
+// round starts every variant afresh and measures every cell once. The variants take
+// turns cell by cell; who is first moves on with each cell and each round.
+func (m *measurement) round(ctx context.Context, round int) (err error) {
+	fleets := make([]*fleet, len(m.variants))
+	defer func() {
+		for _, f := range fleets {
+			if f != nil {
+				err = errors.Join(err, f.stop())
+			}
+		}
+	}()
+	for i, v := range m.variants {
+		if fleets[i], err = startFleet(ctx, v); err != nil {
+			return err
+		}
+	}
+	for i, c := range m.cells {
+		for j := range fleets {
+			f := fleets[(round+i+j)%len(fleets)]
+			if _, err := f.run(c, m.window/5); err != nil {
+				return err
+			}
+			s, err := f.run(c, m.window)
+			if err != nil {
+				return err
+			}
+			k := key{f.variant, c}
+			m.samples[k] = append(m.samples[k], s)
+		}
+	}
+	return ctx.Err()
+}

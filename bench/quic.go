@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/quic-go/quic-go"
+)
+
+// quicVariant is quic-go as it comes, between two processes: mutual TLS, and for
+// each request a bidirectional stream that ends with FIN both ways. It is the
+// least that any program over QUIC can do.
+var quicVariant = variant{
+	name:  "quic",
+	roles: map[string]role{"client": {connect: quicClient}, "server": {serve: quicServer}},
+	start: func(f *fleet) error {
+		addr, err := f.spawn("server")
+		if err != nil {
+			return err
+		}
+		_, err = f.spawn("client", addr)
+		return err
+	},
+}
+
+func quicClient(args []string) (newCall, error) {
+	conn, err := dialQUIC(args[0])
+	if err != nil {
+		return nil, err
+	}
+	return func() func([]byte) ([]byte, error) {
+		var reply []byte
+		return func(payload []byte) ([]byte, error) {
+			stream, err := conn.OpenStreamSync(context.Background())
+			if err != nil {
+				return nil, err
+			}
+			if err := writeFinal(stream, payload); err != nil {
+				return nil, err
+			}
+			reply, err = readAll(stream, reply)
+			return reply, err
+		}
+	}, nil
+}
+
+func quicServer([]string) error {
+	ln, err := listenQUIC(&quic.Config{MaxIdleTimeout: idleTimeout})
+	if err != nil {
+		return err
+	}
+	announce(ln.Addr().String())
+	conn, err := ln.Accept(context.Background())
+	if err != nil {
+		return err
+	}
+	for {
+		stream, err := conn.AcceptStream(context.Background())
+		if err != nil {
+			return err
+		}
+		go func() { // ends with the process
+			buf := buffers.Get().(*[]byte)
+			defer buffers.Put(buf)
+			var err error
+			if *buf, err = readAll(stream, *buf); err == nil {
+				err = writeFinal(stream, *buf)
+			}
+			if err != nil {
+				conn.CloseWithError(1, fmt.Sprint("echo: ", err))
+			}
+		}()
+	}
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+)
+
+// A role is what one process of a variant does; exactly one field is set.
+// A role ends when its standard input does: so none outlives the parent.
+type role struct {
+	// serve answers requests until its connection ends. It calls announce once
+	// it can be reached.
+	serve func(args []string) error
+	// connect prepares the process that drives the load.
+	connect func(args []string) (newCall, error)
+}
+
+// roleMain is main for a child process; it returns the exit status.
+func roleMain(variantName, roleName string, args []string) int {
+	err := func() error {
+		v, err := variantNamed(variantName)
+		if err != nil {
+			return err
+		}
+		r, ok := v.roles[roleName]
+		switch {
+		case !ok:
+			return fmt.Errorf("unknown role")
+		case r.serve != nil:
+			go func() { // ends with the process
+				io.Copy(io.Discard, os.Stdin)
+				os.Exit(0)
+			}()
+			return r.serve(args)
+		default:
+			call, err := r.connect(args)
+			if err != nil {
+				return err
+			}
+			announce("")
+			return drive(os.Stdin, os.Stdout, call)
+		}
+	}()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "bench: %s %s: %v\n", variantName, roleName, err)
+		return 1
+	}
+	return 0
+}
+
+// announce tells the parent that this process is ready, and where it listens if
+// the kernel chose that.
+func announce(addr string) {
+	fmt.Println(readyWord, addr)
+}
+
+const readyWord = "ready"
