@@ -1,0 +1,210 @@
+package client
+
+import (
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// The methods that a daemon serves. A kind of message is a method of the same
+// name; the daemon calls an attached agent by those names too.
+const (
+	MethodPing     = kinds.KindPing
+	MethodDiscover = kinds.KindDiscover
+	MethodQuery    = kinds.KindQuery
+	MethodDelegate = kinds.KindDelegate
+	MethodCancel   = kinds.KindCancel
+	MethodNotify   = kinds.KindNotify
+	MethodResult   = kinds.KindResult
+	MethodError    = kinds.KindError
+
+	MethodWhoami    = "whoami"
+	MethodStatus    = "status"
+	MethodPeers     = "peers"
+	MethodTasks     = "tasks"
+	MethodTask      = "task"
+	MethodWait      = "wait"
+	MethodInbox     = "inbox"
+	MethodAck       = "ack"
+	MethodInvite    = "invite"
+	MethodJoin      = "join"
+	MethodTrust     = "trust"
+	MethodUntrust   = "untrust"
+	MethodPending   = "pending"
+	MethodPolicy    = "policy"
+	MethodAttach    = "attach"
+	MethodSubscribe = "subscribe"
+)
+
+// The notifications that a daemon sends to a subscriber.
+const (
+	NotifyMessage = "message" // params: Message
+	NotifyEvent   = "event"   // params: Event
+)
+
+// MaxRecipients bounds the list of one notify.
+const MaxRecipients = 64
+
+// Head is what the params of every kind share.
+type Head struct {
+	ID     wire.MessageID `json:"id,omitzero"`     // zero: the daemon draws one; the same id again is a repeat
+	Thread string         `json:"thread,omitzero"` // conversation; only without Parent
+	Parent wire.MessageID `json:"parent,omitzero"` // the inbound message that led to this one
+}
+
+// PingParams are the params of ping.
+type PingParams struct {
+	Head
+	To        string `json:"to"`
+	TimeoutMS uint64 `json:"timeout_ms,omitzero"` // 0: the daemon's default
+}
+
+// DiscoverParams are the params of discover.
+type DiscoverParams struct {
+	Head
+	To        string `json:"to"`
+	TimeoutMS uint64 `json:"timeout_ms,omitzero"` // 0: the daemon's default
+	Fresh     bool   `json:"fresh,omitzero"`      // ask again, whatever is cached
+}
+
+// QueryParams are the params of query; deadline_ms stands in the payload.
+type QueryParams struct {
+	Head
+	To      string       `json:"to"`
+	Payload wire.Payload `json:"payload"` // kinds.Query
+}
+
+// DelegateParams are the params of delegate.
+type DelegateParams struct {
+	Head
+	To      string       `json:"to"`
+	Payload wire.Payload `json:"payload"` // kinds.Delegate
+}
+
+// CancelParams are the params of cancel.
+type CancelParams struct {
+	Head
+	To      string         `json:"to,omitzero"` // the daemon knows it where the delegation is its own
+	Ref     wire.MessageID `json:"ref"`         // the delegation
+	Payload wire.Payload   `json:"payload"`     // kinds.Cancel
+}
+
+// NotifyParams are the params of notify.
+type NotifyParams struct {
+	Head                 // ID only with a single recipient
+	To      Recipients   `json:"to"`
+	Payload wire.Payload `json:"payload"`       // kinds.Notify
+	Wait    *bool        `json:"wait,omitzero"` // nil: true; false: do not wait for the receipt
+}
+
+// ResultParams are the params of result and of error; the peer follows from Ref.
+type ResultParams struct {
+	Head
+	Ref     wire.MessageID `json:"ref"`     // the delegation
+	Payload wire.Payload   `json:"payload"` // kinds.Result or kinds.Error
+}
+
+// Recipients is one peer, a JSON string, or a list of 1 to [MaxRecipients]. A list
+// is answered by a list, even a list of one.
+type Recipients struct {
+	Names []string
+	List  bool
+}
+
+// To names one recipient.
+func To(peer string) Recipients { return Recipients{Names: []string{peer}} }
+
+// ToAll names a list of recipients.
+func ToAll(peers ...string) Recipients { return Recipients{Names: peers, List: true} }
+
+// MarshalJSONTo writes a string or a list.
+func (r Recipients) MarshalJSONTo(enc *jsontext.Encoder) error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	if !r.List {
+		return enc.WriteToken(jsontext.String(r.Names[0]))
+	}
+	return json.MarshalEncode(enc, r.Names)
+}
+
+// UnmarshalJSONFrom reads a string or a list.
+func (r *Recipients) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	*r = Recipients{List: dec.PeekKind() == '['}
+	if r.List {
+		if err := json.UnmarshalDecode(dec, &r.Names); err != nil {
+			return err
+		}
+	} else {
+		r.Names = make([]string, 1)
+		if err := json.UnmarshalDecode(dec, &r.Names[0]); err != nil {
+			return err
+		}
+	}
+	return r.check()
+}
+
+func (r Recipients) check() error {
+	switch {
+	case r.List && (len(r.Names) == 0 || len(r.Names) > MaxRecipients):
+		return fmt.Errorf("to: %d recipients: expected 1 to %d", len(r.Names), MaxRecipients)
+	case !r.List && len(r.Names) != 1:
+		return fmt.Errorf("to: expected one recipient, or a list")
+	}
+	return nil
+}
+
+// Answer is the result of ping, discover and query.
+type Answer struct {
+	ID      wire.MessageID `json:"id"`   // of the message that was sent
+	From    identity.ID    `json:"from"` // the peer that answered
+	Kind    string         `json:"kind"` // pong, capabilities or response
+	RTTUS   uint64         `json:"rtt_us"`
+	Payload wire.Payload   `json:"payload"`
+}
+
+// Delegated is the result of delegate.
+type Delegated struct {
+	ID      wire.MessageID `json:"id"` // names the delegation from now on
+	From    identity.ID    `json:"from"`
+	Payload wire.Payload   `json:"payload"` // kinds.Ack
+}
+
+// CancelAnswer is the result of cancel.
+type CancelAnswer struct {
+	Ref     wire.MessageID `json:"ref"`
+	Payload wire.Payload   `json:"payload"` // kinds.Ack
+}
+
+// The states of a receipt.
+const (
+	Handed = "handed" // an attached agent's process confirmed it
+	Held   = "held"   // it lies in the other daemon's inbox, on disk
+	Sent   = "sent"   // written to QUIC and nothing more: wait was false
+)
+
+// Receipt is the result of notify, result and error. A notify to a list is
+// answered by a list of them in its order, each with To and either a state or an
+// error.
+type Receipt struct {
+	To    string         `json:"to,omitzero"`
+	ID    wire.MessageID `json:"id,omitzero"`
+	State string         `json:"state,omitzero"`
+	Error *kinds.Error   `json:"error,omitzero"`
+}
+
+// Inbound is the params of every request that the daemon makes to an attached
+// agent: the whole envelope and what the daemon knows of it. The agent answers
+// query with the payload of a response, delegate and cancel with that of an ack,
+// and notify, result and error with {}: its word that it has the message.
+type Inbound struct {
+	wire.Envelope
+	Name       string `json:"name"`                 // the sender's petname here
+	DeadlineMS uint64 `json:"deadline_ms,omitzero"` // what is left of it; 0: none
+	Delegation *Task  `json:"delegation,omitzero"`  // with result and error: the delegation it belongs to
+}

@@ -1,0 +1,317 @@
+package client
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// Whoami is the result of whoami, which has no params.
+type Whoami struct {
+	ID         identity.ID `json:"id"`
+	Name       string      `json:"name"`
+	Version    string      `json:"version"`
+	UptimeSecs uint64      `json:"uptime_secs"`
+	Listen     []string    `json:"listen"` // host:port
+	Home       string      `json:"home"`
+}
+
+// Status is the result of status, which has no params.
+type Status struct {
+	Whoami
+	State          string       `json:"state"` // idle, busy, overloaded or draining
+	PeersConnected int          `json:"peers_connected"`
+	Agents         []Agent      `json:"agents"`
+	TasksActive    int          `json:"tasks_active"`
+	Messages       MessageCount `json:"messages"`
+}
+
+// Agent is one attached agent.
+type Agent struct {
+	Name          string    `json:"name"`
+	Kinds         []string  `json:"kinds"`
+	Domains       []string  `json:"domains"`
+	Topics        []string  `json:"topics"`
+	MaxConcurrent int       `json:"max_concurrent"`
+	Active        int       `json:"active"` // queries and delegations that it works on
+	Since         time.Time `json:"since"`
+}
+
+// MessageCount counts messages since the daemon's start, by kind.
+type MessageCount struct {
+	In  map[string]uint64 `json:"in"`
+	Out map[string]uint64 `json:"out"`
+}
+
+// The states of a peer.
+const (
+	PeerConnected  = "connected"
+	PeerTrusted    = "trusted" // and not connected
+	PeerDiscovered = "discovered"
+	PeerPending    = "pending" // a stranger that called and waits for trust
+	PeerBlocked    = "blocked"
+)
+
+// Peer is one row of peers.
+type Peer struct {
+	ID           identity.ID `json:"id"`
+	Name         string      `json:"name,omitzero"` // petname; only trusted peers have one
+	State        string      `json:"state"`
+	Addrs        []string    `json:"addrs"`
+	RTTUS        uint64      `json:"rtt_us,omitzero"`
+	Source       string      `json:"source,omitzero"` // where the addresses come from
+	LastSeen     time.Time   `json:"last_seen,omitzero"`
+	Claim        string      `json:"claim,omitzero"`         // what it calls itself: no proof
+	NameConflict bool        `json:"name_conflict,omitzero"` // the claim is a trusted peer's name
+}
+
+// Peers is the result of peers, which has no params.
+type Peers struct {
+	Peers []Peer `json:"peers"`
+}
+
+// The directions of a delegation.
+const (
+	Given = "given" // this daemon's agents delegated it
+	Taken = "taken" // a peer delegated it to this daemon's agents
+)
+
+// The states of a delegation. Refused and the last four are final.
+const (
+	TaskSent      = "sent"
+	TaskAccepted  = "accepted"
+	TaskUnknown   = "unknown" // no ack came
+	TaskRefused   = "refused"
+	TaskCompleted = "completed"
+	TaskFailed    = "failed"
+	TaskCancelled = "cancelled"
+	TaskExpired   = "expired"
+)
+
+// Task is one delegation: a row of tasks, and the result of task and wait, which
+// alone carry the result.
+type Task struct {
+	ID        wire.MessageID `json:"id"`
+	Peer      string         `json:"peer"` // petname, or the id where it has none any more
+	Direction string         `json:"direction"`
+	Task      string         `json:"task"`
+	State     string         `json:"state"`
+	Deadline  time.Time      `json:"deadline,omitzero"`
+	Outcome   string         `json:"outcome,omitzero"`
+	Partials  uint64         `json:"partials,omitzero"` // how many have come
+	Partial   wire.Payload   `json:"partial,omitzero"`  // payload of the last partial result
+	Result    wire.Payload   `json:"result,omitzero"`   // payload of the final result or error
+}
+
+// Final reports whether the state can no longer change.
+func (t *Task) Final() bool {
+	switch t.State {
+	case TaskRefused, TaskCompleted, TaskFailed, TaskCancelled, TaskExpired:
+		return true
+	}
+	return false
+}
+
+// Tasks is the result of tasks, which has no params.
+type Tasks struct {
+	Tasks []Task `json:"tasks"`
+}
+
+// TaskParams are the params of task.
+type TaskParams struct {
+	ID wire.MessageID `json:"id"`
+}
+
+// WaitParams are the params of wait, which returns when the delegation is final.
+type WaitParams struct {
+	ID            wire.MessageID `json:"id"`
+	TimeoutMS     uint64         `json:"timeout_ms,omitzero"`     // 0: no limit; else the error is timeout
+	AfterPartials *uint64        `json:"after_partials,omitzero"` // return as well when Task.Partials is over it
+}
+
+// InboxParams are the params of inbox. Empty filters match everything.
+type InboxParams struct {
+	Limit int      `json:"limit,omitzero"` // 0: the daemon's default
+	After uint64   `json:"after,omitzero"` // only what has a higher sequence number
+	Kinds []string `json:"kinds,omitempty"`
+	Peers []string `json:"peers,omitempty"`
+}
+
+// Inbox is the result of inbox.
+type Inbox struct {
+	Messages []HeldMessage `json:"messages"`
+	Next     uint64        `json:"next,omitzero"` // the After that continues; 0: there is no more
+}
+
+// HeldMessage is a message that waits in the inbox.
+type HeldMessage struct {
+	Seq      uint64        `json:"seq"`
+	Envelope wire.Envelope `json:"envelope"`
+}
+
+// AckParams are the params of ack: either IDs, or UpTo with the filter that inbox
+// was called with. Only what inbox has returned before is removed.
+type AckParams struct {
+	IDs   []wire.MessageID `json:"ids,omitempty"`
+	UpTo  uint64           `json:"up_to,omitzero"` // sequence number, inclusive
+	Kinds []string         `json:"kinds,omitempty"`
+	Peers []string         `json:"peers,omitempty"`
+}
+
+// Acked is the result of ack.
+type Acked struct {
+	Removed int `json:"removed"`
+}
+
+// InviteParams are the params of invite.
+type InviteParams struct {
+	ExpiresSecs uint64 `json:"expires_secs,omitzero"` // 0: 10 minutes
+	Name        string `json:"name,omitzero"`         // what the joiner shall call us; "": our own name
+}
+
+// Invitation is the result of invite.
+type Invitation struct {
+	URI     string    `json:"uri"` // a secret until it expires
+	Expires time.Time `json:"expires"`
+}
+
+// JoinParams are the params of join.
+type JoinParams struct {
+	URI string `json:"uri"`
+}
+
+// TrustParams are the params of trust.
+type TrustParams struct {
+	Peer  string   `json:"peer"` // full id, or name or prefix of a pending one
+	Name  string   `json:"name,omitzero"`
+	Addrs []string `json:"addrs,omitempty"` // host:port
+}
+
+// UntrustParams are the params of untrust.
+type UntrustParams struct {
+	Peer string `json:"peer"`
+}
+
+// NamedPeer is the result of join, trust and untrust.
+type NamedPeer struct {
+	ID   identity.ID `json:"id"`
+	Name string      `json:"name"`
+}
+
+// PendingPeer is a stranger that called and proved its key.
+type PendingPeer struct {
+	ID           identity.ID     `json:"id"`
+	Claim        string          `json:"claim"`
+	Addr         string          `json:"addr"`
+	Since        time.Time       `json:"since"`
+	NameConflict bool            `json:"name_conflict,omitzero"`
+	PQ           identity.PQHash `json:"pq,omitzero"`
+}
+
+// Pending is the result of pending, which has no params.
+type Pending struct {
+	Pending []PendingPeer `json:"pending"`
+}
+
+// PolicyParams are the params of policy: may Peer send us this?
+type PolicyParams struct {
+	Peer   string `json:"peer"`
+	Kind   string `json:"kind"`
+	Domain string `json:"domain,omitzero"`
+}
+
+// Policy is the result of policy.
+type Policy struct {
+	Allowed bool   `json:"allowed"`
+	Rule    string `json:"rule"` // the rule that decides
+}
+
+// AttachParams are the params of attach, whose result is {}: from then on this
+// connection answers.
+type AttachParams struct {
+	Name          string              `json:"name"`
+	Kinds         []string            `json:"kinds,omitempty"`   // empty: all that the daemon hands out
+	Domains       []string            `json:"domains,omitempty"` // empty: any
+	Topics        []string            `json:"topics,omitempty"`  // empty: any
+	Capabilities  *kinds.Capabilities `json:"capabilities,omitzero"`
+	MaxConcurrent int                 `json:"max_concurrent,omitzero"` // 0: 4
+	TakeOver      bool                `json:"take_over,omitzero"`      // replace an agent of that name
+}
+
+// SubscribeParams are the params of subscribe, whose result is {}. Empty filters
+// match everything.
+type SubscribeParams struct {
+	Kinds  []string    `json:"kinds,omitempty"`
+	Topics []string    `json:"topics,omitempty"`
+	Peers  []string    `json:"peers,omitempty"`
+	Events EventFilter `json:"events,omitzero"`
+}
+
+// EventFilter says which events a subscriber gets: all (JSON true), those of the
+// listed types, or none (the zero value).
+type EventFilter struct {
+	All   bool
+	Types []string
+}
+
+// MarshalJSONTo writes true, false or a list.
+func (f EventFilter) MarshalJSONTo(enc *jsontext.Encoder) error {
+	if f.All || len(f.Types) == 0 {
+		return enc.WriteToken(jsontext.Bool(f.All))
+	}
+	return json.MarshalEncode(enc, f.Types)
+}
+
+// UnmarshalJSONFrom reads true, false or a list.
+func (f *EventFilter) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	*f = EventFilter{}
+	switch dec.PeekKind() {
+	case 't', 'f':
+		return json.UnmarshalDecode(dec, &f.All)
+	case '[':
+		return json.UnmarshalDecode(dec, &f.Types)
+	}
+	if err := dec.SkipValue(); err != nil {
+		return err
+	}
+	return fmt.Errorf("events: expected true or a list of types")
+}
+
+// The directions of a message.
+const (
+	In  = "in"
+	Out = "out"
+)
+
+// Message is the params of the notification message: a copy for a subscriber.
+type Message struct {
+	Envelope  wire.Envelope `json:"envelope"`
+	Direction string        `json:"direction"`
+}
+
+// The types of events.
+const (
+	EventUp               = "up"
+	EventDown             = "down"
+	EventDiscovered       = "discovered"
+	EventLost             = "lost"
+	EventPending          = "pending"
+	EventTrust            = "trust"
+	EventIdentityConflict = "identity_conflict"
+	EventMail             = "mail"
+)
+
+// Event is the params of the notification event.
+type Event struct {
+	Type    string         `json:"type"`
+	Peer    identity.ID    `json:"peer,omitzero"`
+	Name    string         `json:"name,omitzero"`
+	At      time.Time      `json:"at"`
+	Details jsontext.Value `json:"details,omitempty"`
+}
