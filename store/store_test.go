@@ -1,0 +1,295 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// open opens a new database with a table t (n).
+func open(tb testing.TB) *DB {
+	tb.Helper()
+	db := openAt(tb, filepath.Join(tb.TempDir(), "state.db"))
+	migrate(tb, db, "CREATE TABLE t (n INTEGER PRIMARY KEY, body BLOB)")
+	return db
+}
+
+func openAt(tb testing.TB, path string) *DB {
+	tb.Helper()
+	db, err := Open(tb.Context(), path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return db
+}
+
+func migrate(tb testing.TB, db *DB, steps ...string) {
+	tb.Helper()
+	if err := db.Migrate(tb.Context(), "test", steps); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// insert returns a write of the row n.
+func insert(n int) func(*Tx) error {
+	return func(tx *Tx) error {
+		_, err := tx.Exec("INSERT INTO t (n) VALUES (?)", n)
+		return err
+	}
+}
+
+// rows returns what t holds.
+func rows(tb testing.TB, db *DB) (list []int) {
+	tb.Helper()
+	err := db.Read(tb.Context(), func(tx *Tx) error {
+		rows, err := tx.Query("SELECT n FROM t ORDER BY n")
+		if err != nil {
+			return err
+		}
+		for rows.Next() {
+			var n int
+			if err := rows.Scan(&n); err != nil {
+				return err
+			}
+			list = append(list, n)
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return list
+}
+
+func TestReopen(t *testing.T) {
+	// Each character here means something in a URI.
+	path := filepath.Join(t.TempDir(), "a b?mode=ro#%41&", "state.db")
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	db := openAt(t, path)
+	migrate(t, db, "CREATE TABLE t (n INTEGER PRIMARY KEY)")
+	if err := db.Write(t.Context(), false, insert(1)); err != nil {
+		t.Fatal(err)
+	}
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		info, err := os.Stat(path + suffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode() != 0o600 {
+			t.Errorf("state.db%s has mode %v", suffix, info.Mode())
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := os.ReadDir(filepath.Dir(path)); len(left) != 1 {
+		t.Errorf("after Close: %v", left)
+	}
+	if got := rows(t, openAt(t, path)); len(got) != 1 {
+		t.Errorf("after reopening: %v", got)
+	}
+}
+
+func TestOpenTightensMode(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.db")
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	openAt(t, path)
+	if info, _ := os.Stat(path); info.Mode() != 0o600 {
+		t.Errorf("mode %v", info.Mode())
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	dir := t.TempDir()
+	for _, path := range []string{dir, filepath.Join(dir, "missing", "state.db")} {
+		if db, err := Open(t.Context(), path); err == nil {
+			db.Close()
+			t.Errorf("%s: no error", path)
+		}
+	}
+}
+
+func TestOpenCorrupt(t *testing.T) {
+	for name, damage := range map[string]func([]byte) []byte{
+		"no database": func(b []byte) []byte { return []byte(strings.Repeat("this is no database\n", 500)) },
+		"short":       func(b []byte) []byte { return b[:len(b)-len(b)/3] },
+		"overwritten": func(b []byte) []byte {
+			copy(b[len(b)/2:], bytes.Repeat([]byte{0xa5}, 4096))
+			return b
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "state.db")
+			db := openAt(t, path)
+			migrate(t, db, "CREATE TABLE t (n INTEGER PRIMARY KEY)")
+			for n := range 5000 {
+				if err := db.Write(t.Context(), false, insert(n)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			whole, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			damaged := damage(whole)
+			if err := os.WriteFile(path, damaged, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			db, err = Open(t.Context(), path)
+			var corrupt *CorruptError
+			if !errors.As(err, &corrupt) {
+				if err == nil {
+					db.Close()
+				}
+				t.Fatalf("got %v", err)
+			}
+			if corrupt.Path != path || corrupt.Problem == "" {
+				t.Errorf("%+v", corrupt)
+			}
+			if now, _ := os.ReadFile(path); !bytes.Equal(now, damaged) {
+				t.Error("the damaged file was changed")
+			}
+		})
+	}
+}
+
+// Damage that comes to light only while the daemon runs has the same type.
+func TestCorruptLater(t *testing.T) {
+	db := open(t)
+	for n := range 5000 {
+		if err := db.Write(t.Context(), false, insert(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := db.writer.conn.ExecContext(t.Context(), "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(db.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(db.path+".damage", bytes.Repeat([]byte{0xa5}, int(info.Size())-4096), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	damage, _ := os.ReadFile(db.path + ".damage")
+	// Through a descriptor that stays open: closing it would drop SQLite's locks.
+	f, err := os.OpenFile(db.path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	if _, err := f.WriteAt(damage, 4096); err != nil {
+		t.Fatal(err)
+	}
+	err = db.Read(t.Context(), func(tx *Tx) error {
+		var n int
+		return tx.QueryRow("SELECT count(*) FROM t").Scan(&n)
+	})
+	var corrupt *CorruptError
+	if !errors.As(err, &corrupt) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestMigrate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.db")
+	first := "CREATE TABLE t (n INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)"
+	second := "ALTER TABLE t ADD COLUMN body BLOB; INSERT INTO t (n) VALUES (2);"
+	for i, steps := range [][]string{{first}, {first}, {first, second}, {first, second}} {
+		db := openAt(t, path)
+		migrate(t, db, steps...)
+		if got := rows(t, db); len(got) != len(steps) {
+			t.Errorf("start %d: %d steps applied: rows %v", i, len(steps), got)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	db := openAt(t, path)
+	err := db.Migrate(t.Context(), "test", []string{first})
+	if err == nil || !strings.Contains(err.Error(), "newer version") || !strings.Contains(err.Error(), path) {
+		t.Errorf("a newer file: %v", err)
+	}
+	err = db.Migrate(t.Context(), "test", []string{first, second, "INSERT INTO t (n) VALUES (3)", "nonsense"})
+	if err == nil || !strings.Contains(err.Error(), "test: step 4") {
+		t.Errorf("a bad step: %v", err)
+	}
+	if got := rows(t, db); len(got) != 2 {
+		t.Errorf("a bad step left half of the migration: %v", got)
+	}
+	if err := db.Migrate(t.Context(), "other", []string{"CREATE TABLE other (n)"}); err != nil {
+		t.Errorf("another user: %v", err)
+	}
+}
+
+func TestLogStaysSmall(t *testing.T) {
+	db := open(t)
+	body := make([]byte, 64<<10)
+	for n := range 400 {
+		err := db.Write(t.Context(), false, func(tx *Tx) error {
+			_, err := tx.Exec("INSERT INTO t VALUES (?, ?)", n, body)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(db.path + "-wal"); err != nil || info.Size() > 5<<20 {
+			t.Fatalf("after %d writes: %v, %v", n, info, err)
+		}
+	}
+}
+
+func TestStatements(t *testing.T) {
+	db := open(t)
+	err := db.Write(t.Context(), false, func(tx *Tx) error {
+		for n := range 2 * maxStmts {
+			if _, err := tx.Exec(fmt.Sprintf("INSERT INTO t (n) VALUES (%d)", n)); err != nil {
+				return err
+			}
+			var got int
+			if err := tx.QueryRow(fmt.Sprintf("SELECT n FROM t WHERE n = %d", n)).Scan(&got); err != nil || got != n {
+				return fmt.Errorf("row %d: %d, %w", n, got, err)
+			}
+			// Left open, as by a caller that returns early.
+			if _, err := tx.Query(fmt.Sprintf("SELECT %d FROM t", n)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(db.writer.conn.stmts); n > maxStmts {
+		t.Errorf("%d statements kept", n)
+	}
+	for name, use := range map[string]func(*Tx) error{
+		"Exec":     func(tx *Tx) error { _, err := tx.Exec("nonsense"); return err },
+		"Query":    func(tx *Tx) error { _, err := tx.Query("nonsense"); return err },
+		"QueryRow": func(tx *Tx) error { return tx.QueryRow("nonsense").Scan() },
+	} {
+		if err := db.Read(t.Context(), use); err == nil || !strings.Contains(err.Error(), "nonsense") {
+			t.Errorf("%s of nonsense: %v", name, err)
+		}
+	}
+	if got := rows(t, db); len(got) != 2*maxStmts {
+		t.Errorf("%d rows", len(got))
+	}
+}

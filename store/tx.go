@@ -1,0 +1,116 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+)
+
+// maxStmts bounds the statements that a connection keeps prepared. SQL is
+// constant text, so no user comes near it; text beyond it is compiled anew
+// each time.
+const maxStmts = 256
+
+// conn is a connection and the statements that are prepared on it. One
+// goroutine uses it at a time.
+type conn struct {
+	*sql.Conn
+	stmts map[string]*sql.Stmt
+}
+
+// stmt returns query prepared, or nil where it must run as text.
+func (c *conn) stmt(query string) (*sql.Stmt, error) {
+	if s := c.stmts[query]; s != nil || len(c.stmts) >= maxStmts {
+		return s, nil
+	}
+	s, err := c.PrepareContext(context.Background(), query)
+	if err != nil {
+		return nil, err
+	}
+	c.stmts[query] = s
+	return s, nil
+}
+
+func (c *conn) exec(query string, args ...any) (sql.Result, error) {
+	s, err := c.stmt(query)
+	if err != nil {
+		return nil, err
+	}
+	if s == nil {
+		return c.ExecContext(context.Background(), query, args...)
+	}
+	return s.ExecContext(context.Background(), args...)
+}
+
+// do runs a statement that changes where a transaction begins or ends.
+func (c *conn) do(query string) error {
+	_, err := c.exec(query)
+	return err
+}
+
+// close closes the connection and its statements; a nil one is closed.
+func (c *conn) close() error {
+	if c == nil {
+		return nil
+	}
+	var errs []error
+	for _, s := range c.stmts {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(append(errs, c.Close())...)
+}
+
+// Tx is what a function given to [DB.Write] or [DB.Read] works with: the
+// database as its transaction sees it. It is dead when that function returns,
+// belongs to the goroutine that runs it, and does not block on other writes.
+//
+// Each text of SQL is compiled once for a connection and kept, so it should
+// be constant, with ? for values.
+type Tx struct {
+	conn *conn
+	rows []*sql.Rows
+}
+
+// Exec runs one statement.
+func (tx *Tx) Exec(query string, args ...any) (sql.Result, error) {
+	return tx.conn.exec(query, args...)
+}
+
+// Query runs a statement that returns rows. Rows that are still open when the
+// transaction ends are closed then.
+func (tx *Tx) Query(query string, args ...any) (*sql.Rows, error) {
+	s, err := tx.conn.stmt(query)
+	if err != nil {
+		return nil, err
+	}
+	var rows *sql.Rows
+	if s == nil {
+		rows, err = tx.conn.QueryContext(context.Background(), query, args...)
+	} else {
+		rows, err = s.QueryContext(context.Background(), args...)
+	}
+	if err == nil {
+		tx.rows = append(tx.rows, rows)
+	}
+	return rows, err
+}
+
+// QueryRow runs a statement that returns at most one row. Scan must be called
+// on what it returns, and gives [sql.ErrNoRows] where there was none.
+func (tx *Tx) QueryRow(query string, args ...any) *sql.Row {
+	s, err := tx.conn.stmt(query)
+	if s == nil || err != nil {
+		// As text it fails in the same way, and its Scan says so.
+		return tx.conn.QueryRowContext(context.Background(), query, args...)
+	}
+	return s.QueryRowContext(context.Background(), args...)
+}
+
+// end closes what fn left open and makes any later use panic, for it would
+// otherwise happen outside of the transaction.
+func (tx *Tx) end() {
+	for _, r := range tx.rows {
+		r.Close()
+	}
+	tx.conn, tx.rows = nil, nil
+}

@@ -1,0 +1,221 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync"
+)
+
+// writer puts writes in order and commits them in groups. There is no
+// goroutine behind it: the first caller to come leads, that is, commits for
+// all who have queued up, and then passes the lead to one who came meanwhile.
+type writer struct {
+	conn *conn // used by the leader alone
+	sync bool  // whether conn fsyncs its commits; the leader's
+
+	mu      sync.Mutex
+	queue   []*write // waiting, in order
+	led     bool     // somebody leads
+	closed  bool
+	drained chan struct{} // closed when closed and no longer led
+}
+
+// write is one call of Write.
+type write struct {
+	ctx     context.Context
+	durable bool
+	fn      func(*Tx) error
+
+	// turn says once that the write is done (false), or once that its caller
+	// leads (true).
+	turn  chan bool
+	leads bool // under writer.mu: turn says true
+
+	// The outcome, the caller's when turn says false.
+	err      error
+	panicked any
+}
+
+// Write runs fn in a transaction and returns when it is committed: with
+// durable, when it would survive a loss of power; without, when it would
+// survive the death of the process.
+//
+// If fn fails its changes are undone and Write returns its error as it is,
+// unless it is a failure of the file, which gets its remedy. Any other error
+// too means that nothing was kept: [ErrClosed], the context's if it ended
+// before fn began (later it has no effect), or a failure of the file or disk,
+// which all who were to be committed together get.
+//
+// fn holds up every other writer: it should do nothing but a few statements.
+// It may run on another goroutine than the caller's, must not end that
+// goroutine, and must not call Write. If it panics, so does Write.
+func (db *DB) Write(ctx context.Context, durable bool, fn func(*Tx) error) error {
+	w := &write{ctx: ctx, durable: durable, fn: fn, turn: make(chan bool, 1)}
+	lead, err := db.writer.enter(w)
+	if err != nil {
+		return fmt.Errorf("store: write: %w", err)
+	}
+	if !lead {
+		select {
+		case lead = <-w.turn:
+		case <-ctx.Done():
+			if db.writer.withdraw(w) {
+				return fmt.Errorf("store: write: not begun: %w", ctx.Err())
+			}
+			lead = <-w.turn
+		}
+	}
+	if lead {
+		db.lead(w)
+	}
+	if w.panicked != nil {
+		panic(w.panicked)
+	}
+	return w.err
+}
+
+// enter queues w and reports whether its caller leads.
+func (q *writer) enter(w *write) (lead bool, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return false, ErrClosed
+	}
+	q.queue = append(q.queue, w)
+	lead, q.led = !q.led, true
+	w.leads = lead
+	return lead, nil
+}
+
+// withdraw takes w back if nobody has begun it.
+func (q *writer) withdraw(w *write) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	i := slices.Index(q.queue, w)
+	if i < 0 || w.leads {
+		return false
+	}
+	q.queue = slices.Delete(q.queue, i, i+1)
+	return true
+}
+
+// lead commits everything that waits, own among it, and passes the lead on.
+func (db *DB) lead(own *write) {
+	q := &db.writer
+	q.mu.Lock()
+	batch := q.queue
+	q.queue = nil
+	q.mu.Unlock()
+
+	err := q.commit(batch)
+	if err != nil {
+		err = db.explain("write", err)
+	}
+	for _, w := range batch {
+		if w.err == nil {
+			w.err = err
+		} else {
+			w.err = db.fault("write", w.err)
+		}
+		if w != own {
+			w.turn <- false
+		}
+	}
+
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.led = len(q.queue) > 0; q.led {
+		next := q.queue[0]
+		next.leads = true
+		next.turn <- true
+	} else if q.closed {
+		close(q.drained)
+	}
+}
+
+// commit runs the writes of batch in one transaction. Its error is for all of
+// them; nothing was kept then.
+func (q *writer) commit(batch []*write) error {
+	durable := slices.ContainsFunc(batch, func(w *write) bool { return w.durable })
+	if err := q.setSync(durable); err != nil {
+		return err
+	}
+	if err := q.conn.do("BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	for _, w := range batch {
+		if err := q.run(w); err != nil {
+			q.conn.do("ROLLBACK") // SQLite may have done so itself
+			return err
+		}
+	}
+	if err := q.conn.do("COMMIT"); err != nil {
+		q.conn.do("ROLLBACK")
+		return err
+	}
+	return nil
+}
+
+// setSync decides whether the next commit is fsynced. It costs a statement
+// only where it changes.
+func (q *writer) setSync(on bool) error {
+	if q.sync == on {
+		return nil
+	}
+	level := "NORMAL"
+	if on {
+		level = "FULL"
+	}
+	if _, err := q.conn.ExecContext(context.Background(), "PRAGMA synchronous = "+level); err != nil {
+		return err
+	}
+	q.sync = on
+	return nil
+}
+
+// run runs one write in its savepoint. Its own failure goes to w.err. The
+// error that run returns says that the transaction is lost: SQLite ends it by
+// itself when the disk is full or fails, and the savepoint is then unknown.
+func (q *writer) run(w *write) error {
+	if err := w.ctx.Err(); err != nil {
+		w.err = fmt.Errorf("store: write: not begun: %w", err)
+		return nil
+	}
+	if err := q.conn.do("SAVEPOINT one"); err != nil {
+		return err
+	}
+	if w.err = w.call(q.conn); w.err != nil {
+		if err := q.conn.do("ROLLBACK TO one"); err != nil {
+			return errors.Join(w.err, err)
+		}
+	}
+	return q.conn.do("RELEASE one")
+}
+
+// call calls fn. A panic is kept for the goroutine to which it belongs: here
+// it would leave all other writers waiting for ever.
+func (w *write) call(c *conn) (err error) {
+	tx := &Tx{conn: c}
+	defer func() {
+		if p := recover(); p != nil {
+			w.panicked = fmt.Sprintf("%v\n\n%s", p, debug.Stack())
+			err = errors.New("store: write: panic")
+		}
+		tx.end()
+	}()
+	return w.fn(tx)
+}
+
+// stop refuses further writes and waits for those that were accepted.
+func (q *writer) stop() {
+	q.mu.Lock()
+	q.closed = true
+	led := q.led
+	q.mu.Unlock()
+	if led {
+		<-q.drained
+	}
+}
