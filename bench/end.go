@@ -77,11 +77,3 @@ func dialQUIC(addr string) (*quic.Conn, error) {
 	defer cancel()
 	return quic.DialAddr(ctx, addr, tlsConfig, &quic.Config{MaxIdleTimeout: idleTimeout})
 }
-
-// writeFinal writes p as all that is written on the stream.
-func writeFinal(stream *quic.Stream, p []byte) error {
-	if _, err := stream.Write(p); err != nil {
-		return err
-	}
-	return stream.Close()
-}

@@ -18,9 +18,9 @@ import (
 //
 // It is the yardstick for the daemon, so it is as fast as we know to make it while
 // it stays a message system: many requests in flight on each connection, in any
-// order, each on a QUIC stream of its own. (One long-lived stream for all would be faster when
-// one request is in flight, but there a lost packet holds up every message and none can be
-// cancelled alone, so it is no floor for this protocol.)
+// order, each on a QUIC stream of its own. (One long-lived stream for all would be
+// faster when one request is in flight, but there a lost packet holds up every
+// message and none can be cancelled alone: no floor for this protocol.)
 var floorVariant = variant{
 	name: "floor",
 	roles: map[string]role{
@@ -112,7 +112,7 @@ func floorNear(args []string) error {
 		if err := writeFinal(stream, line); err != nil {
 			return err
 		}
-		go passOn(conn, stream, w, nil) // ends with the stream
+		go finish(conn, stream, w.write) // ends with the stream
 		return nil
 	})
 }
@@ -139,7 +139,14 @@ func floorFar(args []string) error {
 			if err != nil {
 				return
 			}
-			go passOn(conn, stream, w, asked) // ends with the stream
+			go finish(conn, stream, func(line []byte) error { // ends with the stream
+				number, err := lineNumber(line)
+				if err != nil {
+					return err
+				}
+				asked.put(number, stream)
+				return w.write(line)
+			})
 		}
 	}()
 	answered := make([]*quic.Stream, 0, creditBatch)
@@ -165,27 +172,6 @@ func floorFar(args []string) error {
 // time costs a packet for each. Streams count until their end is acknowledged, so
 // the limit is well above what is in flight.
 const creditBatch = 32
-
-// passOn reads the line that is all of a stream and writes it to the agent. Where
-// the stream itself waits for the answer, asked notes it.
-func passOn(conn *quic.Conn, stream *quic.Stream, agent *lineWriter, asked *waiting[*quic.Stream]) {
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
-	line, err := readAll(stream, *buf)
-	*buf = line
-	if err == nil && asked != nil {
-		var number uint64
-		if number, err = lineNumber(line); err == nil {
-			asked.put(number, stream)
-		}
-	}
-	if err == nil {
-		err = agent.write(line)
-	}
-	if err != nil {
-		conn.CloseWithError(1, err.Error())
-	}
-}
 
 // acceptAgent listens on a unix socket, announces addr and waits for the one agent.
 func acceptAgent(path, addr string) (net.Conn, error) {

@@ -33,7 +33,11 @@ func (p plan) measure(ctx context.Context, log io.Writer) (*measurement, error) 
 	m := &measurement{plan: p, samples: map[key][]sample{}}
 	began := time.Now()
 	for round := range p.rounds {
-		if err := m.round(ctx, round); err != nil {
+		err := m.round(ctx, round)
+		if ctx.Err() != nil { // and then err says only how the processes took it
+			return nil, context.Cause(ctx)
+		}
+		if err != nil {
 			return nil, err
 		}
 		fmt.Fprintf(log, "round %d of %d done after %v\n", round+1, p.rounds, time.Since(began).Round(time.Second))
@@ -71,5 +75,5 @@ func (m *measurement) round(ctx context.Context, round int) (err error) {
 			m.samples[k] = append(m.samples[k], s)
 		}
 	}
-	return ctx.Err()
+	return nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/quic-go/quic-go"
 )
@@ -59,16 +58,8 @@ func quicServer([]string) error {
 		if err != nil {
 			return err
 		}
-		go func() { // ends with the process
-			buf := buffers.Get().(*[]byte)
-			defer buffers.Put(buf)
-			var err error
-			if *buf, err = readAll(stream, *buf); err == nil {
-				err = writeFinal(stream, *buf)
-			}
-			if err != nil {
-				conn.CloseWithError(1, fmt.Sprint("echo: ", err))
-			}
-		}()
+		go finish(conn, stream, func(payload []byte) error { // ends with the stream
+			return writeFinal(stream, payload)
+		})
 	}
 }
