@@ -1,0 +1,76 @@
+package peer
+
+import (
+	"context"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/acpd/acpd/identity"
+)
+
+const strangerTime = time.Second
+
+// acceptAll takes connections in a tight loop: whoever it would wait for could
+// stall everybody else.
+func (n *Node) acceptAll() error {
+	for {
+		qc, err := n.listener.Accept(n.ctx)
+		if err != nil {
+			if n.ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		if !n.begin(func() { n.accept(qc) }) {
+			qc.CloseWithError(closeShutdown, "shutting down")
+		}
+	}
+}
+
+// accept serves a connection whose client has proved its key. A trusted peer is
+// greeted. A stranger gets no word of ours: its hello is read, it becomes pending,
+// and the connection is closed.
+func (n *Node) accept(qc *quic.Conn) {
+	state := qc.ConnectionState().TLS
+	id, err := identity.PeerID(state)
+	if err != nil {
+		qc.CloseWithError(closeProtocolError, err.Error())
+		return
+	}
+	if state.NegotiatedProtocol == identity.ALPNJoin {
+		n.serveJoin(qc, id)
+		return
+	}
+	if id == n.self {
+		qc.CloseWithError(closeIdentityConflict, "the dialler shows this daemon's own key")
+		return
+	}
+	if n.cfg.Trust.Blocked(id) {
+		qc.CloseWithError(closeNotTrusted, "not trusted")
+		return
+	}
+	if _, trusted := n.cfg.Trust.Get(id); trusted {
+		newConn(n, qc, id).run(helloTime, true)
+		return
+	}
+	if !n.strangers.enter(qc.RemoteAddr()) {
+		qc.CloseWithError(closeNotTrusted, "not trusted")
+		return
+	}
+	defer n.strangers.leave(qc.RemoteAddr())
+	n.acceptStranger(qc, id)
+}
+
+func (n *Node) acceptStranger(qc *quic.Conn, id identity.ID) {
+	c := &conn{node: n, qc: qc, id: id}
+	if _, err := c.greet(strangerTime, false); err != nil {
+		code := closeProtocolError
+		if err == context.DeadlineExceeded {
+			code = closeHelloTimeout
+		}
+		c.close(code, err.Error())
+		return
+	}
+	c.refuse(&refusedError{closeNotTrusted, "not trusted"})
+}

@@ -1,0 +1,295 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/wire"
+)
+
+// conn is one QUIC connection to a peer whose key is proven. It is ready when the
+// peer's hello is in and accepted (protocol, section 2).
+type conn struct {
+	node   *Node
+	remote *remote
+	qc     *quic.Conn
+	id     identity.ID
+
+	ready chan struct{} // closed when ready
+	ended chan struct{} // closed when the connection has ended
+
+	hello *wire.Hello // the peer's; set before ready is closed
+	claim string      // its name, made showable
+	since time.Time
+
+	control controlWriter
+	credit  credit
+	heard   atomic.Int64 // nanoseconds from node.epoch to the last word
+	leaving atomic.Bool  // no new streams: goaway was sent or received
+
+	mu           sync.Mutex                       // guards what follows
+	open         int                              // streams of ours without reply or receipt
+	receipts     map[quic.StreamID]chan<- receipt // nil channel: nobody waits
+	served       map[quic.StreamID]*served        // exchanges of the peer
+	leaveCode    quic.ApplicationErrorCode
+	doneSent     bool
+	doneReceived bool
+	live         liveness
+	end          error // why it ended, where that was decided here
+}
+
+const helloTime = 5 * time.Second
+
+func newConn(n *Node, qc *quic.Conn, id identity.ID) *conn {
+	c := &conn{
+		node:     n,
+		remote:   n.remote(id),
+		qc:       qc,
+		id:       id,
+		ready:    make(chan struct{}),
+		ended:    make(chan struct{}),
+		receipts: make(map[quic.StreamID]chan<- receipt),
+		served:   make(map[quic.StreamID]*served),
+	}
+	c.hear()
+	return c
+}
+
+func (c *conn) hear() { c.heard.Store(int64(time.Since(c.node.epoch))) }
+
+func (c *conn) silentFor(d time.Duration) bool {
+	return time.Since(c.node.epoch)-time.Duration(c.heard.Load()) >= d
+}
+
+func (c *conn) addr() string { return c.qc.RemoteAddr().String() }
+
+func (c *conn) describe() Peer {
+	return Peer{
+		ID:         c.id,
+		Addr:       c.addr(),
+		RTT:        c.qc.ConnectionStats().SmoothedRTT,
+		Since:      c.since,
+		Claim:      c.claim,
+		Software:   c.hello.Software,
+		Boot:       c.hello.Boot,
+		MaxMessage: int(c.hello.MaxMessage),
+		Features:   c.hello.Features,
+	}
+}
+
+// close ends the connection at once; what is open fails on both sides.
+func (c *conn) close(code quic.ApplicationErrorCode, reason string) {
+	c.stopOpening(code)
+	c.qc.CloseWithError(code, reason)
+}
+
+func (c *conn) endedWith() error {
+	return context.Cause(c.qc.Context())
+}
+
+// refusedError is a hello that is not accepted.
+type refusedError struct {
+	code   quic.ApplicationErrorCode
+	reason string
+}
+
+// run lives as long as the connection: greet, become ready, serve.
+func (c *conn) run(limit time.Duration, greet bool) {
+	defer close(c.ended)
+	items, err := c.greet(limit, greet)
+	if err != nil {
+		code := closeProtocolError
+		if errors.Is(err, context.DeadlineExceeded) {
+			code = closeHelloTimeout
+		}
+		c.close(code, err.Error())
+		return
+	}
+	if r := c.remote.admit(c); r != nil {
+		c.refuse(r)
+		return
+	}
+	c.pinPQ()
+	c.node.log.Info("peer connected", "peer", c.id.Label(), "addr", c.addr(), "claim", c.claim)
+	var loops sync.WaitGroup
+	loops.Go(c.acceptExchanges)
+	loops.Go(c.acceptMessages)
+	if err := c.readControl(items); err != nil {
+		c.close(closeProtocolError, err.Error())
+	}
+	<-c.qc.Context().Done()
+	c.live.stop(c)
+	c.remote.remove(c)
+	loops.Wait()
+	c.node.log.Info("peer disconnected", "peer", c.id.Label(), "cause", context.Cause(c.qc.Context()))
+}
+
+// refuse closes a connection whose hello is not accepted. A stranger has become
+// pending before it hears of it.
+func (c *conn) refuse(r *refusedError) {
+	switch {
+	case r.code == closeIdentityConflict:
+		c.node.emit(Event{Type: EventIdentityConflict, Peer: c.id, Name: c.claim, Addr: c.addr(), Detail: r.reason})
+	case r.code == closeNotTrusted && !c.node.cfg.Trust.Blocked(c.id):
+		if _, trusted := c.node.cfg.Trust.Get(c.id); trusted {
+			c.node.emit(Event{Type: EventIdentityConflict, Peer: c.id, Name: c.claim, Addr: c.addr(), Detail: r.reason})
+			break
+		}
+		p := Pending{ID: c.id, Claim: c.claim, Addr: c.addr(), At: time.Now()}
+		if c.hello.PQ != nil {
+			p.PQ = identity.HashPQ(c.hello.PQ.Key)
+		}
+		if c.node.pending.add(p, c.qc.RemoteAddr()) {
+			c.node.emit(Event{Type: EventPending, Peer: c.id, Name: c.claim, Addr: c.addr()})
+		}
+	}
+	c.node.log.Info("peer refused", "peer", c.id.Label(), "addr", c.addr(), "reason", r.reason)
+	c.close(r.code, r.reason)
+}
+
+// checkPQ compares the post-quantum half in hello with what was pinned
+// (protocol, section 7).
+func (c *conn) checkPQ(p identity.Peer) *refusedError {
+	pq := c.hello.PQ
+	switch {
+	case pq == nil && !p.PQ.IsZero():
+		return &refusedError{closeNotTrusted, "the post-quantum half of the identity is missing"}
+	case pq == nil && c.node.cfg.RequirePQ:
+		return &refusedError{closeNotTrusted, "a post-quantum identity is required here"}
+	case pq == nil:
+		return nil
+	}
+	hash := identity.HashPQ(pq.Key)
+	if !p.PQ.IsZero() && p.PQ != hash {
+		return &refusedError{closeNotTrusted, "the post-quantum half of the identity is another one"}
+	}
+	return nil
+}
+
+// pinPQ remembers the post-quantum half of a peer that was accepted.
+func (c *conn) pinPQ() {
+	if p, _ := c.node.cfg.Trust.Get(c.id); !p.PQ.IsZero() || c.hello.PQ == nil {
+		return
+	}
+	if err := c.node.cfg.Trust.Pin(c.id, identity.HashPQ(c.hello.PQ.Key)); err != nil {
+		c.node.log.Error("pin the post-quantum key", "peer", c.id.Label(), "err", err)
+	}
+}
+
+// begin counts a stream that we are about to open; it fails when the connection
+// takes no more. What was begun is finished by end.
+func (c *conn) begin() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.leaving.Load() {
+		return errGoingAway
+	}
+	c.open++
+	c.live.watch(c)
+	return nil
+}
+
+// finish counts a stream whose reply or receipt is in, or that was given up.
+func (c *conn) finish() {
+	c.mu.Lock()
+	c.open--
+	c.mu.Unlock()
+	if c.leaving.Load() {
+		c.maybeDone()
+	}
+}
+
+// goaway stops opening streams here and asks the peer to; what is open goes on.
+func (c *conn) goaway(code quic.ApplicationErrorCode) {
+	if !c.stopOpening(code) {
+		return
+	}
+	c.control.send(&wire.Goaway{Code: uint64(code)})
+	c.maybeDone()
+}
+
+// stopOpening reports whether it was the first to do so.
+func (c *conn) stopOpening(code quic.ApplicationErrorCode) bool {
+	c.mu.Lock()
+	first := !c.leaving.Load()
+	if first {
+		c.leaving.Store(true)
+		c.leaveCode = code
+	}
+	c.mu.Unlock()
+	if first && c.remote != nil {
+		c.remote.leave()
+	}
+	return first
+}
+
+// maybeDone tells the peer when every stream that we opened has its answer, and
+// closes once both sides have said so: nothing can be in flight then.
+func (c *conn) maybeDone() {
+	c.mu.Lock()
+	say := c.open == 0 && !c.doneSent && c.leaving.Load()
+	if say {
+		c.doneSent = true
+	}
+	over := c.doneSent && c.doneReceived
+	code := c.leaveCode
+	c.mu.Unlock()
+	if say {
+		c.control.send(&wire.Done{})
+	}
+	if over {
+		c.close(code, "drained")
+	}
+}
+
+// resetServed gives up what the peer still waits for.
+func (c *conn) resetServed() {
+	c.mu.Lock()
+	all := make([]*served, 0, len(c.served))
+	for _, s := range c.served {
+		all = append(all, s)
+	}
+	c.mu.Unlock()
+	for _, s := range all {
+		code := streamGoingAway
+		if s.handled.Load() {
+			code = streamInternal
+		}
+		s.stream.CancelRead(code)
+		s.stream.CancelWrite(code)
+	}
+}
+
+// credit gives back the peer's stream credit in batches: a MAX_STREAMS frame for
+// every finished stream would double the packets of a ping-pong. The peer's limit
+// exceeds what it may have open by more than a batch, so it never waits for one.
+type credit struct {
+	mu   sync.Mutex // guards done
+	done []finished
+}
+
+type finished interface{ ReleaseStreamCredit() }
+
+const creditBatch = 32
+
+func (c *credit) release(s finished) {
+	c.mu.Lock()
+	c.done = append(c.done, s)
+	var batch []finished
+	if len(c.done) >= creditBatch {
+		batch = slices.Clone(c.done)
+		clear(c.done)
+		c.done = c.done[:0]
+	}
+	c.mu.Unlock()
+	for _, s := range batch {
+		s.ReleaseStreamCredit()
+	}
+}

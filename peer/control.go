@@ -1,0 +1,193 @@
+package peer
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/wire"
+
+	"time"
+)
+
+// controlWriter is our control stream. It is nil on a connection that is refused.
+type controlWriter struct {
+	mu     sync.Mutex // guards stream and buf, and is held while an item is queued
+	stream *quic.SendStream
+	buf    []byte
+}
+
+// send queues an item. It blocks while the peer's window for the stream is full;
+// a connection on which that lasts is found dead. The error of a connection that
+// has ended is left to whoever waits on it.
+func (w *controlWriter) send(item wire.Item) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stream == nil {
+		return
+	}
+	if b, err := wire.AppendItem(w.buf[:0], item); err == nil {
+		w.buf = b
+		w.stream.Write(b)
+	}
+}
+
+// trySend queues an item only if that takes no waiting.
+func (w *controlWriter) trySend(item wire.Item) {
+	if !w.mu.TryLock() {
+		return
+	}
+	defer w.mu.Unlock()
+	if w.stream == nil {
+		return
+	}
+	if b, err := wire.AppendItem(w.buf[:0], item); err == nil {
+		w.buf = b
+		w.stream.TryWriteAll(b)
+	}
+}
+
+// greet sends our hello, unless the peer is a stranger, and reads the peer's.
+func (c *conn) greet(limit time.Duration, send bool) (*bufio.Reader, error) {
+	if send {
+		if err := c.sendHello(); err != nil {
+			return nil, fmt.Errorf("send hello: %w", err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(c.qc.Context(), limit)
+	defer cancel()
+	deadline, _ := ctx.Deadline()
+	s, err := c.qc.AcceptUniStream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.SetReadDeadline(deadline)
+	r := bufio.NewReaderSize(s, 512)
+	typ, err := r.ReadByte()
+	if err != nil {
+		return nil, timedOut(err)
+	}
+	if wire.StreamType(typ) != wire.StreamControl {
+		return nil, fmt.Errorf("the first stream has type %#x and not control", typ)
+	}
+	item, err := wire.ReadItem(r)
+	if err != nil {
+		return nil, timedOut(err)
+	}
+	hello, ok := item.(*wire.Hello)
+	if !ok {
+		return nil, errors.New("the first control item is not hello")
+	}
+	s.SetReadDeadline(time.Time{})
+	c.hello = hello
+	c.claim = identity.Claim(hello.Name)
+	c.hear()
+	return r, c.verifyPQ()
+}
+
+// timedOut turns a passed read deadline into context.DeadlineExceeded.
+func timedOut(err error) error {
+	var timeout interface{ Timeout() bool }
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		return context.DeadlineExceeded
+	}
+	return err
+}
+
+func (c *conn) sendHello() error {
+	exporter, err := c.exporter()
+	if err != nil {
+		return err
+	}
+	sig, err := c.node.cfg.Key.SignHello(exporter, c.id)
+	if err != nil {
+		return err
+	}
+	hello := &wire.Hello{
+		Name:       identity.Claim(c.node.cfg.Name),
+		Boot:       c.node.boot,
+		Software:   c.node.cfg.Software,
+		MaxMessage: uint64(c.node.cfg.MaxMessage),
+		Features:   c.node.features,
+		PQ:         &wire.HelloPQ{Key: c.node.cfg.Key.PublicPQ(), Sig: sig},
+	}
+	b, err := wire.AppendItem([]byte{byte(wire.StreamControl)}, hello)
+	if err != nil {
+		return err
+	}
+	s, err := c.qc.OpenUniStream()
+	if err != nil {
+		return err
+	}
+	s.SetPriority(0, false) // receipts and pings go before payloads
+	if _, err := s.Write(b); err != nil {
+		return err
+	}
+	c.control.mu.Lock()
+	c.control.stream = s
+	c.control.mu.Unlock()
+	return nil
+}
+
+func (c *conn) exporter() ([]byte, error) {
+	state := c.qc.ConnectionState().TLS
+	return state.ExportKeyingMaterial(identity.ExporterLabel, nil, 32)
+}
+
+// verifyPQ checks the signature in the peer's hello; whose key it is, is
+// compared when trust is decided.
+func (c *conn) verifyPQ() error {
+	if c.hello.PQ == nil {
+		return nil
+	}
+	exporter, err := c.exporter()
+	if err != nil {
+		return err
+	}
+	if err := identity.VerifyHello(c.hello.PQ.Key, c.hello.PQ.Sig, exporter, c.id, c.node.self); err != nil {
+		return fmt.Errorf("hello: %w", err)
+	}
+	return nil
+}
+
+// readControl serves the peer's control stream until the connection ends; the
+// error says what the peer did wrong.
+func (c *conn) readControl(r *bufio.Reader) error {
+	for {
+		item, err := wire.ReadItem(r)
+		if err != nil {
+			if c.qc.Context().Err() != nil {
+				return nil
+			}
+			if err == io.EOF {
+				return errors.New("the control stream ended")
+			}
+			return err
+		}
+		c.hear()
+		switch item := item.(type) {
+		case *wire.Hello:
+			return errors.New("a second hello")
+		case *wire.Receipt:
+			c.takeReceipt(item)
+		case *wire.Ping:
+			c.control.send(&wire.Pong{N: item.N, Pad: item.Pad})
+		case *wire.Pong:
+			c.live.pong(c, item.N)
+		case *wire.Goaway:
+			c.stopOpening(quic.ApplicationErrorCode(item.Code))
+			c.maybeDone()
+		case *wire.Done:
+			c.mu.Lock()
+			c.doneReceived = true
+			c.mu.Unlock()
+			c.maybeDone()
+		}
+	}
+}

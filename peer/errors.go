@@ -1,0 +1,163 @@
+package peer
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+)
+
+// Close codes of connections (protocol, section 2). An unknown one reads as
+// closeProtocolError.
+const (
+	closeShutdown quic.ApplicationErrorCode = iota
+	closeReplaced
+	closeNotTrusted
+	closeProtocolError
+	closeIncompatibleVersion
+	closeIdentityConflict
+	closeOverloaded
+	closeHelloTimeout
+	closeDead
+	closeJoinClosed
+)
+
+// Stream codes, in RESET_STREAM and STOP_SENDING (protocol, section 2). An
+// unknown one reads as streamInternal.
+const (
+	streamNone quic.StreamErrorCode = iota
+	streamUnknown
+	streamCancelled
+	streamTimeout
+	streamTooLarge
+	streamInvalid
+	streamGoingAway // no handler ran: safe to repeat
+	streamOverloaded
+	streamInternal
+)
+
+// errGoingAway says that the connection takes no new streams; another one may.
+var errGoingAway = errors.New("the connection is going away")
+
+// unreachable makes the error of a call that got no answer.
+func (n *Node) unreachable(id identity.ID, d kinds.Delivered, format string, args ...any) *kinds.Error {
+	return kinds.Errorf(kinds.Unreachable, "%s: %s", n.nameOf(id), fmt.Sprintf(format, args...)).WithDelivered(d)
+}
+
+// nameOf returns the petname of a peer, or its label.
+func (n *Node) nameOf(id identity.ID) string {
+	if p, ok := n.cfg.Trust.Get(id); ok {
+		return p.Name
+	}
+	return id.Label()
+}
+
+// callError says what became of a call on a stream whose bytes may have left.
+func (n *Node) callError(ctx context.Context, c *conn, err error) *kinds.Error {
+	if stream := (*quic.StreamError)(nil); errors.As(err, &stream) && stream.Remote {
+		return n.streamError(c.id, stream.ErrorCode)
+	}
+	if c.qc.Context().Err() != nil {
+		return n.connectionError(c.id, context.Cause(c.qc.Context()))
+	}
+	if ctx.Err() != nil {
+		return contextError(n, ctx, c.id, kinds.DeliveredUnknown)
+	}
+	return n.unreachable(c.id, kinds.DeliveredUnknown, "%v", err)
+}
+
+func contextError(n *Node, ctx context.Context, id identity.ID, d kinds.Delivered) *kinds.Error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return kinds.Errorf(kinds.Timeout, "%s gave no answer before the deadline; allow more time, or repeat with the same id", n.nameOf(id)).WithDelivered(d)
+	}
+	return kinds.Errorf(kinds.Cancelled, "the caller gave up before %s answered", n.nameOf(id)).WithDelivered(d)
+}
+
+// streamError reads the code with which the peer gave a stream up.
+func (n *Node) streamError(id identity.ID, code quic.StreamErrorCode) *kinds.Error {
+	name := n.nameOf(id)
+	switch code {
+	case streamUnknown:
+		return kinds.Errorf(kinds.UnknownKind, "%s does not know this type of stream", name)
+	case streamCancelled:
+		return kinds.Errorf(kinds.Cancelled, "%s gave the message up", name)
+	case streamTimeout:
+		return kinds.Errorf(kinds.Timeout, "%s waited too long for the message; try again", name).WithDelivered(kinds.DeliveredNo)
+	case streamTooLarge:
+		return kinds.Errorf(kinds.TooLarge, "the message is larger than %s takes", name)
+	case streamInvalid:
+		return kinds.Errorf(kinds.Invalid, "%s could not read the message", name)
+	case streamGoingAway:
+		return n.unreachable(id, kinds.DeliveredNo, "it is shutting down; try again later")
+	case streamOverloaded:
+		return kinds.Errorf(kinds.Overloaded, "%s has too much to do; try again later", name)
+	}
+	return kinds.Errorf(kinds.Internal, "%s failed to answer", name).WithDelivered(kinds.DeliveredUnknown)
+}
+
+// connectionError reads why a connection ended under a call.
+func (n *Node) connectionError(id identity.ID, cause error) *kinds.Error {
+	name := n.nameOf(id)
+	app := (*quic.ApplicationError)(nil)
+	switch {
+	case errors.As(cause, &app) && app.ErrorCode == closeNotTrusted:
+		if app.Remote {
+			return refusal(name).WithDelivered(kinds.DeliveredUnknown)
+		}
+		return kinds.Errorf(kinds.NotTrusted, "%s is no longer trusted here; acpctl trust it to go on", name).WithDelivered(kinds.DeliveredUnknown)
+	case errors.As(cause, &app) && app.ErrorCode == closeShutdown && app.Remote:
+		return n.unreachable(id, kinds.DeliveredUnknown, "it shut down; repeat with the same id when it is back")
+	case errors.As(cause, &app) && app.ErrorCode == closeShutdown:
+		return n.unreachable(id, kinds.DeliveredUnknown, "this daemon is shutting down")
+	case errors.As(cause, &app) && app.ErrorCode == closeDead:
+		return n.unreachable(id, kinds.DeliveredUnknown, "it stopped answering; repeat with the same id when it is back")
+	}
+	return n.unreachable(id, kinds.DeliveredUnknown, "the connection was lost; repeat with the same id (%v)", cause)
+}
+
+func refusal(name string) *kinds.Error {
+	return kinds.Errorf(kinds.NotTrusted, "%s does not trust this daemon; ask its owner to run acpctl trust there", name)
+}
+
+// dialError reads why a connection did not come to be, and how sure that is.
+func (n *Node) dialError(id identity.ID, addr string, err error) *kinds.Error {
+	var (
+		wrong     *identity.WrongIDError
+		app       *quic.ApplicationError
+		transport *quic.TransportError
+		name      = n.nameOf(id)
+	)
+	switch {
+	case errors.As(err, &wrong):
+		return kinds.Errorf(kinds.IdentityConflict, "%s: another key (%s) answers at %s; correct the address, or trust the new key if %s really changed it", name, wrong.Got.Label(), addr, name).WithDelivered(kinds.DeliveredNo)
+	case errors.As(err, &app) && app.Remote:
+		switch app.ErrorCode {
+		case closeNotTrusted:
+			return refusal(name).WithDelivered(kinds.DeliveredNo)
+		case closeIdentityConflict:
+			return kinds.Errorf(kinds.IdentityConflict, "%s saw another process with this daemon's key; run one daemon per identity", name).WithDelivered(kinds.DeliveredNo)
+		case closeIncompatibleVersion:
+			return kinds.Errorf(kinds.IncompatibleVersion, "%s speaks another version of the protocol; update the older side", name).WithDelivered(kinds.DeliveredNo)
+		case closeOverloaded:
+			return kinds.Errorf(kinds.Overloaded, "%s takes no connection now; try again later", name).WithDelivered(kinds.DeliveredNo)
+		}
+	case errors.As(err, &transport) && transport.ErrorCode.IsCryptoError():
+		switch tls.AlertError(transport.ErrorCode - 0x100) {
+		case 120: // no_application_protocol (RFC 7301, section 3.2)
+			return kinds.Errorf(kinds.IncompatibleVersion, "%s at %s speaks no common version of the protocol; update the older side", name, addr).WithDelivered(kinds.DeliveredNo)
+		case 40: // handshake_failure (RFC 8446, section 6.2)
+			return kinds.Errorf(kinds.NotTrusted, "%s at %s requires a post-quantum key exchange; update this side", name, addr).WithDelivered(kinds.DeliveredNo)
+		}
+	case errors.Is(err, errRefused):
+		return n.unreachable(id, kinds.DeliveredNo, "nothing listens at %s; start its daemon", addr)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		return n.unreachable(id, kinds.DeliveredNo, "no answer from %s; check the address and the network between", addr)
+	}
+	return n.unreachable(id, kinds.DeliveredNo, "%s: %v", addr, err)
+}

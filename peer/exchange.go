@@ -1,0 +1,212 @@
+package peer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// Exchange sends a message and blocks until its reply is in, ctx ends, or the
+// peer is found dead. It fills in what the sender of an envelope sets (v, from,
+// to, ts, and id where it is zero) and checks it. rtt runs from the first byte out
+// to the last byte in. The error is a *kinds.Error; an error envelope of the peer
+// comes back as one with From set. When ctx ends, the peer's handler is told.
+func (n *Node) Exchange(ctx context.Context, to identity.ID, env *wire.Envelope) (reply *wire.Envelope, rtt time.Duration, err error) {
+	out := buffers.Get().(*bytes.Buffer)
+	defer putBuffer(out)
+	if err := n.seal(to, env, kinds.Exchange, wire.StreamExchange, out); err != nil {
+		return nil, 0, err
+	}
+	r := n.remote(to)
+	limit := int32(maxExchanges)
+	if env.Kind == kinds.KindPing || env.Kind == kinds.KindCancel {
+		limit += spare
+	}
+	if !take(&r.budget.exchanges, limit) {
+		return nil, 0, kinds.Errorf(kinds.Overloaded, "%d calls to %s are open; wait for one to end", limit, n.nameOf(to)).WithDelivered(kinds.DeliveredNo)
+	}
+	defer r.budget.exchanges.Add(-1)
+	for try := 1; ; try++ {
+		c, fail := r.ready(ctx)
+		if fail != nil {
+			return nil, 0, fail
+		}
+		reply, rtt, fail = c.exchange(ctx, env, out.Bytes())
+		if fail == nil {
+			return reply, rtt, nil
+		}
+		if fail != errNothingSent || try == 3 {
+			return nil, rtt, n.final(fail, to)
+		}
+	}
+}
+
+// errNothingSent says that a connection went away before a byte left: another
+// one may be tried.
+var errNothingSent = kinds.Errorf(kinds.Unreachable, "the connection went away").WithDelivered(kinds.DeliveredNo)
+
+func (n *Node) final(err *kinds.Error, to identity.ID) *kinds.Error {
+	if err == errNothingSent {
+		return n.unreachable(to, kinds.DeliveredNo, "its connections go away as fast as they come; try again")
+	}
+	return err
+}
+
+// seal completes, checks and encodes an envelope, its stream type before it.
+func (n *Node) seal(to identity.ID, env *wire.Envelope, class kinds.Class, t wire.StreamType, out *bytes.Buffer) error {
+	env.V = wire.Version
+	if env.ID.IsZero() {
+		env.ID = wire.NewMessageID()
+	}
+	env.From, env.To = n.self, to
+	env.TS = uint64(time.Now().UnixMilli())
+	if to == n.self {
+		return kinds.Errorf(kinds.Invalid, "%s: to: a message to oneself; name a peer", env.Kind)
+	}
+	if k, ok := kinds.Lookup(env.Kind); ok && k.Class != class && !(class == kinds.Message && env.Kind == kinds.KindError) {
+		return kinds.Errorf(kinds.Invalid, "%s: kind: it does not travel this way", env.Kind)
+	}
+	if err := kinds.Check(env); err != nil {
+		return err
+	}
+	if err := env.Append(out, t); err != nil {
+		return kinds.Errorf(kinds.Internal, "%s: %v", env.Kind, err)
+	}
+	return n.fits(env.Kind, out.Len()-1, n.cfg.MaxMessage)
+}
+
+func (n *Node) fits(kind string, size, limit int) error {
+	if size > limit {
+		return kinds.Errorf(kinds.TooLarge, "%s: the envelope has %d bytes, %d are allowed; send less, or a reference to it", kind, size, limit).WithDelivered(kinds.DeliveredNo)
+	}
+	return nil
+}
+
+// exchange runs one exchange on this connection.
+func (c *conn) exchange(ctx context.Context, env *wire.Envelope, out []byte) (*wire.Envelope, time.Duration, *kinds.Error) {
+	if err := c.node.fits(env.Kind, len(out)-1, int(c.hello.MaxMessage)); err != nil {
+		return nil, 0, err.(*kinds.Error)
+	}
+	if c.begin() != nil {
+		return nil, 0, errNothingSent
+	}
+	defer c.finish()
+	s, err := c.qc.OpenStream()
+	if err != nil {
+		return nil, 0, c.openError(err)
+	}
+	start := time.Now()
+	in := buffers.Get().(*bytes.Buffer)
+	defer putBuffer(in)
+	var sent atomic.Bool
+	stop := context.AfterFunc(ctx, func() {
+		s.CancelRead(streamCancelled)
+		if !sent.Load() {
+			s.CancelWrite(streamCancelled)
+		}
+	})
+	defer stop()
+	if _, err = s.Write(out); err == nil {
+		sent.Store(true)
+		s.Close()
+		err = readAll(s, in, c.node.cfg.MaxMessage)
+	} else {
+		s.CancelRead(streamCancelled)
+	}
+	rtt := time.Since(start)
+	if err != nil {
+		if errors.Is(err, errTooLarge) {
+			s.CancelRead(streamTooLarge)
+			return nil, rtt, kinds.Errorf(kinds.TooLarge, "%s: the reply of %s is over %d bytes; ask for less", env.Kind, c.node.nameOf(c.id), c.node.cfg.MaxMessage)
+		}
+		return nil, rtt, c.node.callError(ctx, c, err)
+	}
+	c.hear()
+	reply, fail := c.parseReply(env, in.Bytes())
+	return reply, rtt, fail
+}
+
+// openError says why a stream could not be opened; nothing has left.
+func (c *conn) openError(err error) *kinds.Error {
+	if limit := (quic.StreamLimitReachedError{}); errors.As(err, &limit) {
+		return kinds.Errorf(kinds.Overloaded, "%s takes no more streams now; try again", c.node.nameOf(c.id)).WithDelivered(kinds.DeliveredNo)
+	}
+	c.stopOpening(closeDead)
+	return errNothingSent
+}
+
+// parseReply checks that what came answers what was sent.
+func (c *conn) parseReply(env *wire.Envelope, b []byte) (*wire.Envelope, *kinds.Error) {
+	bad := func(problem string) *kinds.Error {
+		return kinds.Errorf(kinds.Internal, "%s: the reply of %s is not valid: %s", env.Kind, c.node.nameOf(c.id), problem).WithDelivered(kinds.DeliveredUnknown)
+	}
+	reply, err := wire.ParseEnvelope(b)
+	if err != nil {
+		return nil, bad(err.Error())
+	}
+	k, _ := kinds.Lookup(env.Kind)
+	switch {
+	case reply.From != c.id || reply.To != c.node.self:
+		return nil, bad("from or to is not the connection's")
+	case reply.Ref == nil || *reply.Ref != env.ID:
+		return nil, bad("ref does not name the message")
+	case !k.Answers(reply.Kind):
+		return nil, bad("its kind does not answer this one")
+	}
+	if err := kinds.Check(reply); err != nil {
+		return nil, bad(err.Error())
+	}
+	if reply.Kind == kinds.KindError {
+		e, err := kinds.Parse[kinds.Error](reply.Payload)
+		if err != nil {
+			return nil, bad(err.Error())
+		}
+		e = e.Foreign()
+		e.From = c.id.String()
+		return nil, e
+	}
+	return reply, nil
+}
+
+// buffers are for encoded envelopes; large ones are left to the collector.
+var buffers = sync.Pool{New: func() any { return bytes.NewBuffer(make([]byte, 0, 4<<10)) }}
+
+const keepBuffer = 256 << 10
+
+func putBuffer(b *bytes.Buffer) {
+	if b.Cap() <= keepBuffer {
+		b.Reset()
+		buffers.Put(b)
+	}
+}
+
+var errTooLarge = errors.New("message too large")
+
+// readAll reads to the end of the stream, limit bytes at most.
+func readAll(r io.Reader, buf *bytes.Buffer, limit int) error {
+	for {
+		buf.Grow(2 << 10)
+		b := buf.AvailableBuffer()
+		n, err := r.Read(b[:cap(b)])
+		buf.Write(b[:n])
+		if buf.Len() > limit {
+			return errTooLarge
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package peer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// Joining is one exchange on a connection of its own, under its own ALPN, which
+// is offered only while an invitation is open (protocol, section 7). What is
+// trusted is the key that completed the handshake.
+
+const (
+	joinTime  = 10 * time.Second
+	joinBytes = 4<<10 + 2<<10 // and the post-quantum key
+	wrongWait = time.Second   // before a wrong token is answered, which limits guessing
+)
+
+type joinRequest struct {
+	V     uint64 `cbor:"v"`
+	Token []byte `cbor:"token"`
+	Name  string `cbor:"name"`
+	PQ    []byte `cbor:"pq,omitempty"`
+}
+
+type joinReply struct {
+	Name    string `cbor:"name,omitempty"`
+	PQ      []byte `cbor:"pq,omitempty"`
+	Code    string `cbor:"code,omitempty"`
+	Message string `cbor:"message,omitempty"`
+}
+
+// Join redeems an invitation: both sides trust each other when it returns. It
+// blocks for 10 s at most. The error is a *kinds.Error; repeating the call is safe.
+func (n *Node) Join(ctx context.Context, inv identity.Invitation) (identity.Peer, error) {
+	if inv.ID == n.self {
+		return identity.Peer{}, kinds.Errorf(kinds.Invalid, "join: the invitation is this daemon's own; use it on the other machine")
+	}
+	ctx, cancel := context.WithTimeout(ctx, joinTime)
+	defer cancel()
+	conf, err := n.clientTLS(inv.ID, identity.ALPNJoin)
+	if err != nil {
+		return identity.Peer{}, kinds.Errorf(kinds.Internal, "join: %v", err)
+	}
+	var fail error = kinds.Errorf(kinds.Invalid, "join: the invitation names no address")
+	for _, addr := range inv.Addrs {
+		attempt, stop := context.WithTimeout(ctx, dialTime)
+		udp, err := resolve(attempt, addr)
+		var qc *quic.Conn
+		if err == nil {
+			qc, err = n.transport.Dial(attempt, udp, conf, n.config)
+		}
+		stop()
+		if err != nil {
+			fail = n.joinError(inv, addr, err)
+			continue
+		}
+		p, err := n.join(ctx, qc, inv)
+		qc.CloseWithError(closeJoinClosed, "joined")
+		return p, err
+	}
+	return identity.Peer{}, fail
+}
+
+func (n *Node) joinError(inv identity.Invitation, addr string, err error) *kinds.Error {
+	e := n.dialError(inv.ID, addr, err)
+	if e.Code == kinds.IncompatibleVersion {
+		return kinds.Errorf(kinds.NotAuthorized, "join: no invitation is open at %s; it has expired or was used: ask for a new one", addr)
+	}
+	e.Message = "join: " + e.Message
+	return e
+}
+
+func (n *Node) join(ctx context.Context, qc *quic.Conn, inv identity.Invitation) (identity.Peer, error) {
+	unreachable := func(err error) error {
+		return kinds.Errorf(kinds.Unreachable, "join: the connection to %s was lost; run the same command again (%v)", inv.ID.Label(), err).WithDelivered(kinds.DeliveredUnknown)
+	}
+	s, err := qc.OpenStreamSync(ctx)
+	if err != nil {
+		return identity.Peer{}, unreachable(err)
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		s.SetDeadline(deadline)
+	}
+	body, err := wire.Marshal(joinRequest{V: 1, Token: inv.Token[:], Name: identity.Claim(n.cfg.Name), PQ: n.cfg.Key.PublicPQ()})
+	if err != nil {
+		return identity.Peer{}, kinds.Errorf(kinds.Internal, "join: %v", err)
+	}
+	if _, err := s.Write(append([]byte{byte(wire.StreamJoin)}, body...)); err != nil {
+		return identity.Peer{}, unreachable(err)
+	}
+	s.Close()
+	var in bytes.Buffer
+	if err := readAll(s, &in, joinBytes); err != nil {
+		return identity.Peer{}, unreachable(err)
+	}
+	var reply joinReply
+	if err := wire.Unmarshal(in.Bytes(), &reply); err != nil {
+		return identity.Peer{}, kinds.Errorf(kinds.Internal, "join: the answer of %s is not valid: %v", inv.ID.Label(), err)
+	}
+	if reply.Code != "" {
+		return identity.Peer{}, kinds.FromWire(reply.Code, "join: "+identity.Claim(reply.Message), 0)
+	}
+	if len(reply.PQ) > 0 && !inv.PQ.IsZero() && identity.HashPQ(reply.PQ) != inv.PQ {
+		return identity.Peer{}, kinds.Errorf(kinds.IdentityConflict, "join: the post-quantum key of %s is not the one in the invitation; ask for a new one", inv.ID.Label())
+	}
+	claim := reply.Name
+	if claim == "" {
+		claim = inv.Name
+	}
+	p := identity.Peer{ID: inv.ID, Addrs: inv.Addrs, PQ: inv.PQ, Since: time.Now()}
+	if p.PQ.IsZero() && len(reply.PQ) > 0 {
+		p.PQ = identity.HashPQ(reply.PQ)
+	}
+	return n.adopt(p, claim)
+}
+
+// adopt trusts a peer under a free name made of what it calls itself, or keeps
+// the name that it has, and connects.
+func (n *Node) adopt(p identity.Peer, claim string) (identity.Peer, error) {
+	if known, ok := n.cfg.Trust.Get(p.ID); ok {
+		p.Name = known.Name
+	} else {
+		p.Name = n.cfg.Trust.FreeName(claim)
+	}
+	p, err := n.cfg.Trust.Trust(p)
+	if err != nil {
+		return p, kinds.Errorf(kinds.Internal, "join: %v", err)
+	}
+	n.emit(Event{Type: EventTrust, Peer: p.ID, Name: p.Name})
+	n.Connect(p.ID)
+	return p, nil
+}
+
+// serveJoin answers a connection under the joining ALPN.
+func (n *Node) serveJoin(qc *quic.Conn, id identity.ID) {
+	defer qc.CloseWithError(closeJoinClosed, "joined")
+	if !n.joiners.enter(qc.RemoteAddr()) {
+		qc.CloseWithError(closeOverloaded, "too many joining")
+		return
+	}
+	defer n.joiners.leave(qc.RemoteAddr())
+	ctx, cancel := context.WithTimeout(n.ctx, joinTime)
+	defer cancel()
+	s, err := qc.AcceptStream(ctx)
+	if err != nil {
+		return
+	}
+	deadline, _ := ctx.Deadline()
+	s.SetDeadline(deadline)
+	reply := n.answerJoin(ctx, s, qc, id)
+	body, err := wire.Marshal(reply)
+	if err != nil {
+		return
+	}
+	s.Write(body)
+	s.Close()
+	// The joiner closes when it has the answer; closing first could lose it.
+	select {
+	case <-qc.Context().Done():
+	case <-ctx.Done():
+	}
+}
+
+func (n *Node) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, id identity.ID) joinReply {
+	var in bytes.Buffer
+	if err := readAll(s, &in, joinBytes); err != nil || in.Len() == 0 {
+		return joinReply{Code: string(kinds.Invalid), Message: "the request did not arrive whole"}
+	}
+	var req joinRequest
+	b := in.Bytes()
+	err := wire.Unmarshal(b[1:], &req)
+	switch {
+	case wire.StreamType(b[0]) != wire.StreamJoin:
+		return joinReply{Code: string(kinds.Invalid), Message: fmt.Sprintf("stream type %#x: expected %#x", b[0], byte(wire.StreamJoin))}
+	case err != nil:
+		return joinReply{Code: string(kinds.Invalid), Message: err.Error()}
+	case req.V != 1 || len(req.Token) != 16:
+		return joinReply{Code: string(kinds.Invalid), Message: "expected version 1 and a token of 16 bytes"}
+	case n.cfg.Trust.Blocked(id):
+		return joinReply{Code: string(kinds.NotAuthorized), Message: "this key was untrusted here; its owner's trust with the full id lifts that"}
+	}
+	p := identity.Peer{ID: id, Since: time.Now()}
+	if len(req.PQ) > 0 {
+		p.PQ = identity.HashPQ(req.PQ)
+	}
+	err = n.invitations.Redeem([16]byte(req.Token), id, func() error {
+		n.pending.take(id)
+		r := n.remote(id)
+		r.mu.Lock()
+		r.lastGood = qc.RemoteAddr().String()
+		r.mu.Unlock()
+		_, err := n.adopt(p, req.Name)
+		return err
+	})
+	switch {
+	case err == nil:
+		return joinReply{Name: identity.Claim(n.cfg.Name), PQ: n.cfg.Key.PublicPQ()}
+	case errors.Is(err, identity.ErrNoInvitation), errors.Is(err, identity.ErrInvitationUsed):
+		n.log.Warn("join refused", "peer", id.Label(), "addr", qc.RemoteAddr().String(), "err", err)
+		select {
+		case <-time.After(wrongWait):
+		case <-ctx.Done():
+		}
+		return joinReply{Code: string(kinds.NotAuthorized), Message: err.Error()}
+	}
+	n.log.Error("join", "peer", id.Label(), "err", err)
+	return joinReply{Code: string(kinds.Internal), Message: "the trust store could not be written"}
+}

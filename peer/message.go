@@ -1,0 +1,252 @@
+package peer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// Outcome is what a sender knows of its message.
+type Outcome string
+
+// The outcomes (protocol, section 5).
+const (
+	Sent   Outcome = "sent"   // written to QUIC, nothing more
+	Handed Outcome = "handed" // an attached agent's process confirmed it
+	Held   Outcome = "held"   // it lies in the peer's inbox, on disk
+)
+
+// receipt is a receipt, or why there is none.
+type receipt struct{ *wire.Receipt }
+
+// Send sends a message and, with wait, blocks until its receipt is in: 5 s from
+// when its stream is open, 5 s for that. Without, it returns when the message is
+// written. The error is a *kinds.Error.
+func (n *Node) Send(ctx context.Context, to identity.ID, env *wire.Envelope, wait bool) (Outcome, error) {
+	out := buffers.Get().(*bytes.Buffer)
+	defer putBuffer(out)
+	if err := n.seal(to, env, kinds.Message, wire.StreamMessage, out); err != nil {
+		return "", err
+	}
+	r := n.remote(to)
+	for try := 1; ; try++ {
+		c, fail := r.ready(ctx)
+		if fail != nil {
+			return "", fail
+		}
+		outcome, fail := c.send(ctx, env, out.Bytes(), wait)
+		if fail == nil {
+			return outcome, nil
+		}
+		if fail != errNothingSent || try == 3 {
+			return "", n.final(fail, to)
+		}
+	}
+}
+
+func (c *conn) send(ctx context.Context, env *wire.Envelope, out []byte, wait bool) (Outcome, *kinds.Error) {
+	if err := c.node.fits(env.Kind, len(out)-1, int(c.hello.MaxMessage)); err != nil {
+		return "", err.(*kinds.Error)
+	}
+	if c.begin() != nil {
+		return "", errNothingSent
+	}
+	ctx, cancel := context.WithTimeout(ctx, wire.ReceiptDeadline)
+	defer cancel()
+	s, err := c.qc.OpenUniStreamSync(ctx)
+	if err != nil {
+		c.finish()
+		if ctx.Err() != nil {
+			return "", contextError(c.node, ctx, c.id, kinds.DeliveredNo)
+		}
+		c.stopOpening(closeDead)
+		return "", errNothingSent
+	}
+	var answer chan receipt
+	if wait {
+		answer = make(chan receipt, 1)
+	}
+	c.mu.Lock()
+	c.receipts[s.StreamID()] = answer
+	c.mu.Unlock()
+
+	stop := context.AfterFunc(ctx, func() { s.CancelWrite(streamCancelled) })
+	_, err = s.Write(out)
+	if stop() && err == nil {
+		err = s.Close()
+	}
+	if err != nil {
+		c.forget(s.StreamID())
+		return "", c.node.callError(ctx, c, err)
+	}
+	if !wait {
+		return Sent, nil
+	}
+	select {
+	case r := <-answer:
+		return c.outcome(r.Receipt)
+	case <-ctx.Done():
+	case <-c.qc.Context().Done():
+	}
+	// The receipt may have come together with the end.
+	if !c.forget(s.StreamID()) {
+		return c.outcome((<-answer).Receipt)
+	}
+	if c.qc.Context().Err() != nil {
+		return "", c.node.connectionError(c.id, context.Cause(c.qc.Context()))
+	}
+	return "", contextError(c.node, ctx, c.id, kinds.DeliveredUnknown)
+}
+
+func (c *conn) outcome(r *wire.Receipt) (Outcome, *kinds.Error) {
+	switch r.State {
+	case wire.Handed:
+		return Handed, nil
+	case wire.Held:
+		return Held, nil
+	}
+	e := kinds.FromWire(r.Code, r.Message, r.RetryAfterMS)
+	e.From = c.id.String()
+	return "", e
+}
+
+// forget gives a receipt up; it reports whether it had not come yet.
+func (c *conn) forget(id quic.StreamID) bool {
+	c.mu.Lock()
+	_, waits := c.receipts[id]
+	delete(c.receipts, id)
+	c.mu.Unlock()
+	if waits {
+		c.finish()
+	}
+	return waits
+}
+
+// takeReceipt hands a receipt to whoever waits; one for an unknown stream is
+// ignored, since its sender may have given up.
+func (c *conn) takeReceipt(r *wire.Receipt) {
+	c.mu.Lock()
+	answer, waits := c.receipts[quic.StreamID(r.Stream)]
+	delete(c.receipts, quic.StreamID(r.Stream))
+	c.mu.Unlock()
+	if !waits {
+		return
+	}
+	if answer != nil {
+		answer <- receipt{r}
+	}
+	c.finish()
+}
+
+// acceptMessages serves the peer's unidirectional streams, each in a goroutine.
+func (c *conn) acceptMessages() {
+	for {
+		s, err := c.qc.AcceptUniStream(context.Background())
+		if err != nil {
+			return
+		}
+		if !c.node.serving(func() { c.serveMessage(s) }) {
+			s.CancelRead(streamGoingAway)
+		}
+	}
+}
+
+// serveMessage reads one message and answers with its receipt, which names the
+// stream, so that even an undecodable message gets one.
+func (c *conn) serveMessage(s *quic.ReceiveStream) {
+	defer c.credit.release(s)
+	r := &wire.Receipt{Stream: uint64(s.StreamID())}
+	defer c.recovered(func() {
+		r.State, r.Code, r.Message = wire.Refused, string(kinds.Internal), "the handler failed"
+		c.control.send(r)
+	})
+	state, err := c.take(s)
+	switch {
+	case errors.Is(err, errSecondControl):
+		c.close(closeProtocolError, err.Error())
+		return
+	case err != nil:
+		e := kinds.AsError(err).Foreign()
+		r.State, r.Code, r.Message, r.RetryAfterMS = wire.Refused, string(e.Code), clip(e.Message), e.RetryAfterMS
+	default:
+		r.State = state
+	}
+	c.control.send(r)
+}
+
+var errSecondControl = errors.New("a second control stream")
+
+// take reads, checks and hands over one message.
+func (c *conn) take(s *quic.ReceiveStream) (wire.ReceiptState, error) {
+	in := buffers.Get().(*bytes.Buffer)
+	defer putBuffer(in)
+	var typ [1]byte
+	if _, err := io.ReadFull(s, typ[:]); err != nil {
+		s.CancelRead(codeOf(err))
+		return 0, kinds.Errorf(kinds.Invalid, "the stream ended before its type")
+	}
+	c.hear()
+	switch wire.StreamType(typ[0]) {
+	case wire.StreamMessage:
+	case wire.StreamControl:
+		return 0, errSecondControl
+	default:
+		s.CancelRead(streamUnknown)
+		return 0, kinds.Errorf(kinds.UnknownKind, "stream type %#x is not known in this direction", typ[0])
+	}
+	size, err := c.receive(s, in)
+	defer c.remote.inBytes.Add(-size)
+	if err != nil {
+		code := codeOf(err)
+		s.CancelRead(code)
+		return 0, c.readError(code)
+	}
+	env, err := wire.ParseEnvelope(in.Bytes())
+	if err != nil {
+		return 0, kinds.Errorf(kinds.Invalid, "%v", err)
+	}
+	if err := c.check(env, kinds.Message); err != nil {
+		return 0, err
+	}
+	if c.node.cfg.Message == nil {
+		return 0, kinds.Errorf(kinds.UnknownKind, "%s: nothing here takes it", env.Kind)
+	}
+	return c.node.cfg.Message(c.qc.Context(), c.id, env)
+}
+
+// readError is what the receipt of an unread message says.
+func (c *conn) readError(code quic.StreamErrorCode) *kinds.Error {
+	switch code {
+	case streamTooLarge:
+		return kinds.Errorf(kinds.TooLarge, "the message is over %d bytes; send less, or a reference to it", c.node.cfg.MaxMessage)
+	case streamOverloaded:
+		e := kinds.Errorf(kinds.Overloaded, "too many bytes of messages at a time; try again")
+		e.RetryAfterMS = 1000
+		return e
+	case streamTimeout:
+		return kinds.Errorf(kinds.Timeout, "the message did not arrive whole in time")
+	case streamInvalid:
+		return kinds.Errorf(kinds.Invalid, "the message ended early")
+	}
+	return kinds.Errorf(kinds.Cancelled, "the sender gave the message up")
+}
+
+// clip keeps a receipt within its item.
+func clip(s string) string {
+	const most = 1024
+	if len(s) <= most {
+		return s
+	}
+	for i := most; ; i-- {
+		if s[i]&0xc0 != 0x80 {
+			return s[:i]
+		}
+	}
+}

@@ -1,0 +1,409 @@
+// Package peer carries messages between daemons over QUIC (RFC 9000), as the
+// ACP/1 protocol prescribes: mutually authenticated, fail-fast, and never
+// "delivered" without the other side's word.
+//
+// A [Node] is one identity on one UDP socket. It dials and accepts, exchanges
+// hellos, decides trust when a peer's key is proven, and keeps at most one
+// connection to each peer in use. [Node.Exchange] sends a message and returns its
+// reply; [Node.Send] sends one and returns its receipt; [Node.OpenStream] and
+// [Node.Handle] give the bridges streams of their own. A call runs in the caller's
+// goroutine from the first byte to the last; there is no queue, and no retry once
+// a byte has left.
+//
+// What a failed call says about delivery is always true: "no" where nothing left
+// or the peer said so, else "unknown".
+//
+// It leaves to others: who is trusted (identity.TrustStore), where peers are
+// ([Config.Addrs]), what messages mean (kinds, and the two handlers), and all
+// storage.
+package peer
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/wire"
+)
+
+// Config says who a node is and what it does with what comes in. Key and Trust
+// are required; the zero value of every other field works.
+type Config struct {
+	Key   *identity.Key
+	Trust *identity.TrustStore
+
+	Name       string // what the node calls itself: a claim, at most 64 bytes
+	Software   string // name and version of the program
+	MaxMessage int    // bytes of the largest envelope; 0: wire.DefaultMaxMessage
+	RequirePQ  bool   // refuse peers and key exchanges without the post-quantum half
+
+	Listen string         // UDP host:port; "": any free port on all addresses
+	Conn   net.PacketConn // when set, the socket to use instead; the node closes it
+
+	// Addrs returns where a peer may be dialled, best first, as host:port. It must
+	// not block. Nil: what the trust store says.
+	Addrs func(identity.ID) []string
+
+	// Exchange answers an exchange; of the reply only kind and payload count. A
+	// *kinds.Error becomes an error envelope, any other error `internal`. The
+	// context ends when the sender gives up or its connection ends. Nil: unknown_kind.
+	Exchange func(ctx context.Context, from identity.ID, env *wire.Envelope) (*wire.Envelope, error)
+
+	// Message takes a message; the state becomes its receipt, a *kinds.Error a
+	// refusal. Nil: unknown_kind.
+	Message func(ctx context.Context, from identity.ID, env *wire.Envelope) (wire.ReceiptState, error)
+
+	Event  func(Event) // told what happens; must not block. Nil: nobody is
+	Logger *slog.Logger
+}
+
+// EventType names an Event.
+type EventType string
+
+// What a node tells of.
+const (
+	EventUp               EventType = "up"                // the first connection to a peer is ready
+	EventDown             EventType = "down"              // the last one ended
+	EventPending          EventType = "pending"           // a stranger proved its key and waits for a person
+	EventTrust            EventType = "trust"             // a peer was trusted by invitation
+	EventIdentityConflict EventType = "identity_conflict" // two processes show one key, or a peer another key
+)
+
+// Event is something that happened to a peer.
+type Event struct {
+	Type   EventType
+	Peer   identity.ID
+	Name   string // what the peer calls itself: a claim
+	Addr   string
+	At     time.Time
+	Detail string
+}
+
+// Node is one identity on one socket. It is safe for concurrent use.
+type Node struct {
+	cfg      Config
+	self     identity.ID
+	boot     wire.Boot
+	features []string
+	handlers map[wire.StreamType]func(context.Context, identity.ID, *Stream)
+	log      *slog.Logger
+
+	// epoch is what times on the message path are measured from: a duration fits
+	// an atomic, a time.Time does not.
+	epoch time.Time
+
+	socket    net.PacketConn
+	transport *quic.Transport
+	listener  *quic.Listener
+	config    *quic.Config
+	probe     func(ctx context.Context, addr net.Addr) verdict // nil on a socket that is not the system's
+
+	invitations identity.Invitations
+	pending     pendingTable
+	strangers   gate // strangers whose hello is being read
+	joiners     gate // invitations being redeemed
+
+	ctx    context.Context // ends when everything must
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup // every goroutine of the node
+
+	mu      sync.RWMutex // guards remotes, closing
+	remotes map[identity.ID]*remote
+	closing bool
+}
+
+const (
+	handshakeTimeout = 2 * time.Second
+	idleTimeout      = 14 * time.Second
+	keepAlive        = 6 * time.Second
+	drainTime        = 5 * time.Second
+	resetTime        = 100 * time.Millisecond
+
+	maxIncomingExchanges = 512
+	maxIncomingMessages  = 256
+
+	streamWindow     = 128 << 10
+	connectionWindow = 16 << 20 // twice what 64 streams whose readers push back can hold
+)
+
+// Listen opens the socket. Nothing is answered before [Node.Serve] runs; a node
+// that is never served is ended with Close.
+func Listen(cfg Config) (*Node, error) {
+	if cfg.Key == nil || cfg.Trust == nil {
+		return nil, errors.New("listen: Config.Key and Config.Trust are required")
+	}
+	if cfg.MaxMessage == 0 {
+		cfg.MaxMessage = wire.DefaultMaxMessage
+	}
+	if cfg.MaxMessage < wire.MinMaxMessage || cfg.MaxMessage > wire.MaxMaxMessage {
+		return nil, fmt.Errorf("listen: max_message %d: choose %d to %d", cfg.MaxMessage, wire.MinMaxMessage, wire.MaxMaxMessage)
+	}
+	if cfg.Addrs == nil {
+		cfg.Addrs = func(id identity.ID) []string {
+			p, _ := cfg.Trust.Get(id)
+			return p.Addrs
+		}
+	}
+	n := &Node{
+		cfg:       cfg,
+		epoch:     time.Now(),
+		self:      cfg.Key.ID(),
+		handlers:  make(map[wire.StreamType]func(context.Context, identity.ID, *Stream)),
+		log:       cfg.Logger,
+		remotes:   make(map[identity.ID]*remote),
+		strangers: gate{all: 8, perSource: 2},
+		joiners:   gate{all: 8, perSource: 8},
+	}
+	if n.log == nil {
+		n.log = slog.New(slog.DiscardHandler)
+	}
+	rand.Read(n.boot[:])
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	if err := n.open(); err != nil {
+		n.cancel()
+		return nil, err
+	}
+	return n, nil
+}
+
+// open makes the socket, the transport and the listener.
+func (n *Node) open() error {
+	n.socket = n.cfg.Conn
+	if n.socket == nil {
+		addr, err := net.ResolveUDPAddr("udp", n.cfg.Listen)
+		if err != nil {
+			return fmt.Errorf("listen: address %q: %w; write host:port, for example 127.0.0.1:0", n.cfg.Listen, err)
+		}
+		if n.socket, err = net.ListenUDP("udp", addr); err != nil {
+			return fmt.Errorf("listen on UDP %s: %w", n.cfg.Listen, err)
+		}
+		n.probe = probe
+	}
+	reset := quic.StatelessResetKey(n.cfg.Key.Derive("acp stateless reset v1"))
+	token := quic.TokenGeneratorKey(n.cfg.Key.Derive("acp address token v1"))
+	n.transport = &quic.Transport{
+		Conn:                n.socket,
+		ConnectionIDLength:  8,
+		StatelessResetKey:   &reset,
+		TokenGeneratorKey:   &token,
+		VerifySourceAddress: newHandshakeRate().exceeded,
+	}
+	n.config = &quic.Config{
+		HandshakeIdleTimeout:           handshakeTimeout,
+		MaxIdleTimeout:                 idleTimeout,
+		KeepAlivePeriod:                keepAlive,
+		MaxIncomingStreams:             maxIncomingExchanges,
+		MaxIncomingUniStreams:          maxIncomingMessages,
+		RequireStreamCreditRelease:     true,
+		InitialStreamReceiveWindow:     streamWindow,
+		MaxStreamReceiveWindow:         streamWindow,
+		InitialConnectionReceiveWindow: connectionWindow,
+		MaxConnectionReceiveWindow:     connectionWindow,
+		InitialPacketSize:              1200,
+	}
+	conf, err := n.cfg.Key.ServerTLS(n.cfg.RequirePQ, n.alpn)
+	if err == nil {
+		n.listener, err = n.transport.Listen(conf, n.config)
+	}
+	if err != nil {
+		n.socket.Close()
+		return fmt.Errorf("listen: %w", err)
+	}
+	return nil
+}
+
+// alpn returns the protocols on offer: joining only while an invitation is open.
+func (n *Node) alpn() []string {
+	if n.invitations.Any() {
+		return []string{identity.ALPN, identity.ALPNJoin}
+	}
+	return []string{identity.ALPN}
+}
+
+// Handle serves streams of a further type, announced in hello as feature. The
+// handler runs in a goroutine of its own; when it returns, the stream is ended.
+// Call it before Serve.
+func (n *Node) Handle(t wire.StreamType, feature string, h func(ctx context.Context, from identity.ID, s *Stream)) {
+	n.handlers[t] = h
+	n.features = append(n.features, feature)
+}
+
+// ID returns the node's identity.
+func (n *Node) ID() identity.ID { return n.self }
+
+// Addr returns the socket's address.
+func (n *Node) Addr() net.Addr { return n.socket.LocalAddr() }
+
+// Invitations returns the open invitations.
+func (n *Node) Invitations() *identity.Invitations { return &n.invitations }
+
+// Serve accepts connections until ctx ends; then it drains for up to 5 s and
+// returns when every goroutine of the node has ended. The error is the socket's,
+// if that failed before.
+func (n *Node) Serve(ctx context.Context) error {
+	failed := make(chan error, 1)
+	n.tasks.Go(func() { failed <- n.acceptAll() })
+	var err error
+	select {
+	case <-ctx.Done():
+		n.drain()
+	case err = <-failed:
+		err = fmt.Errorf("accept on %s: %w", n.Addr(), err)
+	}
+	n.Close()
+	return err
+}
+
+// Close ends the node at once, without draining; calls in flight fail.
+func (n *Node) Close() {
+	// First nobody may begin anything; then the goroutines lose their contexts and
+	// connections, are waited for, and only then the socket goes from under them.
+	n.mu.Lock()
+	n.closing = true
+	n.mu.Unlock()
+	n.cancel()
+	for _, c := range n.connections() {
+		c.close(closeShutdown, "shutting down")
+	}
+	n.tasks.Wait()
+	n.transport.Close()
+	n.socket.Close()
+}
+
+// drain says goaway on every connection and waits until all are done, or resets
+// what is left after drainTime (protocol, section 2).
+func (n *Node) drain() {
+	n.mu.Lock()
+	n.closing = true
+	n.mu.Unlock()
+	conns := n.connections()
+	for _, c := range conns {
+		c.goaway(closeShutdown)
+	}
+	if ended(conns, drainTime) {
+		return
+	}
+	for _, c := range conns {
+		c.resetServed()
+	}
+	ended(conns, resetTime) // the resets need a moment to leave before the close
+}
+
+// ended waits for connections to end, d at most, and reports whether all did.
+func ended(conns []*conn, d time.Duration) bool {
+	timeout := time.NewTimer(d)
+	defer timeout.Stop()
+	for _, c := range conns {
+		select {
+		case <-c.qc.Context().Done():
+		case <-timeout.C:
+			return false
+		}
+	}
+	return true
+}
+
+func (n *Node) connections() []*conn {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	var all []*conn
+	for _, r := range n.remotes {
+		r.mu.Lock()
+		all = append(all, r.conns...)
+		r.mu.Unlock()
+	}
+	return all
+}
+
+// begin starts a goroutine of the node, unless it is closing.
+func (n *Node) begin(f func()) bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if n.closing {
+		return false
+	}
+	n.tasks.Go(f)
+	return true
+}
+
+// remote returns the state kept for a peer, made on first use.
+func (n *Node) remote(id identity.ID) *remote {
+	n.mu.RLock()
+	r := n.remotes[id]
+	n.mu.RUnlock()
+	if r != nil {
+		return r
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if r := n.remotes[id]; r != nil {
+		return r
+	}
+	r = &remote{node: n, id: id}
+	n.remotes[id] = r
+	return r
+}
+
+func (n *Node) emit(e Event) {
+	if n.cfg.Event != nil {
+		e.At = time.Now()
+		n.cfg.Event(e)
+	}
+}
+
+// Peer describes a connected peer.
+type Peer struct {
+	ID         identity.ID
+	Addr       string // remote address of the connection in use
+	RTT        time.Duration
+	Since      time.Time
+	Claim      string // what the peer calls itself
+	Software   string
+	Boot       wire.Boot
+	MaxMessage int
+	Features   []string
+}
+
+// Peers returns the connected peers, ordered by id.
+func (n *Node) Peers() []Peer {
+	n.mu.RLock()
+	all := make([]Peer, 0, len(n.remotes))
+	for _, r := range n.remotes {
+		if c := r.current.Load(); c != nil {
+			all = append(all, c.describe())
+		}
+	}
+	n.mu.RUnlock()
+	slices.SortFunc(all, func(a, b Peer) int { return a.ID.Compare(b.ID) })
+	return all
+}
+
+// Peer returns a connected peer.
+func (n *Node) Peer(id identity.ID) (Peer, bool) {
+	n.mu.RLock()
+	r := n.remotes[id]
+	n.mu.RUnlock()
+	if r == nil {
+		return Peer{}, false
+	}
+	c := r.current.Load()
+	if c == nil {
+		return Peer{}, false
+	}
+	return c.describe(), true
+}
+
+// clientTLS pins the peer.
+func (n *Node) clientTLS(id identity.ID, alpn string) (*tls.Config, error) {
+	return n.cfg.Key.ClientTLS(id, n.cfg.RequirePQ, alpn)
+}

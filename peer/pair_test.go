@@ -1,0 +1,229 @@
+package peer
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quic-go/quic-go/testutils/simnet"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// network is a virtual one, for use inside a synctest bubble.
+type network struct {
+	t   *testing.T
+	sim *simnet.Simnet
+	n   int
+}
+
+func newNetwork(t *testing.T, router simnet.Router) *network {
+	t.Helper()
+	if router == nil {
+		router = &simnet.PerfectRouter{}
+	}
+	return &network{t: t, sim: &simnet.Simnet{Router: router}}
+}
+
+// side is a node and what came to it.
+type side struct {
+	*Node
+	t     *testing.T
+	trust *identity.TrustStore
+	stop  context.CancelFunc
+	done  chan error
+
+	mu     sync.Mutex
+	got    []*wire.Envelope
+	events []Event
+}
+
+func (s *side) saw(typ EventType) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, e := range s.events {
+		if e.Type == typ {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *side) received() []*wire.Envelope {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]*wire.Envelope(nil), s.got...)
+}
+
+const latency = 5 * time.Millisecond // one way
+
+func (w *network) conn(addr *net.UDPAddr) net.PacketConn {
+	return w.sim.NewEndpoint(addr, simnet.NodeBiDiLinkSettings{Latency: latency})
+}
+
+func (w *network) addr() *net.UDPAddr {
+	w.n++
+	return &net.UDPAddr{IP: net.IPv4(192, 0, 2, byte(w.n)), Port: 7117}
+}
+
+func newKey(t testing.TB) *identity.Key {
+	t.Helper()
+	key, err := identity.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// side makes a node that echoes queries and takes messages; edit changes its
+// configuration. It is not served yet.
+func (w *network) side(edit func(*Config)) *side {
+	w.t.Helper()
+	return newSide(w.t, func(c *Config) {
+		c.Conn = w.conn(w.addr())
+		if edit != nil {
+			edit(c)
+		}
+	})
+}
+
+func newSide(t *testing.T, edit func(*Config)) *side {
+	t.Helper()
+	s := &side{t: t, done: make(chan error, 1)}
+	cfg := Config{Key: newKey(t), Trust: identity.NewTrust(), Name: "desk", Software: "test"}
+	cfg.Exchange = func(ctx context.Context, from identity.ID, env *wire.Envelope) (*wire.Envelope, error) {
+		s.mu.Lock()
+		s.got = append(s.got, env)
+		s.mu.Unlock()
+		return echo(ctx, from, env)
+	}
+	cfg.Message = func(_ context.Context, _ identity.ID, env *wire.Envelope) (wire.ReceiptState, error) {
+		s.mu.Lock()
+		s.got = append(s.got, env)
+		s.mu.Unlock()
+		return wire.Handed, nil
+	}
+	cfg.Event = func(e Event) {
+		s.mu.Lock()
+		s.events = append(s.events, e)
+		s.mu.Unlock()
+	}
+	edit(&cfg)
+	s.trust = cfg.Trust
+	n, err := Listen(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Node = n
+	return s
+}
+
+func echo(_ context.Context, _ identity.ID, env *wire.Envelope) (*wire.Envelope, error) {
+	switch env.Kind {
+	case kinds.KindPing:
+		return &wire.Envelope{Kind: kinds.KindPong, Payload: wire.Payload(`{"status":"idle","uptime_secs":0,"active_tasks":0}`)}, nil
+	case kinds.KindQuery:
+		q, err := kinds.Parse[kinds.Query](env.Payload)
+		if err != nil {
+			return nil, err
+		}
+		return &wire.Envelope{Kind: kinds.KindResponse, Payload: kinds.Encode(&kinds.Response{Summary: q.Question})}, nil
+	}
+	return &wire.Envelope{Kind: kinds.KindAck, Payload: wire.Payload(`{"accepted":true}`)}, nil
+}
+
+// serve runs the node until the test ends or shutdown is called.
+func (s *side) serve() *side {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.stop = cancel
+	go func() { s.done <- s.Serve(ctx) }()
+	s.t.Cleanup(s.shutdown)
+	return s
+}
+
+func (s *side) shutdown() {
+	if s.stop == nil {
+		return
+	}
+	s.stop()
+	s.stop = nil
+	if err := <-s.done; err != nil {
+		s.t.Errorf("serve: %v", err)
+	}
+}
+
+func (s *side) trusts(o *side, name string) {
+	s.t.Helper()
+	p := identity.Peer{ID: o.ID(), Name: name, Addrs: []string{o.Addr().String()}}
+	if _, err := s.trust.Trust(p); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func query(text string) *wire.Envelope {
+	return &wire.Envelope{Kind: kinds.KindQuery, Payload: kinds.Encode(&kinds.Query{Question: text})}
+}
+
+func notify(topic string) *wire.Envelope {
+	return &wire.Envelope{Kind: kinds.KindNotify, Payload: kinds.Encode(&kinds.Notify{Topic: topic})}
+}
+
+// ask expects the echo.
+func (s *side) ask(o *side, text string) {
+	s.t.Helper()
+	if err := s.tryAsk(o, text); err != nil {
+		s.t.Fatalf("query %q: %v", text, err)
+	}
+}
+
+func (s *side) tryAsk(o *side, text string) error {
+	reply, _, err := s.Exchange(context.Background(), o.ID(), query(text))
+	if err != nil {
+		return err
+	}
+	r, err := kinds.Parse[kinds.Response](reply.Payload)
+	if err != nil {
+		return err
+	}
+	if r.Summary != text {
+		return fmt.Errorf("got %q", r.Summary)
+	}
+	return nil
+}
+
+func code(err error) kinds.Code { return kinds.AsError(err).Code }
+
+// bubble runs f under a virtual clock on a virtual network.
+func bubble(t *testing.T, router simnet.Router, f func(t *testing.T, w *network)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newNetwork(t, router)
+		started := false
+		_ = started
+		f(t, w)
+	})
+}
+
+// pair is two nodes that trust each other, served.
+func (w *network) pair(edit func(*Config)) (a, b *side) {
+	a, b = w.side(edit), w.side(edit)
+	a.trusts(b, "reviewer")
+	b.trusts(a, "planner")
+	w.start()
+	return a.serve(), b.serve()
+}
+
+// start makes packets flow; all endpoints must be there.
+func (w *network) start() {
+	if err := w.sim.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { w.sim.Close() })
+}

@@ -1,0 +1,95 @@
+package peer
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+)
+
+// Pending is a stranger that proved its key and waits for a person to decide.
+type Pending struct {
+	ID    identity.ID
+	Claim string // what it calls itself
+	Addr  string // where it came from, which is also where it listens
+	PQ    identity.PQHash
+	At    time.Time // last seen
+}
+
+const (
+	maxPending          = 64
+	maxPendingPerSource = 4
+	pendingInterval     = 30 * time.Second
+)
+
+// pendingTable holds the strangers, bounded in all and per source, the oldest
+// giving way.
+type pendingTable struct {
+	mu      sync.Mutex // guards entries
+	entries []pendingEntry
+}
+
+type pendingEntry struct {
+	Pending
+	source netip.Prefix
+}
+
+// add records p and reports whether it is news: a key is updated at most every 30 s.
+func (t *pendingTable) add(p Pending, addr net.Addr) bool {
+	e := pendingEntry{p, sourcePrefix(addr)}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if i := slices.IndexFunc(t.entries, func(o pendingEntry) bool { return o.ID == p.ID }); i >= 0 {
+		if p.At.Sub(t.entries[i].At) < pendingInterval {
+			return false
+		}
+		t.entries = slices.Delete(t.entries, i, i+1)
+	}
+	same := 0
+	for _, o := range t.entries {
+		if o.source == e.source {
+			same++
+		}
+	}
+	if same >= maxPendingPerSource {
+		t.drop(func(o pendingEntry) bool { return o.source == e.source })
+	}
+	if len(t.entries) >= maxPending {
+		t.drop(func(pendingEntry) bool { return true })
+	}
+	t.entries = append(t.entries, e)
+	return true
+}
+
+// drop removes the first, which is the oldest, that matches.
+func (t *pendingTable) drop(match func(pendingEntry) bool) {
+	if i := slices.IndexFunc(t.entries, match); i >= 0 {
+		t.entries = slices.Delete(t.entries, i, i+1)
+	}
+}
+
+func (t *pendingTable) take(id identity.ID) (Pending, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := slices.IndexFunc(t.entries, func(o pendingEntry) bool { return o.ID == id })
+	if i < 0 {
+		return Pending{}, false
+	}
+	p := t.entries[i].Pending
+	t.entries = slices.Delete(t.entries, i, i+1)
+	return p, true
+}
+
+// Pending returns the strangers that wait, the latest last.
+func (n *Node) Pending() []Pending {
+	n.pending.mu.Lock()
+	defer n.pending.mu.Unlock()
+	all := make([]Pending, len(n.pending.entries))
+	for i, e := range n.pending.entries {
+		all[i] = e.Pending
+	}
+	return all
+}

@@ -1,0 +1,102 @@
+package peer
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net"
+	"net/netip"
+	"syscall"
+	"time"
+)
+
+// verdict is what a probe found out about an address.
+type verdict int
+
+const (
+	silent  verdict = iota // no answer: nothing is known
+	answers                // a QUIC server answered
+	refused                // the host says that nothing listens there
+)
+
+var errRefused = errors.New("connection refused")
+
+// probe asks addr, from a socket of its own, for a version negotiation packet
+// (RFC 9000, section 6), which any QUIC server sends to a client of an unknown
+// version; a connected socket also hears the host's ICMP refusal, which the
+// daemon's own socket cannot. It sends at 0, 0.5 and 1.5 s and ends with ctx.
+// A refusal is believed only for hosts on loopback or an attached prefix:
+// elsewhere anybody on the way may say so.
+func probe(ctx context.Context, addr net.Addr) verdict {
+	udp, ok := addr.(*net.UDPAddr)
+	if !ok {
+		return silent
+	}
+	s, err := net.DialUDP("udp", nil, udp)
+	if err != nil {
+		return silent
+	}
+	defer s.Close()
+	stop := context.AfterFunc(ctx, func() { s.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	packet := versionProbe()
+	buf := make([]byte, 64)
+	for _, wait := range []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second} {
+		if ctx.Err() != nil {
+			return silent
+		}
+		if _, err := s.Write(packet); err != nil {
+			return refusedBy(err, udp)
+		}
+		s.SetReadDeadline(time.Now().Add(wait))
+		if ctx.Err() != nil { // the deadline just set may have replaced the one of ctx
+			return silent
+		}
+		n, err := s.Read(buf)
+		switch {
+		case err == nil && n >= 7 && buf[0]&0x80 != 0 && [4]byte(buf[1:5]) == [4]byte{}:
+			return answers
+		case err != nil && !errors.Is(err, syscall.ECONNREFUSED):
+			continue
+		case err != nil:
+			return refusedBy(err, udp)
+		}
+	}
+	return silent
+}
+
+func refusedBy(err error, addr *net.UDPAddr) verdict {
+	if errors.Is(err, syscall.ECONNREFUSED) && attached(addr.AddrPort().Addr()) {
+		return refused
+	}
+	return silent
+}
+
+// attached reports whether ip is this host's or on a prefix of its interfaces.
+func attached(ip netip.Addr) bool {
+	ip = ip.Unmap()
+	if ip.IsLoopback() || ip.IsLinkLocalUnicast() {
+		return true
+	}
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return false
+	}
+	for _, a := range addrs {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Contains(ip) {
+			return true
+		}
+	}
+	return false
+}
+
+// versionProbe makes a long-header packet of a version that nobody speaks
+// (RFC 9000, sections 15 and 17.2), of the least size that a server answers.
+func versionProbe() []byte {
+	p := make([]byte, 1200)
+	rand.Read(p[:64])
+	p[0] |= 0xc0
+	copy(p[1:], []byte{0x1a, 0x2a, 0x3a, 0x4a, 8})
+	p[14] = 8
+	return p
+}

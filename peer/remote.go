@@ -1,0 +1,215 @@
+package peer
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// remote is what a node keeps for one peer, connected or not.
+type remote struct {
+	node *Node
+	id   identity.ID
+
+	current atomic.Pointer[conn] // of conns the newest without a goaway; nil: none
+	budget  budget
+	inBytes atomic.Int64 // of envelopes being received or answered
+
+	mu        sync.Mutex // guards what follows
+	conns     []*conn    // ready, in the order in which they became so
+	past      []pastBoot // boots that were superseded, the oldest first
+	dial      *dial      // running, or nil
+	verdict   *kinds.Error
+	verdictAt time.Time
+	lastGood  string        // address that last worked
+	keep      bool          // reconnect in the background
+	retry     chan struct{} // wakes the reconnecting goroutine; nil: none runs
+}
+
+type pastBoot struct {
+	boot wire.Boot
+	at   time.Time
+}
+
+const (
+	maxConns      = 2
+	maxPastBoots  = 16
+	cloneMemory   = 10 * time.Minute
+	cloneWait     = 30 * time.Second
+	refusalMemory = 5 * time.Second
+	shareVerdict  = time.Second
+)
+
+// admit is the one place that makes a connection ready. The hello is in and the
+// key proven; whether the peer is trusted is decided under the lock that
+// Disconnect takes, so an untrust either is seen here or sees the connection.
+func (r *remote) admit(c *conn) (refused *refusedError) {
+	var closing []*conn
+	r.mu.Lock()
+	refused = r.check(c)
+	up := refused == nil && len(r.conns) == 0
+	if refused == nil {
+		closing = r.supersede(c)
+		r.conns = append(r.conns, c)
+		if len(r.conns) > maxConns {
+			closing = append(closing, r.conns[0])
+			r.conns = slices.Delete(r.conns, 0, 1)
+		}
+		c.since = time.Now()
+		r.verdict = nil
+		r.lastGood = c.addr()
+		r.choose()
+		if r.dial != nil {
+			r.dial.settle(nil)
+		}
+		close(c.ready)
+	}
+	var victim *conn
+	if n := len(r.conns); refused == nil && n > 1 && r.node.self.Compare(r.id) < 0 {
+		victim = r.conns[n-2]
+	}
+	r.mu.Unlock()
+
+	for _, old := range closing {
+		old.close(closeReplaced, "replaced by a newer connection")
+	}
+	if victim != nil {
+		victim.goaway(closeReplaced)
+	}
+	if up {
+		r.node.emit(Event{Type: EventUp, Peer: r.id, Name: c.claim, Addr: c.addr()})
+	}
+	return refused
+}
+
+// check decides on trust, the post-quantum pin and clones. Callers hold mu.
+func (r *remote) check(c *conn) *refusedError {
+	p, trusted := r.node.cfg.Trust.Get(r.id)
+	if !trusted {
+		return &refusedError{closeNotTrusted, "not trusted"}
+	}
+	if err := c.checkPQ(p); err != nil {
+		return err
+	}
+	now := time.Now()
+	r.past = slices.DeleteFunc(r.past, func(p pastBoot) bool { return now.Sub(p.at) > cloneMemory })
+	if slices.ContainsFunc(r.past, func(p pastBoot) bool { return p.boot == c.hello.Boot }) {
+		return &refusedError{closeIdentityConflict, "another process shows the same key"}
+	}
+	return nil
+}
+
+// supersede takes out the connections of an earlier process of the peer and
+// remembers its boot. Callers hold mu and close what is returned.
+func (r *remote) supersede(c *conn) (old []*conn) {
+	r.conns = slices.DeleteFunc(r.conns, func(o *conn) bool {
+		if o.hello.Boot == c.hello.Boot {
+			return false
+		}
+		if !slices.ContainsFunc(r.past, func(p pastBoot) bool { return p.boot == o.hello.Boot }) {
+			if len(r.past) >= maxPastBoots {
+				r.past = slices.Delete(r.past, 0, 1)
+			}
+			r.past = append(r.past, pastBoot{o.hello.Boot, time.Now()})
+		}
+		old = append(old, o)
+		return true
+	})
+	return old
+}
+
+// choose sets current. Callers hold mu.
+func (r *remote) choose() {
+	for _, c := range slices.Backward(r.conns) {
+		if !c.leaving.Load() {
+			r.current.Store(c)
+			return
+		}
+	}
+	r.current.Store(nil)
+}
+
+// leave is told that a connection takes no new streams.
+func (r *remote) leave() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.choose()
+}
+
+// remove is told that a connection ended.
+func (r *remote) remove(c *conn) {
+	r.mu.Lock()
+	before := len(r.conns)
+	r.conns = slices.DeleteFunc(r.conns, func(o *conn) bool { return o == c })
+	r.choose()
+	down := before > 0 && len(r.conns) == 0
+	keep := down && r.keep
+	r.mu.Unlock()
+	if down {
+		r.node.emit(Event{Type: EventDown, Peer: r.id, Name: c.claim, Addr: c.addr()})
+	}
+	if keep {
+		r.reconnect()
+	}
+}
+
+// Connect keeps a connection to a trusted peer: it dials now, and again whenever
+// the last connection ends. Call it too when a new address is known.
+func (n *Node) Connect(id identity.ID) {
+	r := n.remote(id)
+	p, waited := n.pending.take(id)
+	r.mu.Lock()
+	r.keep = true
+	r.verdict = nil
+	if waited && r.lastGood == "" {
+		r.lastGood = p.Addr
+	}
+	r.mu.Unlock()
+	r.reconnect()
+}
+
+// Disconnect closes every connection to a peer at once and keeps none. Call it
+// after the trust store has been told.
+func (n *Node) Disconnect(id identity.ID) {
+	n.pending.take(id)
+	n.mu.RLock()
+	r := n.remotes[id]
+	n.mu.RUnlock()
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	r.keep = false
+	r.lastGood = ""
+	conns := slices.Clone(r.conns)
+	if r.dial != nil {
+		r.dial.cancel()
+	}
+	r.mu.Unlock()
+	for _, c := range conns {
+		c.close(closeNotTrusted, "not trusted any more")
+	}
+}
+
+// budget is how many streams may be open to a peer, so that a call over it fails
+// at once and never waits for the peer's credit (protocol, section 6).
+type budget struct{ exchanges, bulk atomic.Int32 }
+
+const (
+	maxExchanges = 256 // queries, delegations, discovers
+	spare        = 16  // more for ping and cancel
+	maxBulk      = 64  // mail and HTTP
+)
+
+func take(counter *atomic.Int32, limit int32) bool {
+	if counter.Add(1) > limit {
+		counter.Add(-1)
+		return false
+	}
+	return true
+}

@@ -1,0 +1,240 @@
+package peer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+const (
+	byteTime     = 10 * time.Second // without a byte of an envelope
+	envelopeTime = 60 * time.Second // for all of it
+	minInBytes   = 4 << 20          // of envelopes being received or answered, per peer
+)
+
+// served is an exchange of the peer's that is not answered yet.
+type served struct {
+	stream  *quic.Stream
+	handled atomic.Bool // a handler has been called
+}
+
+// acceptExchanges serves the peer's bidirectional streams, each in a goroutine.
+func (c *conn) acceptExchanges() {
+	for {
+		s, err := c.qc.AcceptStream(context.Background())
+		if err != nil {
+			return
+		}
+		if !c.node.serving(func() { c.serveStream(s) }) {
+			s.CancelRead(streamGoingAway)
+			s.CancelWrite(streamGoingAway)
+		}
+	}
+}
+
+// serving starts the goroutine of a stream; unlike begin it does so while
+// draining, since what still arrives is served.
+func (n *Node) serving(f func()) bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if n.ctx.Err() != nil {
+		return false
+	}
+	n.tasks.Go(f)
+	return true
+}
+
+// serveStream reads the type and lets the type's own code do the rest.
+func (c *conn) serveStream(s *quic.Stream) {
+	defer c.credit.release(s)
+	sv := &served{stream: s}
+	c.mu.Lock()
+	c.served[s.StreamID()] = sv
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		delete(c.served, s.StreamID())
+		c.mu.Unlock()
+	}()
+	defer c.recovered(func() { s.CancelRead(streamInternal); s.CancelWrite(streamInternal) })
+	code := c.serveTyped(s, sv)
+	if code != streamNone {
+		s.CancelRead(code)
+		s.CancelWrite(code)
+	}
+}
+
+func (c *conn) serveTyped(s *quic.Stream, sv *served) quic.StreamErrorCode {
+	s.SetReadDeadline(time.Now().Add(byteTime))
+	var typ [1]byte
+	if _, err := io.ReadFull(s, typ[:]); err != nil {
+		return codeOf(err)
+	}
+	c.hear()
+	if t := wire.StreamType(typ[0]); t != wire.StreamExchange {
+		h := c.node.handlers[t]
+		if h == nil {
+			return streamUnknown
+		}
+		sv.handled.Store(true)
+		s.SetReadDeadline(time.Time{})
+		st := &Stream{s: s}
+		h(s.Context(), c.id, st)
+		st.end()
+		return streamNone
+	}
+	in := buffers.Get().(*bytes.Buffer)
+	defer putBuffer(in)
+	size, err := c.receive(s, in)
+	defer c.remote.inBytes.Add(-size)
+	if err != nil {
+		return codeOf(err)
+	}
+	env, err := wire.ParseEnvelope(in.Bytes())
+	if err != nil {
+		return streamInvalid
+	}
+	sv.handled.Store(true)
+	reply := c.answer(s.Context(), env)
+	out := buffers.Get().(*bytes.Buffer)
+	defer putBuffer(out)
+	if s.Context().Err() != nil {
+		return streamCancelled // the sender gave up
+	}
+	if err := reply.AppendReply(out); err != nil || out.Len() > int(c.hello.MaxMessage) {
+		reply = c.errorReply(env, kinds.Errorf(kinds.TooLarge, "%s: the reply has %d bytes, %d are allowed; ask for less", env.Kind, out.Len(), c.hello.MaxMessage))
+		out.Reset()
+		reply.AppendReply(out)
+	}
+	if _, err := s.Write(out.Bytes()); err != nil {
+		return streamNone // the sender gave up
+	}
+	s.Close()
+	return streamNone
+}
+
+// answer checks an exchange and has it handled.
+func (c *conn) answer(ctx context.Context, env *wire.Envelope) *wire.Envelope {
+	if err := c.check(env, kinds.Exchange); err != nil {
+		return c.errorReply(env, err)
+	}
+	if c.node.cfg.Exchange == nil {
+		return c.errorReply(env, kinds.Errorf(kinds.UnknownKind, "%s: nothing here answers it", env.Kind))
+	}
+	reply, err := c.node.cfg.Exchange(ctx, c.id, env)
+	if err == nil && reply == nil {
+		err = errors.New("the handler gave no reply")
+	}
+	if err != nil {
+		return c.errorReply(env, err)
+	}
+	c.stamp(env, reply)
+	if k, _ := kinds.Lookup(env.Kind); !k.Answers(reply.Kind) {
+		return c.errorReply(env, fmt.Errorf("the handler answered with %q", reply.Kind))
+	}
+	if err := kinds.Check(reply); err != nil {
+		return c.errorReply(env, kinds.Errorf(kinds.Internal, "%s: the answer is not valid: %v", env.Kind, err))
+	}
+	return reply
+}
+
+// check validates what came in.
+func (c *conn) check(env *wire.Envelope, class kinds.Class) error {
+	if env.From != c.id || env.To != c.node.self {
+		c.node.log.Warn("spoofed message refused", "peer", c.id.Label(), "id", env.ID, "from", env.From.Label(), "to", env.To.Label())
+		return kinds.Errorf(kinds.NotAuthorized, "%s: from and to must be the ids that the connection has proved", env.Kind)
+	}
+	if err := kinds.Check(env); err != nil {
+		return err
+	}
+	if k, _ := kinds.Lookup(env.Kind); k.Class != class {
+		return kinds.Errorf(kinds.Invalid, "%s: kind: it does not travel on this type of stream", env.Kind)
+	}
+	return nil
+}
+
+func (c *conn) stamp(env, reply *wire.Envelope) {
+	ref := env.ID
+	reply.V = wire.Version
+	reply.ID = wire.NewMessageID()
+	reply.From, reply.To = c.node.self, c.id
+	reply.TS = uint64(time.Now().UnixMilli())
+	reply.Ref = &ref
+	reply.Thread = env.Thread
+}
+
+func (c *conn) errorReply(env *wire.Envelope, err error) *wire.Envelope {
+	reply := &wire.Envelope{Kind: kinds.KindError, Payload: kinds.Encode(kinds.AsError(err).Foreign())}
+	c.stamp(env, reply)
+	return reply
+}
+
+// receive reads one envelope against the deadlines, the size limit and the peer's
+// byte budget; the caller gives size back to the budget, whatever the error.
+func (c *conn) receive(s io.Reader, buf *bytes.Buffer) (size int64, err error) {
+	type deadliner interface{ SetReadDeadline(time.Time) error }
+	var (
+		budget = max(minInBytes, 2*int64(c.node.cfg.MaxMessage))
+		end    = time.Now().Add(envelopeTime)
+		d, _   = s.(deadliner)
+	)
+	for {
+		buf.Grow(2 << 10)
+		b := buf.AvailableBuffer()
+		n, err := s.Read(b[:cap(b)])
+		buf.Write(b[:n])
+		size += int64(n)
+		switch used := c.remote.inBytes.Add(int64(n)); {
+		case buf.Len() > c.node.cfg.MaxMessage:
+			return size, errTooLarge
+		case used > budget:
+			return size, errBudget
+		case err == io.EOF:
+			return size, nil
+		case err != nil:
+			return size, err
+		}
+		next := time.Now().Add(byteTime)
+		if next.After(end) {
+			next = end
+		}
+		d.SetReadDeadline(next)
+	}
+}
+
+var errBudget = errors.New("too many bytes of envelopes at a time")
+
+// codeOf says in a stream code why an envelope could not be read.
+func codeOf(err error) quic.StreamErrorCode {
+	switch {
+	case errors.Is(err, errTooLarge):
+		return streamTooLarge
+	case errors.Is(err, errBudget):
+		return streamOverloaded
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return streamTimeout
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return streamInvalid
+	}
+	return streamCancelled
+}
+
+// recovered turns a handler's panic into a failed stream: one message must not
+// end the daemon, and the log has the stack.
+func (c *conn) recovered(fail func()) {
+	if v := recover(); v != nil {
+		c.node.log.Error("handler panicked", "peer", c.id.Label(), "panic", v, "stack", string(debug.Stack()))
+		fail()
+	}
+}

@@ -1,0 +1,115 @@
+package peer
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// Stream is a bidirectional stream of a bridge. Reads and writes block on the
+// peer's flow control and end with ctx of the call that opened it; their errors
+// are QUIC's. Exactly one goroutine may read and one may write.
+type Stream struct {
+	s    *quic.Stream
+	done func() // nil on the accepting side
+}
+
+// features of the stream types that a hello must announce.
+var features = map[wire.StreamType]string{
+	wire.StreamMail: "mail",
+	wire.StreamHTTP: "channel",
+}
+
+// OpenStream opens a stream of a type that the peer announced in its hello and
+// writes the type. It blocks like Exchange does until a connection is ready.
+// The caller ends it with Close or Cancel; when ctx ends, it is cancelled.
+func (n *Node) OpenStream(ctx context.Context, to identity.ID, t wire.StreamType) (*Stream, error) {
+	r := n.remote(to)
+	if !take(&r.budget.bulk, maxBulk) {
+		return nil, kinds.Errorf(kinds.Overloaded, "%d streams to %s are open; wait for one to end", maxBulk, n.nameOf(to)).WithDelivered(kinds.DeliveredNo)
+	}
+	for try := 1; ; try++ {
+		c, fail := r.ready(ctx)
+		var s *Stream
+		if fail == nil {
+			s, fail = c.openStream(ctx, t)
+		}
+		if fail == nil {
+			return s, nil
+		}
+		if fail != errNothingSent || try == 3 {
+			r.budget.bulk.Add(-1)
+			return nil, n.final(fail, to)
+		}
+	}
+}
+
+func (c *conn) openStream(ctx context.Context, t wire.StreamType) (*Stream, *kinds.Error) {
+	if !slices.Contains(c.hello.Features, features[t]) {
+		return nil, kinds.Errorf(kinds.UnknownKind, "%s does not offer %q; update it, or switch it on there", c.node.nameOf(c.id), features[t]).WithDelivered(kinds.DeliveredNo)
+	}
+	if c.begin() != nil {
+		return nil, errNothingSent
+	}
+	qs, err := c.qc.OpenStream()
+	if err != nil {
+		c.finish()
+		return nil, c.openError(err)
+	}
+	stop := context.AfterFunc(ctx, func() {
+		qs.CancelRead(streamCancelled)
+		qs.CancelWrite(streamCancelled)
+	})
+	s := &Stream{s: qs, done: func() {
+		stop()
+		c.finish()
+		c.remote.budget.bulk.Add(-1)
+	}}
+	if _, err := qs.Write([]byte{byte(t)}); err != nil {
+		s.Cancel()
+		return nil, c.node.callError(ctx, c, err)
+	}
+	return s, nil
+}
+
+func (s *Stream) Read(p []byte) (int, error)  { return s.s.Read(p) }
+func (s *Stream) Write(p []byte) (int, error) { return s.s.Write(p) }
+
+// CloseWrite ends the writing half (FIN); the peer reads io.EOF.
+func (s *Stream) CloseWrite() error { return s.s.Close() }
+
+// SetReadDeadline bounds Reads, as net.Conn's does.
+func (s *Stream) SetReadDeadline(t time.Time) error { return s.s.SetReadDeadline(t) }
+
+// Close ends both halves: what was written arrives, what was not read is
+// refused. It is called once.
+func (s *Stream) Close() error {
+	err := s.s.Close()
+	s.s.CancelRead(streamNone)
+	if s.done != nil {
+		s.done()
+	}
+	return err
+}
+
+// Cancel gives the stream up: the peer sees it reset. It is called once, in place
+// of Close.
+func (s *Stream) Cancel() {
+	s.s.CancelRead(streamCancelled)
+	s.s.CancelWrite(streamCancelled)
+	if s.done != nil {
+		s.done()
+	}
+}
+
+// end is the accepting side's Close, after the handler.
+func (s *Stream) end() {
+	s.s.Close()
+	s.s.CancelRead(streamNone)
+}
