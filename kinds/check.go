@@ -1,0 +1,251 @@
+package kinds
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/wire"
+)
+
+// Field is a payload field that the daemon checks. Null counts as absent.
+type Field struct {
+	Name     string
+	Required bool
+	rule     rule
+}
+
+// A rule says what is wrong with a field's value, "" for nothing. The value is
+// valid JSON and not null.
+type rule func(jsontext.Value) string
+
+func required(name string, r rule) Field { return Field{name, true, r} }
+func optional(name string, r rule) Field { return Field{name, false, r} }
+
+func anything(jsontext.Value) string { return "" }
+
+func text(v jsontext.Value) string { return expect(v, '"', "a string") }
+
+func nonEmpty(v jsontext.Value) string {
+	if string(v) == `""` {
+		return "empty"
+	}
+	return text(v)
+}
+
+// label is text that is routed by; where it is required, nonEmpty labels too.
+func label(v jsontext.Value) string {
+	if p := text(v); p != "" {
+		return p
+	}
+	return labelProblem(unquote(v))
+}
+
+func topic(v jsontext.Value) string {
+	if p := nonEmpty(v); p != "" {
+		return p
+	}
+	return label(v)
+}
+
+func oneOf(words ...string) rule {
+	list := strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+	return func(v jsontext.Value) string {
+		if p := text(v); p != "" {
+			return p
+		}
+		got := unquote(v)
+		for _, w := range words {
+			if string(got) == w {
+				return ""
+			}
+		}
+		return fmt.Sprintf("%q: expected %s", clip(string(got)), list)
+	}
+}
+
+func number(v jsontext.Value) string { return whole(v, math.MaxUint64) }
+
+func millis(limit time.Duration) rule {
+	return func(v jsontext.Value) string { return whole(v, uint64(limit.Milliseconds())) }
+}
+
+// whole wants digits alone: fractions and exponents are not read as integers
+// anywhere, so 1e3 is refused like 1.5.
+func whole(v jsontext.Value, limit uint64) string {
+	const want = "a whole number, 0 or more"
+	if v.Kind() != '0' {
+		return expect(v, '0', want)
+	}
+	n, err := strconv.ParseUint(string(v), 10, 64)
+	switch {
+	case errors.Is(err, strconv.ErrSyntax):
+		return "expected " + want + ", in digits alone, got " + clip(string(v))
+	case err != nil || n > limit:
+		return fmt.Sprintf("%s is over the limit of %d", clip(string(v)), limit)
+	}
+	return ""
+}
+
+func flag(v jsontext.Value) string {
+	if k := v.Kind(); k != 't' && k != 'f' {
+		return expect(v, 't', "true or false")
+	}
+	return ""
+}
+
+func object(v jsontext.Value) string { return expect(v, '{', "an object") }
+
+func texts(v jsontext.Value) string {
+	const want = "a list of strings"
+	if v.Kind() != '[' {
+		return expect(v, '[', want)
+	}
+	dec := jsontext.NewDecoder(bytes.NewReader(v))
+	dec.ReadToken()
+	for dec.PeekKind() != ']' {
+		if dec.PeekKind() != '"' || dec.SkipValue() != nil {
+			return "expected " + want
+		}
+	}
+	return ""
+}
+
+func expect(v jsontext.Value, kind jsontext.Kind, want string) string {
+	if v.Kind() == kind {
+		return ""
+	}
+	got := map[jsontext.Kind]string{'"': "a string", '0': "a number", 't': "true", 'f': "false", '[': "a list", '{': "an object"}[v.Kind()]
+	return "expected " + want + ", got " + got
+}
+
+// unquote returns a valid JSON string's text, where possible in place.
+func unquote(v jsontext.Value) []byte {
+	if bytes.IndexByte(v, '\\') < 0 {
+		return v[1 : len(v)-1]
+	}
+	s, _ := jsontext.AppendUnquote(nil, v)
+	return s
+}
+
+// checkPayload reads the payload once; the error is a [wire.FormatError].
+func (k *Kind) checkPayload(p wire.Payload) error {
+	if err := p.CheckShape(); err != nil {
+		return err
+	}
+	r := reader{kind: k}
+	err := json.Unmarshal(p.Object(), &r)
+	if r.fault != nil {
+		return r.fault
+	}
+	if err != nil {
+		return &wire.FormatError{Field: "payload", Problem: syntax(err)}
+	}
+	for i, f := range k.Fields {
+		if f.Required && r.seen&(1<<i) == 0 {
+			return &wire.FormatError{Field: f.Name, Problem: "missing"}
+		}
+	}
+	return nil
+}
+
+// reader walks a payload's top level, borrowing the JSON package's decoder: what
+// is below is validated and not kept.
+type reader struct {
+	kind  *Kind
+	seen  uint32            // bit i: Fields[i] is there and not null
+	fault *wire.FormatError // why it stopped, if not for bad JSON
+}
+
+// UnmarshalJSONFrom is called by json.Unmarshal.
+func (r *reader) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	if _, err := dec.ReadToken(); err != nil {
+		return err
+	}
+	for dec.PeekKind() != '}' {
+		name, err := dec.ReadValue()
+		if err != nil {
+			return err
+		}
+		i := r.kind.field(unquote(name))
+		value, err := dec.ReadValue()
+		if err != nil {
+			return err
+		}
+		if i < 0 || value.Kind() == 'n' {
+			continue
+		}
+		r.seen |= 1 << i
+		if problem := r.kind.Fields[i].rule(value); problem != "" {
+			r.fault = &wire.FormatError{Field: r.kind.Fields[i].Name, Problem: problem}
+			return r.fault
+		}
+	}
+	_, err := dec.ReadToken()
+	return err
+}
+
+func (k *Kind) field(name []byte) int {
+	for i := range k.Fields {
+		if k.Fields[i].Name == string(name) {
+			return i
+		}
+	}
+	return -1
+}
+
+// syntax says what is wrong with JSON text.
+func syntax(err error) string {
+	var se *jsontext.SyntacticError
+	if errors.As(err, &se) {
+		err = se
+	}
+	return clip(strings.TrimPrefix(err.Error(), "jsontext: "))
+}
+
+// CheckDomain bounds a domain or topic; field names it in the error. That they are
+// dot-separated lower-case labels, like code.review, is a convention and not
+// enforced.
+func CheckDomain(field, domain string) error {
+	if p := labelProblem([]byte(domain)); p != "" {
+		return &wire.FormatError{Field: field, Problem: p}
+	}
+	return nil
+}
+
+func labelProblem(s []byte) string {
+	if len(s) > MaxDomain {
+		return fmt.Sprintf("%d bytes: the limit is %d", len(s), MaxDomain)
+	}
+	if bytes.ContainsFunc(s, unicode.IsControl) {
+		return fmt.Sprintf("%q: control characters are not allowed; write labels like code.review", clip(string(s)))
+	}
+	return ""
+}
+
+// UnderDomain reports whether domain is d or below it, on label boundaries.
+func UnderDomain(domain, d string) bool {
+	return domain == d || strings.HasPrefix(domain, d) && domain[len(d)] == '.'
+}
+
+// clip shortens foreign text for an error message.
+func clip(s string) string {
+	const most = 200 // bytes: enough to recognise it
+	if len(s) <= most {
+		return s
+	}
+	for n := most; ; n-- {
+		if utf8.RuneStart(s[n]) {
+			return s[:n] + "…"
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package kinds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/wire"
+)
+
+// Code names what went wrong. The same word stands in envelopes, receipts, the
+// local API and the commands' output.
+type Code string
+
+// The codes (protocol, section 5).
+const (
+	NotAuthorized       Code = "not_authorized"
+	UnknownDomain       Code = "unknown_domain"
+	UnknownKind         Code = "unknown_kind"
+	Invalid             Code = "invalid"
+	TooLarge            Code = "too_large"
+	NoAgent             Code = "no_agent"
+	Overloaded          Code = "overloaded"
+	Timeout             Code = "timeout"
+	Cancelled           Code = "cancelled"
+	NotFound            Code = "not_found"
+	LoopDetected        Code = "loop_detected"
+	IncompatibleVersion Code = "incompatible_version"
+	Internal            Code = "internal"
+
+	Unreachable       Code = "unreachable"
+	DaemonUnavailable Code = "daemon_unavailable"
+	UnknownPeer       Code = "unknown_peer"
+	NotTrusted        Code = "not_trusted"
+	IdentityConflict  Code = "identity_conflict"
+)
+
+// CodeInfo is a row of the code table.
+type CodeInfo struct {
+	Code      Code
+	Retryable bool   // the same call may succeed later
+	Local     bool   // made by the own daemon or client, never sent
+	Exit      int    // exit code of a command that ends with it
+	Raised    string // when
+}
+
+var codes = [...]CodeInfo{
+	{NotAuthorized, false, false, 4, "policy forbids it, or from or to is not the connection's"},
+	{UnknownDomain, false, false, 7, "every attached agent declared domains and none matches; details.domains lists them"},
+	{UnknownKind, false, false, 7, "the receiver does not know the kind"},
+	{Invalid, false, false, 7, "malformed envelope or payload; the message names the field"},
+	{TooLarge, false, false, 7, "the encoded envelope is over max_message; nothing is ever cut"},
+	{NoAgent, true, false, 7, "no agent is attached that could answer"},
+	{Overloaded, true, false, 7, "a task or rate limit is reached, or a table is full; see retry_after_ms"},
+	{Timeout, true, false, 3, "the deadline passed"},
+	{Cancelled, false, false, 7, "the caller gave up, or the task was cancelled"},
+	{NotFound, false, false, 7, "ref names nothing that this peer may refer to"},
+	{LoopDetected, false, false, 7, "the chain of messages is longer than 16"},
+	{IncompatibleVersion, false, false, 7, "no common version of the protocol"},
+	{Internal, false, false, 7, "the receiver failed"},
+	{Unreachable, true, true, 5, "no answer from the peer; details.delivered is no or unknown"},
+	{DaemonUnavailable, true, true, 6, "no daemon answers on the socket"},
+	{UnknownPeer, false, true, 5, "no trusted peer has that name or id"},
+	{NotTrusted, false, true, 4, "the peer does not trust this daemon"},
+	{IdentityConflict, false, true, 5, "another process shows the same identity, or a peer another key"},
+}
+
+// Codes returns the code table.
+func Codes() []CodeInfo { return append([]CodeInfo(nil), codes[:]...) }
+
+// Info returns the code's row. An unknown code reads as neither retryable nor
+// local, with exit code 7.
+func (c Code) Info() CodeInfo {
+	for i := range codes {
+		if codes[i].Code == c {
+			return codes[i]
+		}
+	}
+	return CodeInfo{Code: c, Exit: 7}
+}
+
+// Error is what went wrong, in a form that crosses every boundary: it is the
+// payload of an error envelope, a refused receipt, the data of a JSON-RPC error
+// and the object that acpctl prints.
+type Error struct {
+	Code         Code           `json:"code"`
+	Message      string         `json:"message"`
+	Retryable    bool           `json:"retryable"`
+	RetryAfterMS uint64         `json:"retry_after_ms,omitzero"`
+	Details      jsontext.Value `json:"details,omitzero"`
+	From         string         `json:"from,omitzero"` // the peer that raised it; set by the own daemon
+}
+
+// FromWire makes an error of what a receipt, an ack or an error payload says.
+// Retryability is the code table's word: unknown codes are kept and not
+// retryable. A code that only the own daemon may raise says nothing when it
+// comes from a peer: it becomes internal.
+func FromWire(code, message string, retryAfterMS uint64) *Error {
+	e := &Error{Code: Code(code), Message: message}
+	info := e.Code.Info()
+	if info.Local {
+		info = Internal.Info()
+	}
+	e.Code, e.Retryable = info.Code, info.Retryable
+	if e.Retryable {
+		e.RetryAfterMS = retryAfterMS
+	}
+	return e
+}
+
+// Foreign returns e as it may cross to or from a peer: with a code as [FromWire]
+// reads it and without From, which is the own daemon's to set.
+func (e *Error) Foreign() *Error {
+	f := FromWire(string(e.Code), e.Message, e.RetryAfterMS)
+	f.Details = e.Details
+	return f
+}
+
+// AsError returns what stands behind err: the *Error in its chain, invalid for a
+// [wire.FormatError], timeout and cancelled for an ended context, else internal.
+func AsError(err error) *Error {
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return e
+	}
+	code := Internal
+	switch fe := (*wire.FormatError)(nil); {
+	case errors.As(err, &fe):
+		code = Invalid
+	case errors.Is(err, context.DeadlineExceeded):
+		code = Timeout
+	case errors.Is(err, context.Canceled):
+		code = Cancelled
+	}
+	return Errorf(code, "%s", err)
+}
+
+// Errorf makes an error whose retryability is its code's.
+func Errorf(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Retryable: code.Info().Retryable}
+}
+
+func (e *Error) Error() string { return e.Message + " (" + string(e.Code) + ")" }
+
+// Is reports whether target is an *Error of the same code, so that
+// errors.Is(err, &kinds.Error{Code: kinds.Timeout}) works.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Code == e.Code
+}
+
+// Delivered says what is known of a message whose call failed.
+type Delivered string
+
+const (
+	DeliveredNo      Delivered = "no"      // no byte left, or the peer said so: safe to send anew
+	DeliveredUnknown Delivered = "unknown" // repeat with the same id
+)
+
+// WithDelivered sets details.delivered and returns e.
+func (e *Error) WithDelivered(d Delivered) *Error {
+	e.Details = jsontext.Value(`{"delivered":"` + string(d) + `"}`)
+	return e
+}
+
+// Delivered returns details.delivered, "" where it is not set.
+func (e *Error) Delivered() Delivered {
+	var d struct {
+		Delivered Delivered `json:"delivered"`
+	}
+	if len(e.Details) == 0 || json.Unmarshal(e.Details, &d) != nil {
+		return ""
+	}
+	return d.Delivered
+}

@@ -1,0 +1,203 @@
+// Package kinds says what the messages of ACP/1 mean: one table row for each of
+// the twelve kinds (how it travels, what answers it, what its payload holds) and
+// one table of error codes.
+//
+// [Check] validates a whole envelope: its kind, whether ref must be there, and
+// its payload, in one pass over the text. Fields that the tables do not name are
+// left alone: they are for the agents. How messages travel is not known here.
+package kinds
+
+import (
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/wire"
+)
+
+// Class is how a kind travels.
+type Class uint8
+
+const (
+	Exchange Class = iota // opens a bidirectional stream and is answered there
+	Message               // has a unidirectional stream of its own and a receipt
+	Reply                 // stands only on the reply half of an exchange
+)
+
+// The kinds.
+const (
+	KindPing         = "ping"
+	KindPong         = "pong"
+	KindQuery        = "query"
+	KindResponse     = "response"
+	KindDelegate     = "delegate"
+	KindAck          = "ack"
+	KindResult       = "result"
+	KindNotify       = "notify"
+	KindCancel       = "cancel"
+	KindDiscover     = "discover"
+	KindCapabilities = "capabilities"
+	KindError        = "error"
+)
+
+// Bounds of what a payload may ask for.
+const (
+	DefaultQueryDeadline = 30 * time.Second
+	MaxQueryDeadline     = 600 * time.Second
+	MaxTaskDeadline      = 30 * 24 * time.Hour
+	MaxDomain            = 255 // bytes of a domain or topic
+)
+
+// Kind is a row of the table.
+type Kind struct {
+	Name     string
+	Class    Class
+	Reply    string  // the kind that answers it, beside error; "" where none does
+	NeedsRef bool    // ref names what it answers or concerns
+	Fields   []Field // of the payload; others pass unread
+}
+
+var table = [...]Kind{
+	{KindPing, Exchange, KindPong, false, nil},
+	{KindPong, Reply, "", true, []Field{
+		required("status", oneOf("idle", "busy", "overloaded")),
+		required("uptime_secs", number),
+		required("active_tasks", number),
+		optional("agent_name", text),
+		optional("attached", number),
+	}},
+	{KindQuery, Exchange, KindResponse, false, []Field{
+		required("question", nonEmpty),
+		optional("domain", label),
+		optional("max_tokens", number),
+		optional("deadline_ms", millis(MaxQueryDeadline)),
+	}},
+	{KindResponse, Reply, "", true, []Field{
+		optional("data", anything),
+		required("summary", text),
+		optional("tokens_used", number),
+		optional("truncated", flag),
+	}},
+	{KindDelegate, Exchange, KindAck, false, []Field{
+		required("task", nonEmpty),
+		optional("context", object),
+		optional("priority", oneOf("normal", "urgent")),
+		optional("report_back", flag),
+		optional("deadline_ms", millis(MaxTaskDeadline)),
+		optional("domain", label),
+	}},
+	{KindAck, Reply, "", true, []Field{
+		required("accepted", flag),
+		optional("estimated_ms", number),
+		optional("code", text),
+		optional("message", text),
+	}},
+	{KindResult, Message, "", true, []Field{
+		required("status", oneOf("completed", "failed", "partial")),
+		required("outcome", text),
+		optional("data", anything),
+		optional("error", text),
+	}},
+	{KindNotify, Message, "", false, []Field{
+		required("topic", topic),
+		optional("data", anything),
+		optional("importance", oneOf("low", "medium", "high")),
+	}},
+	{KindCancel, Exchange, KindAck, true, []Field{
+		optional("reason", text),
+	}},
+	{KindDiscover, Exchange, KindCapabilities, false, nil},
+	{KindCapabilities, Reply, "", true, []Field{
+		optional("agent_name", text),
+		optional("domains", texts),
+		optional("channels", texts),
+		optional("tools", texts),
+		optional("max_concurrent_tasks", number),
+		optional("model", text),
+	}},
+	{KindError, Message, "", true, []Field{
+		required("code", nonEmpty),
+		required("message", text),
+		optional("retryable", flag),
+		optional("retry_after_ms", number),
+		optional("details", object),
+	}},
+}
+
+// Table returns all kinds.
+func Table() []Kind { return append([]Kind(nil), table[:]...) }
+
+// Lookup returns the row of a kind.
+func Lookup(name string) (*Kind, bool) {
+	for i := range table {
+		if table[i].Name == name {
+			return &table[i], true
+		}
+	}
+	return nil, false
+}
+
+// Answers reports whether reply may stand on the reply half of an exchange that
+// a message of kind k opened.
+func (k *Kind) Answers(reply string) bool {
+	return k.Class == Exchange && (reply == k.Reply || reply == KindError)
+}
+
+// Check validates an envelope that was built here or has come in: its form, known
+// kind, ref where it is due, hops, payload. The error is an *Error with the code
+// invalid, unknown_kind or loop_detected, and names kind and field.
+func Check(e *wire.Envelope) error {
+	if err := e.Check(); err != nil {
+		return Errorf(Invalid, "%s: %s", e.Kind, err)
+	}
+	k, ok := Lookup(e.Kind)
+	if !ok {
+		return Errorf(UnknownKind, "kind: %q is not known: expected one of %s", e.Kind, names())
+	}
+	if k.NeedsRef && e.Ref == nil {
+		return Errorf(Invalid, "%s: ref: missing: expected the id of the message that it concerns", e.Kind)
+	}
+	if e.Hops > wire.MaxHops {
+		return Errorf(LoopDetected, "%s: hops: message number %d in a chain of agents that call each other; the limit is %d: end the loop at one of them", e.Kind, e.Hops, wire.MaxHops)
+	}
+	return k.CheckPayload(e.Payload)
+}
+
+// CheckPayload validates a payload of this kind, in one pass over its text; the
+// error has the code invalid and names the field.
+func (k *Kind) CheckPayload(p wire.Payload) error {
+	if err := k.checkPayload(p); err != nil {
+		return Errorf(Invalid, "%s: %s", k.Name, err)
+	}
+	return nil
+}
+
+// Parse reads a payload that was checked. The error, for one that was not, is an
+// *Error with the code invalid.
+func Parse[T any](p wire.Payload) (*T, error) {
+	v := new(T)
+	if err := json.Unmarshal(p.Object(), v); err != nil {
+		return nil, Errorf(Invalid, "payload: %s", syntax(err))
+	}
+	return v, nil
+}
+
+// Encode writes a payload struct. It panics where a jsontext.Value in it is not
+// JSON; such values come from a parser.
+func Encode(v any) wire.Payload {
+	p, err := json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true)) // which turns to U+FFFD
+	if err != nil {
+		panic("kinds: encode payload: " + err.Error())
+	}
+	return p
+}
+
+func names() string {
+	all := make([]string, len(table))
+	for i := range table {
+		all[i] = table[i].Name
+	}
+	return strings.Join(all, ", ")
+}

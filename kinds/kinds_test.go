@@ -1,0 +1,320 @@
+package kinds_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// views has for each kind a full payload, and how its struct is read.
+var views = map[string]struct {
+	full  any
+	parse func(wire.Payload) (any, error)
+}{
+	kinds.KindPing:         {struct{}{}, parse[struct{}]},
+	kinds.KindDiscover:     {struct{}{}, parse[struct{}]},
+	kinds.KindPong:         {kinds.Pong{Status: "busy", UptimeSecs: 3600, ActiveTasks: 2, AgentName: "desk", Attached: 3}, parse[kinds.Pong]},
+	kinds.KindQuery:        {kinds.Query{Question: "why?", Domain: "code.review", MaxTokens: 200, DeadlineMS: 600_000}, parse[kinds.Query]},
+	kinds.KindResponse:     {kinds.Response{Data: jsontext.Value(`[1]`), Summary: "so", TokensUsed: 47, Truncated: true}, parse[kinds.Response]},
+	kinds.KindDelegate:     {kinds.Delegate{Task: "test it", Context: jsontext.Value(`{"a":1}`), Priority: "urgent", ReportBack: new(false), DeadlineMS: 60_000, Domain: "code.test"}, parse[kinds.Delegate]},
+	kinds.KindAck:          {kinds.Ack{Accepted: true, EstimatedMS: 5000, Code: kinds.Overloaded, Message: "later"}, parse[kinds.Ack]},
+	kinds.KindResult:       {kinds.Result{Status: "failed", Outcome: "two tests fail", Data: jsontext.Value(`{}`), Error: new("exit 1")}, parse[kinds.Result]},
+	kinds.KindNotify:       {kinds.Notify{Topic: "build.done", Data: jsontext.Value(`"x"`), Importance: "high"}, parse[kinds.Notify]},
+	kinds.KindCancel:       {kinds.Cancel{Reason: "plans changed"}, parse[kinds.Cancel]},
+	kinds.KindCapabilities: {kinds.Capabilities{AgentName: "desk", Domains: []string{"code"}, Channels: []string{"mail"}, Tools: []string{"go"}, MaxConcurrentTasks: 4, Model: "m"}, parse[kinds.Capabilities]},
+	kinds.KindError:        {kinds.Error{Code: kinds.Timeout, Message: "too late", Retryable: true, RetryAfterMS: 100, Details: jsontext.Value(`{"delivered":"unknown"}`)}, parse[kinds.Error]},
+}
+
+func parse[T any](p wire.Payload) (any, error) {
+	v, err := kinds.Parse[T](p)
+	if err != nil {
+		return nil, err
+	}
+	return *v, nil
+}
+
+func envelope(kind string, p wire.Payload) *wire.Envelope {
+	e := &wire.Envelope{V: wire.Version, ID: wire.MessageID{1}, From: identity.ID{2}, To: identity.ID{3}, TS: 1, Kind: kind, Payload: p}
+	if k, ok := kinds.Lookup(kind); ok && k.NeedsRef {
+		e.Ref = &wire.MessageID{4}
+	}
+	return e
+}
+
+func TestFullPayloads(t *testing.T) {
+	for _, k := range kinds.Table() {
+		v := views[k.Name]
+		p := kinds.Encode(v.full)
+		if err := kinds.Check(envelope(k.Name, p)); err != nil {
+			t.Error(err)
+		}
+		if got, err := v.parse(p); err != nil || !cmp.Equal(v.full, got) {
+			t.Errorf("%s: %v %s", k.Name, err, cmp.Diff(v.full, got))
+		}
+	}
+}
+
+// The table and the structs name the same fields, and a field that is required
+// is written even if it is zero.
+func TestTableMatchesStructs(t *testing.T) {
+	for _, k := range kinds.Table() {
+		var checked, declared []string
+		for _, f := range k.Fields {
+			checked = append(checked, fmt.Sprint(f.Name, " ", f.Required))
+		}
+		for f := range reflect.TypeOf(views[k.Name].full).Fields() {
+			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+			required := options == ""
+			if k.Name == kinds.KindError && name == "retryable" {
+				required = false // written always, so that nobody need know the table
+			}
+			if name != "from" {
+				declared = append(declared, fmt.Sprint(name, " ", required))
+			}
+		}
+		slices.Sort(checked)
+		slices.Sort(declared)
+		if d := cmp.Diff(declared, checked); d != "" {
+			t.Errorf("%s: %s", k.Name, d)
+		}
+	}
+}
+
+func TestEveryFieldIsCheckedAndNamed(t *testing.T) {
+	for _, k := range kinds.Table() {
+		for _, f := range k.Fields {
+			var m map[string]jsontext.Value
+			if err := json.Unmarshal(kinds.Encode(views[k.Name].full), &m); err != nil {
+				t.Fatal(err)
+			}
+			try := func(v string) error {
+				c := map[string]jsontext.Value{}
+				for name, old := range m {
+					c[name] = old
+				}
+				if c[f.Name] = jsontext.Value(v); v == "" {
+					delete(c, f.Name)
+				}
+				return kinds.Check(envelope(k.Name, kinds.Encode(c)))
+			}
+			for _, absent := range []string{"", "null"} {
+				err := try(absent)
+				if f.Required != (err != nil) || err != nil && !strings.HasPrefix(err.Error(), k.Name+": "+f.Name+": missing") {
+					t.Errorf("%s.%s %q: %v", k.Name, f.Name, absent, err)
+				}
+			}
+			if f.Name == "data" {
+				continue // takes any value
+			}
+			taken := 0
+			for _, v := range []string{`"x y"`, `-1`, `1.5`, `1e3`, `[1]`, `[]`, `{}`, `true`, `18446744073709551616`} {
+				err := try(v)
+				if err == nil {
+					taken++
+				} else if !strings.HasPrefix(err.Error(), k.Name+": "+f.Name+": ") || !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
+					t.Errorf("%s.%s %s: %v", k.Name, f.Name, v, err)
+				}
+			}
+			if taken > 1 {
+				t.Errorf("%s.%s takes %d types", k.Name, f.Name, taken)
+			}
+		}
+	}
+}
+
+func TestCheckCodes(t *testing.T) {
+	ok := kinds.Encode(views[kinds.KindResult].full)
+	for name, c := range map[string]struct {
+		spoil func(*wire.Envelope)
+		want  kinds.Code
+		field string
+	}{
+		"fine":         {func(e *wire.Envelope) {}, "", ""},
+		"unknown kind": {func(e *wire.Envelope) { e.Kind = "shout" }, kinds.UnknownKind, "kind"},
+		"no kind":      {func(e *wire.Envelope) { e.Kind = "" }, kinds.Invalid, "kind"},
+		"no ref":       {func(e *wire.Envelope) { e.Ref = nil }, kinds.Invalid, "ref"},
+		"version":      {func(e *wire.Envelope) { e.V = 2 }, kinds.Invalid, "v"},
+		"16 hops":      {func(e *wire.Envelope) { e.Hops = 16 }, "", ""},
+		"17 hops":      {func(e *wire.Envelope) { e.Hops = 17 }, kinds.LoopDetected, "hops"},
+		"no JSON":      {func(e *wire.Envelope) { e.Payload = wire.Payload(`{`) }, kinds.Invalid, "payload"},
+	} {
+		e := envelope(kinds.KindResult, ok)
+		c.spoil(e)
+		err := kinds.Check(e)
+		if c.want == "" {
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if !errors.Is(err, &kinds.Error{Code: c.want}) || !strings.Contains(err.Error(), c.field+": ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// An error message stays short, whatever a peer wrote.
+func TestMessagesAreBounded(t *testing.T) {
+	long := strings.Repeat("ä", 10_000)
+	for _, p := range []string{
+		`{"topic":"a","` + long + `":1,"` + long + `":2}`, `{"topic":"a","importance":"` + long + `"}`,
+		`{"topic":"` + strings.Repeat(`\u0001`, 200) + `"}`, `{"topic":"a","x":` + strings.Repeat("1", 10_000) + `x}`,
+	} {
+		if err := kinds.Check(envelope(kinds.KindNotify, wire.Payload(p))); err == nil || len(err.Error()) > 2000 {
+			t.Errorf("%.40s: %d bytes of %.300v", p, len(fmt.Sprint(err)), err)
+		}
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	for _, k := range kinds.Table() {
+		for _, reply := range kinds.Table() {
+			want := k.Class == kinds.Exchange && (reply.Name == k.Reply || reply.Name == kinds.KindError)
+			if k.Answers(reply.Name) != want {
+				t.Errorf("%s answered by %s: %t", k.Name, reply.Name, !want)
+			}
+		}
+		if r, ok := kinds.Lookup(k.Reply); (k.Class == kinds.Exchange) != ok || ok && (r.Class != kinds.Reply || !r.NeedsRef) {
+			t.Errorf("%s: reply %q", k.Name, k.Reply)
+		}
+	}
+}
+
+func TestUnderDomain(t *testing.T) {
+	for _, c := range []struct {
+		domain, d string
+		want      bool
+	}{{"code", "code", true}, {"code.review", "code", true}, {"codex", "code", false}, {"code", "code.review", false}, {"", "code", false}, {"code", "", false}} {
+		if kinds.UnderDomain(c.domain, c.d) != c.want {
+			t.Errorf("%q under %q: %t", c.domain, c.d, !c.want)
+		}
+	}
+}
+
+func TestCodeTable(t *testing.T) {
+	seen := make(map[kinds.Code]bool)
+	for _, c := range kinds.Codes() {
+		if seen[c.Code] {
+			t.Errorf("%s is there twice", c.Code)
+		}
+		seen[c.Code] = true
+		if c.Raised == "" || c.Exit < 3 || c.Code.Info() != c {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+func TestFromWire(t *testing.T) {
+	for _, c := range kinds.Codes() {
+		e := kinds.FromWire(string(c.Code), "m", 7)
+		want := &kinds.Error{Code: c.Code, Message: "m", Retryable: c.Retryable}
+		if c.Local {
+			want.Code, want.Retryable = kinds.Internal, false
+		}
+		if want.Retryable {
+			want.RetryAfterMS = 7
+		}
+		if d := cmp.Diff(want, e); d != "" {
+			t.Errorf("%s: %s", c.Code, d)
+		}
+	}
+	if e := kinds.FromWire("brand_new", "m", 7); e.Code != "brand_new" || e.Retryable || e.RetryAfterMS != 0 {
+		t.Errorf("unknown code: %+v", e)
+	}
+}
+
+func TestForeign(t *testing.T) {
+	details := jsontext.Value(`{"domains":["code"]}`)
+	local := &kinds.Error{Code: kinds.DaemonUnavailable, Message: "m", Retryable: true, RetryAfterMS: 5, Details: details, From: "forged"}
+	if d := cmp.Diff(&kinds.Error{Code: kinds.Internal, Message: "m", Details: details}, local.Foreign()); d != "" {
+		t.Error(d)
+	}
+	terse := &kinds.Error{Code: kinds.Overloaded, RetryAfterMS: 5} // the payload left retryable out
+	if d := cmp.Diff(&kinds.Error{Code: kinds.Overloaded, Retryable: true, RetryAfterMS: 5}, terse.Foreign()); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestAsError(t *testing.T) {
+	_, malformed := wire.ParseEnvelope(nil)
+	timeout := kinds.Errorf(kinds.Timeout, "too late")
+	for _, c := range []struct {
+		err  error
+		want kinds.Code
+	}{
+		{fmt.Errorf("query: %w", timeout), kinds.Timeout}, {fmt.Errorf("read: %w", malformed), kinds.Invalid},
+		{context.DeadlineExceeded, kinds.Timeout}, {context.Canceled, kinds.Cancelled}, {errors.New("disk full"), kinds.Internal},
+	} {
+		if e := kinds.AsError(c.err); e.Code != c.want || e.Message == "" || e.Retryable != c.want.Info().Retryable {
+			t.Errorf("%v: %+v", c.err, e)
+		}
+	}
+}
+
+func TestDelivered(t *testing.T) {
+	e := kinds.Errorf(kinds.Unreachable, "no answer").WithDelivered(kinds.DeliveredUnknown)
+	if p, err := kinds.Parse[kinds.Error](kinds.Encode(e)); err != nil || p.Delivered() != kinds.DeliveredUnknown {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if d := kinds.Errorf(kinds.Unreachable, "no answer").Delivered(); d != "" {
+		t.Errorf("without details: %q", d)
+	}
+}
+
+func TestEncodeRepairsUTF8(t *testing.T) {
+	if p := kinds.Encode(&kinds.Cancel{Reason: "a\xffb"}); string(p) != `{"reason":"a`+"\ufffd"+`b"}` {
+		t.Errorf("%s", p)
+	}
+}
+
+// What Check accepts is I-JSON, is read by the kind's struct, and is accepted
+// again as that struct writes it.
+func FuzzCheck(f *testing.F) {
+	for i, k := range kinds.Table() {
+		f.Add(uint8(i), []byte(kinds.Encode(views[k.Name].full)))
+		f.Add(uint8(i), []byte(`{}`))
+	}
+	f.Add(uint8(2), []byte(` {"\u0071uestion":"\ud83d\udc4d","x":{"y":[null,1e400]},"deadline_ms":null} `))
+	f.Fuzz(func(t *testing.T, i uint8, p []byte) {
+		k := kinds.Table()[int(i)%len(kinds.Table())]
+		if err := kinds.Check(envelope(k.Name, p)); err != nil {
+			if e := (*kinds.Error)(nil); !errors.As(err, &e) || e.Code != kinds.Invalid || len(e.Message) > 2000 {
+				t.Fatalf("%.300v", err)
+			}
+			return
+		}
+		if len(p) > 0 && !jsontext.Value(p).IsValid() {
+			t.Fatal("accepted what is not I-JSON")
+		}
+		v, err := views[k.Name].parse(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := kinds.Encode(v)
+		if err := kinds.Check(envelope(k.Name, again)); err != nil {
+			t.Fatalf("%s: %v", again, err)
+		}
+		if v2, err := views[k.Name].parse(again); err != nil || !cmp.Equal(v, v2, cmp.Comparer(sameJSON)) {
+			t.Fatalf("%v %s", err, cmp.Diff(v, v2))
+		}
+	})
+}
+
+func sameJSON(a, b jsontext.Value) bool {
+	a, b = a.Clone(), b.Clone()
+	a.Format(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
+	b.Format(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
+	return string(a) == string(b)
+}

@@ -1,0 +1,100 @@
+package kinds
+
+import (
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// The payloads, one struct a kind. They are read-only views: a payload travels as
+// the text that its sender wrote, unknown fields included. A zero value means the
+// default that the field's comment names.
+
+// Pong answers ping.
+type Pong struct {
+	Status      string `json:"status"` // idle, busy or overloaded
+	UptimeSecs  uint64 `json:"uptime_secs"`
+	ActiveTasks uint64 `json:"active_tasks"`
+	AgentName   string `json:"agent_name,omitzero"`
+	Attached    uint64 `json:"attached,omitzero"` // number of attached agents
+}
+
+// Query asks a question.
+type Query struct {
+	Question   string `json:"question"`
+	Domain     string `json:"domain,omitzero"`
+	MaxTokens  uint64 `json:"max_tokens,omitzero"`  // 0: no limit
+	DeadlineMS uint64 `json:"deadline_ms,omitzero"` // 0: 30,000
+}
+
+// Deadline returns how long the sender waits for the response.
+func (q *Query) Deadline() time.Duration {
+	if q.DeadlineMS == 0 {
+		return DefaultQueryDeadline
+	}
+	return time.Duration(q.DeadlineMS) * time.Millisecond
+}
+
+// Response answers query.
+type Response struct {
+	Data       jsontext.Value `json:"data,omitzero"`
+	Summary    string         `json:"summary"`
+	TokensUsed uint64         `json:"tokens_used,omitzero"`
+	Truncated  bool           `json:"truncated,omitzero"`
+}
+
+// Delegate hands over a task.
+type Delegate struct {
+	Task       string         `json:"task"`
+	Context    jsontext.Value `json:"context,omitzero"` // an object
+	Priority   string         `json:"priority,omitzero"` // normal or urgent; "": normal
+	ReportBack *bool          `json:"report_back,omitzero"`
+	DeadlineMS uint64         `json:"deadline_ms,omitzero"` // 0: none
+	Domain     string         `json:"domain,omitzero"`
+}
+
+// Reports says whether a result is owed: yes unless report_back is false.
+func (d *Delegate) Reports() bool { return d.ReportBack == nil || *d.ReportBack }
+
+// Deadline returns how long the task may take; 0: no deadline.
+func (d *Delegate) Deadline() time.Duration {
+	return time.Duration(d.DeadlineMS) * time.Millisecond
+}
+
+// Ack answers delegate and cancel.
+type Ack struct {
+	Accepted    bool   `json:"accepted"`
+	EstimatedMS uint64 `json:"estimated_ms,omitzero"`
+	Code        Code   `json:"code,omitzero"`    // when not accepted
+	Message     string `json:"message,omitzero"` // when not accepted
+}
+
+// Result reports on a delegation.
+type Result struct {
+	Status  string         `json:"status"` // completed, failed or partial
+	Outcome string         `json:"outcome"`
+	Data    jsontext.Value `json:"data,omitzero"`
+	Error   *string        `json:"error,omitzero"` // null on success
+}
+
+// Notify tells.
+type Notify struct {
+	Topic      string         `json:"topic"`
+	Data       jsontext.Value `json:"data,omitzero"`
+	Importance string         `json:"importance,omitzero"` // low, medium or high; "": low
+}
+
+// Cancel ends the delegation that the envelope's ref names.
+type Cancel struct {
+	Reason string `json:"reason,omitzero"`
+}
+
+// Capabilities answers discover.
+type Capabilities struct {
+	AgentName          string   `json:"agent_name,omitzero"`
+	Domains            []string `json:"domains,omitzero"`
+	Channels           []string `json:"channels,omitzero"`
+	Tools              []string `json:"tools,omitzero"`
+	MaxConcurrentTasks uint64   `json:"max_concurrent_tasks,omitzero"`
+	Model              string   `json:"model,omitzero"`
+}

@@ -1,0 +1,283 @@
+package wire
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/fxamacker/cbor/v2"
+)
+
+// The two modes of RFC 8949 that the protocol uses: core deterministic encoding
+// on write, and a reader that refuses what a well-behaved writer never sends.
+// Non-minimal integers and unsorted keys pass, since nothing is signed over them.
+var (
+	encoder = func() cbor.UserBufferEncMode {
+		o := cbor.CoreDetEncOptions()
+		o.IndefLength = cbor.IndefLengthForbidden
+		o.TagsMd = cbor.TagsForbidden
+		o.NilContainers = cbor.NilContainerAsEmpty
+		o.BinaryMarshaler = cbor.BinaryMarshalerNone // fixed byte arrays are byte strings as they are
+		m, err := o.UserBufferEncMode()
+		if err != nil {
+			panic("wire: encoding options: " + err.Error())
+		}
+		return m
+	}()
+	decoder = func() cbor.DecMode {
+		simple, err := cbor.NewSimpleValueRegistryFromDefaults(onlyFalseTrueNull)
+		if err != nil {
+			panic("wire: simple values: " + err.Error())
+		}
+		m, err := cbor.DecOptions{
+			DupMapKey:            cbor.DupMapKeyEnforcedAPF,
+			IndefLength:          cbor.IndefLengthForbidden,
+			TagsMd:               cbor.TagsForbidden,
+			MaxNestedLevels:      8,
+			MaxArrayElements:     256,
+			MaxMapPairs:          maxPairs,
+			UTF8:                 cbor.UTF8RejectInvalid,
+			FieldNameMatching:    cbor.FieldNameMatchingCaseSensitive,
+			FieldNameByteString:  cbor.FieldNameByteStringForbidden,
+			MapKeyByteString:     cbor.MapKeyByteStringForbidden,
+			ByteStringToString:   cbor.ByteStringToStringForbidden,
+			BignumTag:            cbor.BignumTagForbidden,
+			NaN:                  cbor.NaNDecodeForbidden,
+			Inf:                  cbor.InfDecodeForbidden,
+			SimpleValues:         simple,
+			DefaultMapType:       reflect.TypeFor[map[string]any](),
+			BinaryUnmarshaler:    cbor.BinaryUnmarshalerByteString,
+			TextUnmarshaler:      cbor.TextUnmarshalerNone,
+			ExtraReturnErrors:    cbor.ExtraDecErrorNone,
+			UnrecognizedTagToAny: cbor.UnrecognizedTagContentToAny,
+		}.DecMode()
+		if err != nil {
+			panic("wire: decoding options: " + err.Error())
+		}
+		return m
+	}()
+)
+
+const maxPairs = 64 // of one map
+
+// onlyFalseTrueNull rejects the other simple values; the library would read the
+// unassigned ones as integers.
+func onlyFalseTrueNull(r *cbor.SimpleValueRegistry) error {
+	for v := range 256 {
+		if 20 <= v && v <= 22 || 24 <= v && v <= 31 {
+			continue
+		}
+		if err := cbor.WithRejectedSimpleValue(cbor.SimpleValue(v))(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Marshal encodes v deterministically (RFC 8949, section 4.2.1).
+func Marshal(v any) ([]byte, error) { return encoder.Marshal(v) }
+
+// Unmarshal decodes exactly one CBOR item into v, which must be fresh. It refuses
+// what the package comment says; the error is a [FormatError].
+//
+// Check the fields afterwards: one that is null or missing stays zero, and a Go
+// array takes a byte string of any length. Byte strings are safest as []byte.
+func Unmarshal(b []byte, v any) error {
+	if err := decoder.Unmarshal(b, v); err != nil {
+		return malformed("", "CBOR: "+strings.TrimPrefix(err.Error(), "cbor: "))
+	}
+	return nil
+}
+
+// value is CBOR that was found well formed, without tags and indefinite lengths,
+// and begins with the item meant. Envelopes and control items are read from it
+// field by field: the library's decoding into structs lets null pass for any
+// type and an array of integers for bytes, and does not say which field failed.
+type value []byte
+
+// The major types (RFC 8949, section 3.1).
+const (
+	majorUint = iota
+	majorNegative
+	majorBytes
+	majorText
+	majorArray
+	majorMap
+	majorTag
+	majorSimple
+)
+
+// parseValue checks that b is one well-formed item and nothing else.
+func parseValue(b []byte) (value, error) {
+	if err := decoder.Wellformed(b); err != nil {
+		return nil, malformed("", "CBOR: "+strings.TrimPrefix(err.Error(), "cbor: "))
+	}
+	return value(b), nil
+}
+
+// head returns the major type, its argument, and the bytes that both take.
+func (v value) head() (major byte, arg uint64, n int) {
+	major, info := v[0]>>5, v[0]&0x1f
+	if info < 24 {
+		return major, uint64(info), 1
+	}
+	n = 1 + 1<<(info-24)
+	for _, c := range v[1:n] {
+		arg = arg<<8 | uint64(c)
+	}
+	return major, arg, n
+}
+
+// cut splits off the first item.
+func (v value) cut() (first, rest value) {
+	n := v.size()
+	return v[:n], v[n:]
+}
+
+func (v value) size() int {
+	major, arg, n := v.head()
+	switch major {
+	case majorBytes, majorText:
+		n += int(arg)
+	case majorArray:
+		for range arg {
+			n += v[n:].size()
+		}
+	case majorMap:
+		for range 2 * arg {
+			n += v[n:].size()
+		}
+	}
+	return n
+}
+
+// want returns the argument and the content of an item of a major type.
+func (v value) want(major byte, name string) (arg uint64, content value, err error) {
+	got, arg, n := v.head()
+	if got != major {
+		return 0, nil, malformed("", "expected "+name+", got "+v.describe())
+	}
+	return arg, v[n:], nil
+}
+
+func (v value) uint() (uint64, error) {
+	n, _, err := v.want(majorUint, "an unsigned integer")
+	return n, err
+}
+
+func (v value) text() (string, error) {
+	n, s, err := v.want(majorText, "text")
+	if err != nil {
+		return "", err
+	}
+	if !utf8.Valid(s[:n]) {
+		return "", malformed("", "invalid UTF-8")
+	}
+	return string(s[:n]), nil
+}
+
+// bytes returns the content where it stands.
+func (v value) bytes() ([]byte, error) {
+	n, s, err := v.want(majorBytes, "bytes")
+	if err != nil {
+		return nil, err
+	}
+	return s[:n:n], nil
+}
+
+// fixed fills dst.
+func (v value) fixed(dst []byte) error {
+	s, err := v.bytes()
+	if err != nil {
+		return err
+	}
+	if len(s) != len(dst) {
+		return malformed("", fmt.Sprintf("expected %d bytes, got %d", len(dst), len(s)))
+	}
+	copy(dst, s)
+	return nil
+}
+
+func (v value) array() ([]value, error) {
+	n, rest, err := v.want(majorArray, "an array")
+	if err != nil {
+		return nil, err
+	}
+	elems := make([]value, n)
+	for i := range elems {
+		elems[i], rest = rest.cut()
+	}
+	return elems, nil
+}
+
+func (v value) texts() ([]string, error) {
+	a, err := v.array()
+	if err != nil {
+		return nil, err
+	}
+	texts := make([]string, len(a))
+	for i := range a {
+		if texts[i], err = a[i].text(); err != nil {
+			return nil, err
+		}
+	}
+	return texts, nil
+}
+
+// fields calls read for each pair of a map. Keys are distinct text, and those
+// required are there. An error names prefix and key, unless it names a field.
+func (v value) fields(prefix string, read func(key []byte, v value) error, required ...string) error {
+	n, rest, err := v.want(majorMap, "a map")
+	if err != nil {
+		return err
+	}
+	var seen [maxPairs][]byte
+	for i := range seen[:n] {
+		var k, val value
+		k, rest = rest.cut()
+		val, rest = rest.cut()
+		size, key, err := k.want(majorText, "text as a map's key")
+		if err != nil {
+			return err
+		}
+		key = key[:size]
+		if !utf8.Valid(key) {
+			return malformed("", "a map's key is invalid UTF-8")
+		}
+		if slices.ContainsFunc(seen[:i], func(s []byte) bool { return bytes.Equal(s, key) }) {
+			return malformed(prefix+clip(string(key)), "twice in one map")
+		}
+		seen[i] = key
+		if err := read(key, val); err != nil {
+			return within(prefix+string(key), err)
+		}
+	}
+	for _, name := range required {
+		if !slices.ContainsFunc(seen[:n], func(s []byte) bool { return string(s) == name }) {
+			return malformed(prefix+name, "missing")
+		}
+	}
+	return nil
+}
+
+// describe names what an item is, for an error message.
+func (v value) describe() string {
+	switch v[0] {
+	case 0xf4, 0xf5:
+		return "true or false"
+	case 0xf6:
+		return "null"
+	}
+	return [...]string{"an unsigned integer", "a negative integer", "bytes", "text", "an array", "a map", "a tag", "a float"}[v[0]>>5]
+}
+
+// clip shortens foreign text for an error message.
+func clip(s string) string {
+	if len(s) <= MaxLabel {
+		return s
+	}
+	return strings.ToValidUTF8(s[:MaxLabel], "") + "…"
+}

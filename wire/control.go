@@ -1,0 +1,317 @@
+package wire
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"unicode/utf8"
+)
+
+// Item is one control item: *Hello, *Receipt, *Goaway, *Ping, *Pong, *Done, or
+// *Unknown for a type of a later version.
+type Item interface {
+	array() []any // as it is encoded
+	check() error // what its fields may hold
+}
+
+// Hello opens each side's control stream; a connection is ready when the other
+// side's is in and accepted.
+type Hello struct {
+	Name       string   `cbor:"name"`        // what the daemon calls itself: a claim
+	Boot       Boot     `cbor:"boot"`        // drawn at each start of the process
+	Software   string   `cbor:"software"`    // name and version of the program
+	MaxMessage uint64   `cbor:"max_message"` // bytes of the largest envelope that it takes
+	Features   []string `cbor:"features"`    // stream types beyond the core: "mail", "channel"
+	PQ         *HelloPQ `cbor:"pq,omitempty"`
+}
+
+// Boot tells one run of a daemon from the next.
+type Boot [16]byte
+
+// HelloPQ is the post-quantum half of the identity (protocol, section 7).
+type HelloPQ struct {
+	Key []byte `cbor:"key"` // ML-DSA-65 public key
+	Sig []byte `cbor:"sig"` // over the TLS exporter and both ids
+}
+
+// ReceiptState is what became of a message.
+type ReceiptState uint8
+
+// The states of a receipt (protocol, section 5).
+const (
+	Handed  ReceiptState = iota // an attached agent's process confirmed it
+	Held                        // it lies in the daemon's inbox, on disk
+	Refused                     // see code and message
+)
+
+func (s ReceiptState) String() string {
+	switch s {
+	case Handed:
+		return "handed"
+	case Held:
+		return "held"
+	case Refused:
+		return "refused"
+	}
+	return fmt.Sprintf("state %d", uint8(s))
+}
+
+// Receipt answers one message stream, named by its QUIC stream id, so that even
+// an undecodable message gets one.
+type Receipt struct {
+	Stream       uint64
+	State        ReceiptState
+	Code         string // set when refused
+	Message      string
+	RetryAfterMS uint64
+}
+
+// Goaway says that its sender opens no further streams on this connection.
+type Goaway struct{ Code uint64 } // a connection close code
+
+// Ping asks for a Pong with the same number. Pad lifts the packet over the size
+// under which a stateless reset is never provoked (RFC 9000, section 10.3.3).
+type Ping struct {
+	N   uint64
+	Pad []byte
+}
+
+// Pong answers a Ping.
+type Pong struct {
+	N   uint64
+	Pad []byte
+}
+
+// Done says that every stream that its sender opened has its reply or receipt.
+type Done struct{}
+
+// Unknown is an item of a type that this version does not know; it is ignored.
+type Unknown struct{ Type uint64 }
+
+const (
+	itemHello = iota
+	itemReceipt
+	itemGoaway
+	itemPing
+	itemPong
+	itemDone
+)
+
+func (h *Hello) array() []any { return []any{itemHello, h} }
+
+func (r *Receipt) array() []any {
+	a := []any{itemReceipt, r.Stream, uint8(r.State), r.Code, r.Message, r.RetryAfterMS}
+	switch {
+	case r.RetryAfterMS > 0:
+		return a
+	case r.Code != "" || r.Message != "":
+		return a[:5]
+	}
+	return a[:3]
+}
+
+func (g *Goaway) array() []any  { return []any{itemGoaway, g.Code} }
+func (p *Ping) array() []any    { return []any{itemPing, p.N, p.Pad} }
+func (p *Pong) array() []any    { return []any{itemPong, p.N, p.Pad} }
+func (*Done) array() []any      { return []any{itemDone} }
+func (u *Unknown) array() []any { return []any{u.Type} }
+
+func (h *Hello) check() error {
+	if err := checkLabel("hello.name", h.Name, MaxLabel); err != nil {
+		return err
+	}
+	if err := checkLabel("hello.software", h.Software, MaxLabel); err != nil {
+		return err
+	}
+	for _, f := range h.Features {
+		if err := checkLabel("hello.features", f, MaxLabel); err != nil {
+			return err
+		}
+	}
+	switch {
+	case h.Boot == Boot{}:
+		return malformed("hello.boot", "all zeros: expected 16 random bytes")
+	case h.MaxMessage < MinMaxMessage:
+		return malformed("hello.max_message", fmt.Sprintf("%d: expected at least %d", h.MaxMessage, MinMaxMessage))
+	case len(h.Features) > MaxFeatures:
+		return malformed("hello.features", fmt.Sprintf("over %d entries", MaxFeatures))
+	case h.PQ != nil && (len(h.PQ.Key) == 0 || len(h.PQ.Sig) == 0):
+		return malformed("hello.pq", "key or sig is empty")
+	}
+	return nil
+}
+
+func (r *Receipt) check() error {
+	switch {
+	case r.State > Refused:
+		return malformed("receipt.state", fmt.Sprintf("%d: expected 0 to %d", uint8(r.State), Refused))
+	case r.State == Refused && r.Code == "":
+		return malformed("receipt.code", "missing in a refusal")
+	case !utf8.ValidString(r.Code) || !utf8.ValidString(r.Message):
+		return malformed("receipt.message", "invalid UTF-8")
+	}
+	return nil
+}
+
+func (*Goaway) check() error  { return nil }
+func (*Ping) check() error    { return nil }
+func (*Pong) check() error    { return nil }
+func (*Done) check() error    { return nil }
+func (*Unknown) check() error { return nil }
+
+// AppendItem appends an item with its length, a QUIC variable-length integer
+// (RFC 9000, section 16). It refuses what [ParseItem] would; b is then unchanged.
+func AppendItem(b []byte, item Item) ([]byte, error) {
+	if err := item.check(); err != nil {
+		return b, fmt.Errorf("encode control item: %w", err)
+	}
+	body, err := Marshal(item.array())
+	if err != nil {
+		return b, fmt.Errorf("encode control item: %w", err)
+	}
+	if len(body) > MaxItem {
+		return b, fmt.Errorf("encode control item: %d bytes are over the limit of %d", len(body), MaxItem)
+	}
+	return append(appendVarint(b, uint64(len(body))), body...), nil
+}
+
+// ReadItem reads one item. It blocks until the item is whole. At the end of the
+// stream, between items, the error is io.EOF, within one io.ErrUnexpectedEOF;
+// what does not decode is a [FormatError].
+func ReadItem(r *bufio.Reader) (Item, error) {
+	n, err := readVarint(r)
+	if err != nil {
+		return nil, err
+	}
+	if n == 0 || n > MaxItem {
+		return nil, malformed("length", fmt.Sprintf("%d: expected 1 to %d", n, MaxItem))
+	}
+	body := make([]byte, n)
+	if _, err := io.ReadFull(r, body); err != nil {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, err
+	}
+	return ParseItem(body)
+}
+
+// ParseItem decodes an item's array; byte strings of the result alias body. Extra
+// elements are ignored.
+func ParseItem(body []byte) (Item, error) {
+	whole, err := parseValue(body)
+	if err != nil {
+		return nil, err
+	}
+	a, err := whole.array()
+	if err != nil {
+		return nil, err
+	}
+	e := elems{rest: a}
+	item := e.item(e.uint("type"))
+	if e.err == nil {
+		e.err = item.check()
+	}
+	if e.err != nil {
+		return nil, e.err
+	}
+	return item, nil
+}
+
+func (e *elems) item(typ uint64) Item {
+	switch typ {
+	case itemHello:
+		return e.hello()
+	case itemReceipt:
+		r := &Receipt{Stream: e.uint("receipt.stream"), State: e.state()}
+		if e.more() {
+			r.Code = e.text("receipt.code")
+		}
+		if e.more() {
+			r.Message = e.text("receipt.message")
+		}
+		if e.more() {
+			r.RetryAfterMS = e.uint("receipt.retry_after_ms")
+		}
+		return r
+	case itemGoaway:
+		return &Goaway{Code: e.uint("goaway.code")}
+	case itemPing:
+		return &Ping{N: e.uint("ping.n"), Pad: e.bytes("ping.pad")}
+	case itemPong:
+		return &Pong{N: e.uint("pong.n"), Pad: e.bytes("pong.pad")}
+	case itemDone:
+		return &Done{}
+	}
+	return &Unknown{Type: typ}
+}
+
+// elems takes an item's elements one after the other. After the first failure,
+// which it keeps, it yields zeros.
+type elems struct {
+	rest []value
+	err  error
+}
+
+func (e *elems) more() bool { return e.err == nil && len(e.rest) > 0 }
+
+func elem[T any](e *elems, field string, read func(value) (T, error)) (v T) {
+	if e.err != nil {
+		return v
+	}
+	if len(e.rest) == 0 {
+		e.err = malformed(field, "missing")
+		return v
+	}
+	if v, e.err = read(e.rest[0]); e.err != nil {
+		e.err = within(field, e.err)
+	}
+	e.rest = e.rest[1:]
+	return v
+}
+
+func (e *elems) uint(field string) uint64  { return elem(e, field, value.uint) }
+func (e *elems) text(field string) string  { return elem(e, field, value.text) }
+func (e *elems) bytes(field string) []byte { return elem(e, field, value.bytes) }
+
+func (e *elems) state() ReceiptState {
+	return ReceiptState(min(e.uint("receipt.state"), 255)) // what does not fit is refused like 255
+}
+
+func (e *elems) hello() *Hello {
+	h := new(Hello)
+	elem(e, "hello", func(v value) (any, error) {
+		return nil, v.fields("hello.", func(key []byte, v value) (err error) {
+			switch string(key) {
+			case "name":
+				h.Name, err = v.text()
+			case "boot":
+				err = v.fixed(h.Boot[:])
+			case "software":
+				h.Software, err = v.text()
+			case "max_message":
+				h.MaxMessage, err = v.uint()
+			case "features":
+				h.Features, err = v.texts()
+			case "pq":
+				h.PQ, err = readPQ(v)
+			}
+			return err
+		}, "name", "boot", "software", "max_message", "features")
+	})
+	return h
+}
+
+func readPQ(v value) (*HelloPQ, error) {
+	pq := new(HelloPQ)
+	err := v.fields("hello.pq.", func(key []byte, v value) (err error) {
+		switch string(key) {
+		case "key":
+			pq.Key, err = v.bytes()
+		case "sig":
+			pq.Sig, err = v.bytes()
+		}
+		return err
+	}, "key", "sig")
+	return pq, err
+}

@@ -1,0 +1,228 @@
+package wire
+
+import (
+	"bytes"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/identity"
+)
+
+// Envelope is one message (protocol, section 4). The same struct is CBOR between
+// daemons and JSON on the local socket. Unknown fields are ignored.
+type Envelope struct {
+	V       uint64      `cbor:"v" json:"v"`
+	ID      MessageID   `cbor:"id" json:"id"`
+	From    identity.ID `cbor:"from" json:"from"`
+	To      identity.ID `cbor:"to" json:"to"`
+	TS      uint64      `cbor:"ts" json:"ts"` // the sender's unix milliseconds; advisory
+	Kind    string      `cbor:"kind" json:"kind"`
+	Ref     *MessageID  `cbor:"ref,omitempty" json:"ref"` // the message that this one answers
+	Payload Payload     `cbor:"payload,omitempty" json:"payload"`
+
+	Trace  string `cbor:"trace,omitempty" json:"trace,omitzero"`   // W3C traceparent
+	Agent  string `cbor:"agent,omitempty" json:"agent,omitzero"`   // the attached agent that is meant
+	Thread string `cbor:"thread,omitempty" json:"thread,omitzero"` // conversation; a label, never authority
+	Hops   uint64 `cbor:"hops,omitempty" json:"hops,omitzero"`     // messages that led to this one
+}
+
+// Payload is the sender's JSON object as it was written; it is spliced, never
+// transcoded, so every digit and every unknown field survives. Empty means {}.
+type Payload []byte
+
+// MarshalJSONTo splices the text.
+func (p Payload) MarshalJSONTo(enc *jsontext.Encoder) error {
+	if len(p) == 0 {
+		return enc.WriteValue(jsontext.Value("{}"))
+	}
+	return enc.WriteValue(jsontext.Value(p))
+}
+
+// UnmarshalJSONFrom keeps the text of one JSON object; null counts as {}.
+func (p *Payload) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	v, err := dec.ReadValue()
+	if err != nil {
+		return err
+	}
+	switch v.Kind() {
+	case '{':
+		*p = append((*p)[:0], v...)
+		return checkDepth(v)
+	case 'n':
+		*p = nil
+		return nil
+	}
+	return malformed("payload", "expected a JSON object")
+}
+
+// Object returns the payload's text, {} where it is empty.
+func (p Payload) Object() jsontext.Value {
+	if len(p) == 0 {
+		return jsontext.Value("{}")
+	}
+	return jsontext.Value(p)
+}
+
+// CheckShape reports whether the payload begins an object and stays within the
+// depth limit, without parsing it: that its JSON is valid (RFC 7493) shows when
+// package kinds reads it.
+func (p Payload) CheckShape() error {
+	if len(p) == 0 {
+		return nil
+	}
+	if jsontext.Value(p).Kind() != '{' {
+		return malformed("payload", "expected a JSON object")
+	}
+	return checkDepth(p)
+}
+
+// checkDepth refuses nesting beyond MaxDepth. Text with few brackets cannot be
+// deep, and counting them is many times faster than walking.
+func checkDepth(v []byte) error {
+	if bytes.Count(v, []byte("{"))+bytes.Count(v, []byte("[")) <= MaxDepth {
+		return nil
+	}
+	depth := 0
+	for i := 0; i < len(v); i++ {
+		switch v[i] {
+		case '"':
+			i = stringEnd(v, i)
+		case '{', '[':
+			if depth++; depth > MaxDepth {
+				return malformed("payload", fmt.Sprintf("nested deeper than %d levels", MaxDepth))
+			}
+		case '}', ']':
+			depth--
+		}
+	}
+	return nil
+}
+
+// stringEnd returns where the JSON string that begins at i ends: the next quote
+// that an even number of backslashes precedes.
+func stringEnd(v []byte, i int) int {
+	for {
+		next := bytes.IndexByte(v[i+1:], '"')
+		if next < 0 {
+			return len(v)
+		}
+		i += 1 + next
+		backslashes := 0
+		for v[i-1-backslashes] == '\\' {
+			backslashes++
+		}
+		if backslashes%2 == 0 {
+			return i
+		}
+	}
+}
+
+// Append appends the stream type and the encoded envelope, which go out in one
+// write. The error is a programmer's: a field that no CBOR can carry.
+func (e *Envelope) Append(buf *bytes.Buffer, t StreamType) error {
+	buf.WriteByte(byte(t))
+	return e.AppendReply(buf)
+}
+
+// AppendReply appends the encoded envelope alone, as it stands on the reply half
+// of an exchange.
+func (e *Envelope) AppendReply(buf *bytes.Buffer) error {
+	buf.Grow(256 + len(e.Payload))
+	if err := encoder.MarshalToBuffer(e, buf); err != nil {
+		return fmt.Errorf("encode envelope: %w", err)
+	}
+	return nil
+}
+
+// ParseEnvelope decodes one envelope and checks its form; the result aliases
+// nothing of b. What the payload means is for package kinds to check, which also
+// validates its JSON: until then treat it as bytes.
+func ParseEnvelope(b []byte) (*Envelope, error) {
+	whole, err := parseValue(b)
+	if err != nil {
+		return nil, err
+	}
+	e := new(Envelope)
+	if err := whole.fields("", e.read, "v", "id", "from", "to", "ts", "kind"); err != nil {
+		return nil, err
+	}
+	if err := e.Check(); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *Envelope) read(key []byte, v value) (err error) {
+	switch string(key) {
+	case "v":
+		e.V, err = v.uint()
+	case "id":
+		err = v.fixed(e.ID[:])
+	case "from":
+		err = v.fixed(e.From[:])
+	case "to":
+		err = v.fixed(e.To[:])
+	case "ts":
+		e.TS, err = v.uint()
+	case "kind":
+		e.Kind, err = v.text()
+	case "ref":
+		e.Ref = new(MessageID)
+		err = v.fixed(e.Ref[:])
+	case "payload":
+		var p []byte
+		if p, err = v.bytes(); err == nil && len(p) == 0 {
+			return malformed("", "empty: expected a JSON object, or leave it out")
+		}
+		e.Payload = bytes.Clone(p)
+	case "trace":
+		e.Trace, err = v.text()
+	case "agent":
+		e.Agent, err = v.text()
+	case "thread":
+		e.Thread, err = v.text()
+	case "hops":
+		e.Hops, err = v.uint()
+	}
+	return err
+}
+
+// Check reports the first field that is missing or out of bounds. It does not
+// look into the payload, nor at hops: what is too many there has a code of its own.
+func (e *Envelope) Check() error {
+	switch {
+	case e.V != Version:
+		return malformed("v", fmt.Sprintf("expected %d, got %d", Version, e.V))
+	case e.ID.IsZero():
+		return malformed("id", "all zeros or not set: expected 16 bytes")
+	case e.From.IsZero():
+		return malformed("from", "all zeros or not set: expected the sender's id")
+	case e.To.IsZero():
+		return malformed("to", "all zeros or not set: expected the receiver's id")
+	case e.Kind == "":
+		return malformed("kind", "empty")
+	case e.Ref != nil && e.Ref.IsZero():
+		return malformed("ref", "all zeros")
+	}
+	for _, l := range [...]struct {
+		field, text string
+		max         int
+	}{{"kind", e.Kind, MaxLabel}, {"agent", e.Agent, MaxLabel}, {"thread", e.Thread, MaxLabel}, {"trace", e.Trace, MaxTrace}} {
+		if err := checkLabel(l.field, l.text, l.max); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkLabel(field, s string, limit int) error {
+	if len(s) > limit {
+		return malformed(field, fmt.Sprintf("%d bytes: the limit is %d", len(s), limit))
+	}
+	if !utf8.ValidString(s) {
+		return malformed(field, "invalid UTF-8")
+	}
+	return nil
+}

@@ -1,0 +1,246 @@
+package wire_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/wire"
+)
+
+// The smallest envelope, and one that uses every field.
+func minimal() *wire.Envelope {
+	return &wire.Envelope{V: wire.Version, ID: wire.MessageID{1}, From: identity.ID{2}, To: identity.ID{3}, Kind: "ping"}
+}
+
+func full() *wire.Envelope {
+	return &wire.Envelope{
+		V: wire.Version, ID: wire.NewMessageID(), From: identity.ID{2}, To: identity.ID{3}, TS: 1771108000123, Kind: "result",
+		Ref: &wire.MessageID{4}, Payload: wire.Payload(`{"status":"completed","outcome":"ok 👍","n":9223372036854775807}`),
+		Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", Agent: "reviewer", Thread: "release", Hops: 16,
+	}
+}
+
+func encode(t testing.TB, e *wire.Envelope) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := e.AppendReply(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestEnvelopeSurvivesBothCodings(t *testing.T) {
+	for _, want := range []*wire.Envelope{minimal(), full()} {
+		got, err := wire.ParseEnvelope(encode(t, want))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("CBOR: %s", d)
+		}
+		text, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = new(wire.Envelope)
+		if err := json.Unmarshal(text, got); err != nil {
+			t.Fatal(err)
+		}
+		if want.Payload = wire.Payload(want.Payload.Object()); !cmp.Equal(want, got) {
+			t.Errorf("JSON: %s", cmp.Diff(want, got))
+		}
+	}
+}
+
+func TestAppendPutsTheStreamTypeFirst(t *testing.T) {
+	var b bytes.Buffer
+	if err := full().Append(&b, wire.StreamMessage); err != nil {
+		t.Fatal(err)
+	}
+	if got := wire.StreamType(b.Next(1)[0]); got != wire.StreamMessage {
+		t.Errorf("stream type %#x", got)
+	}
+	if _, err := wire.ParseEnvelope(b.Bytes()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestParsedEnvelopeAliasesNothing(t *testing.T) {
+	b := encode(t, full())
+	e, err := wire.ParseEnvelope(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := encode(t, e)
+	clear(b)
+	if !bytes.Equal(before, encode(t, e)) {
+		t.Error("the envelope changed with the buffer that it was read from")
+	}
+}
+
+func TestCheckNamesTheField(t *testing.T) {
+	for field, spoil := range map[string]func(*wire.Envelope){
+		"v":      func(e *wire.Envelope) { e.V = 2 },
+		"id":     func(e *wire.Envelope) { e.ID = wire.MessageID{} },
+		"from":   func(e *wire.Envelope) { e.From = identity.ID{} },
+		"to":     func(e *wire.Envelope) { e.To = identity.ID{} },
+		"kind":   func(e *wire.Envelope) { e.Kind = "" },
+		"ref":    func(e *wire.Envelope) { e.Ref = new(wire.MessageID) },
+		"trace":  func(e *wire.Envelope) { e.Trace = strings.Repeat("a", wire.MaxTrace+1) },
+		"agent":  func(e *wire.Envelope) { e.Agent = strings.Repeat("a", wire.MaxLabel+1) },
+		"thread": func(e *wire.Envelope) { e.Thread = "\xff" },
+	} {
+		e := full()
+		spoil(e)
+		for how, err := range map[string]error{"check": e.Check(), "parse": parseError(encode(t, e))} {
+			var fe *wire.FormatError
+			if !errors.As(err, &fe) || fe.Field != field {
+				t.Errorf("%s: %s: %v", field, how, err)
+			}
+		}
+	}
+}
+
+func parseError(b []byte) error {
+	_, err := wire.ParseEnvelope(b)
+	return err
+}
+
+func TestPayloadDepth(t *testing.T) {
+	nested := func(levels int) string {
+		return strings.Repeat(`{"a":`, levels-1) + "{}" + strings.Repeat("}", levels-1)
+	}
+	for name, c := range map[string]struct {
+		payload string
+		ok      bool
+	}{
+		"at the limit":               {nested(wire.MaxDepth), true},
+		"over it":                    {nested(wire.MaxDepth + 1), false},
+		"wide":                       {`{"a":[` + strings.Repeat("[],", 500) + `{}]}`, true},
+		"brackets in text":           {`{"a":"` + strings.Repeat("[", 500) + `"}`, true},
+		"brackets after a quote":     {`{"a":"\"` + strings.Repeat("[", 500) + `"}`, true},
+		"deep after a backslash":     {`{"b":"\\","a":` + nested(wire.MaxDepth) + `}`, false},
+		"deep between closed arrays": {`{"b":[[],[]],"a":` + nested(wire.MaxDepth-1) + `}`, true},
+	} {
+		var p wire.Payload
+		if err := json.Unmarshal([]byte(c.payload), &p); (err == nil) != c.ok {
+			t.Errorf("%s: from JSON: %v", name, err)
+		}
+		if err := wire.Payload(c.payload).CheckShape(); (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestPayloadIsAnObject(t *testing.T) {
+	for _, text := range []string{`[]`, `"{}"`, `1`, `true`} {
+		var p wire.Payload
+		if err := json.Unmarshal([]byte(text), &p); err == nil {
+			t.Errorf("%s was taken from JSON", text)
+		}
+		if wire.Payload(text).CheckShape() == nil {
+			t.Errorf("%s was taken", text)
+		}
+	}
+	for _, text := range []string{`null`, `{}`} {
+		var p wire.Payload
+		if err := json.Unmarshal([]byte(text), &p); err != nil || string(p.Object()) != "{}" {
+			t.Errorf("%s: %q, %v", text, p, err)
+		}
+	}
+}
+
+func FuzzParseEnvelope(f *testing.F) {
+	f.Add(encode(f, minimal()))
+	f.Add(encode(f, full()))
+	f.Add([]byte("\xa1aa\xf6"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		e, err := wire.ParseEnvelope(b)
+		if err != nil {
+			if fe := (*wire.FormatError)(nil); !errors.As(err, &fe) {
+				t.Fatalf("no FormatError: %v", err)
+			}
+			return
+		}
+		again := encode(t, e)
+		if len(again) > len(b) {
+			t.Errorf("%d bytes became %d", len(b), len(again))
+		}
+		e2, err := wire.ParseEnvelope(again)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(e, e2); d != "" {
+			t.Error(d)
+		}
+	})
+}
+
+func FuzzEnvelopeJSON(f *testing.F) {
+	for _, e := range []*wire.Envelope{minimal(), full()} {
+		text, err := json.Marshal(e)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		e := new(wire.Envelope)
+		if json.Unmarshal(text, e) != nil || e.Check() != nil {
+			return
+		}
+		again, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e2 := new(wire.Envelope)
+		if err := json.Unmarshal(again, e2); err != nil {
+			t.Fatalf("%s: %v", again, err)
+		}
+		over, err := wire.ParseEnvelope(encode(t, e2))
+		if err != nil {
+			t.Fatalf("%s: %v", again, err)
+		}
+		if d := cmp.Diff(e2, over); d != "" {
+			t.Error(d)
+		}
+	})
+}
+
+func FuzzPayload(f *testing.F) {
+	f.Add([]byte(full().Payload))
+	f.Add([]byte(`{"a":"\\\"[{","b":[{}]}`))
+	f.Add([]byte(strings.Repeat(`{"a":[`, 33) + strings.Repeat(`]}`, 33)))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		shape := wire.Payload(text).CheckShape()
+		if len(text) == 0 || !jsontext.Value(text).IsValid() {
+			return
+		}
+		// What the JSON library sees as object and depth is what the quick look saw.
+		deepest, dec := 0, jsontext.NewDecoder(bytes.NewReader(text))
+		for {
+			if _, err := dec.ReadToken(); err != nil {
+				break
+			}
+			deepest = max(deepest, dec.StackDepth())
+		}
+		ok := jsontext.Value(text).Kind() == '{' && deepest <= wire.MaxDepth
+		if (shape == nil) != ok {
+			t.Fatalf("depth %d: %v", deepest, shape)
+		}
+		var p wire.Payload
+		if err := json.Unmarshal(text, &p); (err == nil) != (ok || jsontext.Value(text).Kind() == 'n') {
+			t.Fatalf("depth %d: from JSON: %v", deepest, err)
+		}
+		if ok && string(p) != strings.Trim(string(text), " \t\r\n") {
+			t.Fatalf("%q became %q", text, p)
+		}
+	})
+}
