@@ -1,0 +1,110 @@
+package identity
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// Problem is what can be wrong with a file of the identity.
+type Problem string
+
+const (
+	ProblemCorrupt    Problem = "is corrupt"
+	ProblemTooOpen    Problem = "is open to others than its owner"
+	ProblemSymlink    Problem = "is a symbolic link"
+	ProblemNotRegular Problem = "is not a regular file"
+	ProblemForeign    Problem = "belongs to another user"
+)
+
+// FileError says that a key or trust file exists and is not fit for use, and
+// what a person can do. It never contains the content.
+type FileError struct {
+	Path    string
+	Problem Problem
+	Detail  string
+	Remedy  string
+}
+
+func (e *FileError) Error() string {
+	return fmt.Sprintf("%s %s (%s): %s", e.Path, e.Problem, e.Detail, e.Remedy)
+}
+
+// readPrivate reads a regular file of at most limit bytes that is ours and ours
+// alone. What it checks is what it reads: the open file, not the path.
+func readPrivate(path string, limit int64) ([]byte, error) {
+	// O_NONBLOCK: opening a pipe that somebody put there must not hang.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		if info, lerr := os.Lstat(path); lerr == nil {
+			if perr := checkPrivate(path, info); perr != nil {
+				return nil, perr
+			}
+		}
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkPrivate(path, info); err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > limit {
+		return nil, &FileError{path, ProblemCorrupt, fmt.Sprintf("over %d bytes", limit), "move it away"}
+	}
+	return data, nil
+}
+
+func checkPrivate(path string, info fs.FileInfo) error {
+	mode := info.Mode()
+	switch {
+	case mode&fs.ModeSymlink != 0:
+		return &FileError{path, ProblemSymlink, "links are not followed", "put the file itself there"}
+	case !mode.IsRegular():
+		return &FileError{path, ProblemNotRegular, mode.Type().String(), "move it away"}
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
+		return &FileError{path, ProblemForeign, fmt.Sprintf("uid %d, not %d", stat.Uid, os.Geteuid()),
+			"run as its owner, or choose another home directory"}
+	}
+	if mode.Perm()&^0o600 != 0 {
+		return &FileError{path, ProblemTooOpen, fmt.Sprintf("mode %04o", mode.Perm()), "run chmod 600 " + path}
+	}
+	return nil
+}
+
+// writeNew creates path with mode 0600 and the data, on disk when it returns; or
+// leaves nothing there.
+func writeNew(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		os.Remove(path)
+	}
+	return err
+}
+
+// syncDir makes the names in a file's directory durable.
+func syncDir(path string) error {
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

@@ -1,0 +1,118 @@
+// Package identity says who a daemon is and whom it trusts.
+//
+// A daemon is one Ed25519 key, and an [ID] is the public half of it. The other
+// half is a [Key]: it is made once, kept in one file, never replaced silently
+// and never printed. Everything else that the daemon must prove or derive hangs
+// on it: the certificate for TLS, the post-quantum half of the identity
+// (ML-DSA-65, [Key.SignHello]) and the keys that must survive a restart
+// ([Key.Derive]).
+//
+// A [TrustStore] holds the peers that a person trusted, under petnames that are
+// local and unique, and the keys that a person blocked. It lives in two files
+// so that a damaged one neither loses the peers nor brings back a blocked key.
+// [Invitations] are the open offers to become trusted; an [Invitation] is such
+// an offer as a line of text.
+//
+// TLS as configured here proves possession of a key and checks the form of the
+// certificate, on the dialling side also that the key is the expected one. It
+// does not decide who may connect: a listener sees a certificate before its
+// owner has proved the key, so the caller asks the trust store after the
+// handshake.
+//
+// The package knows no network and no messages. It does no I/O but on the key
+// file and on the two trust files, and starts no goroutine.
+package identity
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ID is the identity of a daemon and its agent: an Ed25519 public key (RFC 8032,
+// section 5.1.5). The zero ID stands for none; no peer can have it.
+type ID [32]byte
+
+const hexDigits = "0123456789abcdef"
+
+// ParseID reads the text form: exactly 64 lower-case hex digits.
+func ParseID(s string) (ID, error) {
+	var id ID
+	if err := parseHex(id[:], s); err != nil {
+		return ID{}, fmt.Errorf("agent id: %w", err)
+	}
+	return id, nil
+}
+
+// String returns 64 lower-case hex digits.
+func (id ID) String() string { return fmt.Sprintf("%x", id[:]) }
+
+// Label returns the first 10 hex digits. It tells ids apart in output and
+// proves nothing.
+func (id ID) Label() string { return id.String()[:10] }
+
+// Fingerprint returns the first 32 hex digits in groups of four: what two people
+// compare over another channel.
+func (id ID) Fingerprint() string {
+	digits := id.String()[:32]
+	groups := make([]string, 0, 8)
+	for ; digits != ""; digits = digits[4:] {
+		groups = append(groups, digits[:4])
+	}
+	return strings.Join(groups, " ")
+}
+
+// IsZero reports whether id is none.
+func (id ID) IsZero() bool { return id == ID{} }
+
+// Compare orders ids by their bytes, as [bytes.Compare] does.
+func (id ID) Compare(other ID) int { return bytes.Compare(id[:], other[:]) }
+
+// MarshalText returns the form that [ParseID] reads.
+func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText is [ParseID]. On an error id is unchanged.
+func (id *ID) UnmarshalText(text []byte) error {
+	parsed, err := ParseID(string(text))
+	if err == nil {
+		*id = parsed
+	}
+	return err
+}
+
+// MarshalBinary returns the 32 bytes of the key.
+func (id ID) MarshalBinary() ([]byte, error) { return id[:], nil }
+
+// UnmarshalBinary takes exactly 32 bytes. On an error id is unchanged.
+func (id *ID) UnmarshalBinary(data []byte) error {
+	if len(data) != len(id) {
+		return fmt.Errorf("agent id: %d bytes instead of %d", len(data), len(id))
+	}
+	copy(id[:], data)
+	return nil
+}
+
+// digit returns the i-th hex digit of the text form.
+func (id *ID) digit(i int) byte {
+	if i%2 == 0 {
+		return hexDigits[id[i/2]>>4]
+	}
+	return hexDigits[id[i/2]&15]
+}
+
+// parseHex fills dst from exactly twice as many lower-case hex digits. Upper
+// case is refused so that every value has one text.
+func parseHex(dst []byte, s string) error {
+	if len(s) != 2*len(dst) {
+		return fmt.Errorf("%d characters instead of %d lower-case hex digits", len(s), 2*len(dst))
+	}
+	for i := range s {
+		d := strings.IndexByte(hexDigits, s[i])
+		if d < 0 {
+			return errors.New("not only lower-case hex digits")
+		}
+		dst[i/2] = dst[i/2]<<4 | byte(d)
+	}
+	return nil
+}

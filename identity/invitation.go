@@ -1,0 +1,130 @@
+package identity
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+)
+
+const (
+	maxInvitation    = 4 << 10
+	invitationScheme = "acp://"
+)
+
+// Invitation is the offer to become trusted, as it is handed to another person:
+//
+//	acp://<id>?addr=<host:port>&addr=…&name=…&pq=<hash>&token=<32 hex digits>
+//
+// Who has it can use its token, once: it is a secret until it expires.
+type Invitation struct {
+	ID    ID
+	Addrs []string // at most 8; none leaves finding the id to discovery
+	Name  string   // what the inviter calls itself, a claim; may be empty
+	PQ    PQHash   // zero: none given
+	Token [16]byte
+}
+
+// ParseInvitation reads what [Invitation.String] writes, with white space around
+// it, of at most 4 KiB. Everything unknown, repeated, empty or malformed is an
+// error. Errors do not quote the token.
+func ParseInvitation(uri string) (Invitation, error) {
+	inv, err := parseInvitation(strings.TrimSpace(uri))
+	if err != nil {
+		return Invitation{}, fmt.Errorf("invitation: %w: copy the whole line again, or ask for a new one", err)
+	}
+	return inv, nil
+}
+
+func parseInvitation(uri string) (inv Invitation, err error) {
+	if len(uri) > maxInvitation {
+		return inv, fmt.Errorf("over %d bytes", maxInvitation)
+	}
+	rest, ok := strings.CutPrefix(uri, invitationScheme)
+	if !ok {
+		return inv, errors.New("does not begin with " + invitationScheme)
+	}
+	if strings.ContainsFunc(rest, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return inv, errors.New("contains spaces or characters that must be percent-encoded")
+	}
+	id, query, _ := strings.Cut(rest, "?")
+	if inv.ID, err = ParseID(id); err != nil {
+		return inv, err
+	}
+	if inv.ID.IsZero() {
+		return inv, errors.New("no id")
+	}
+	for pair := range strings.SplitSeq(query, "&") {
+		key, escaped, _ := strings.Cut(pair, "=")
+		value, err := url.PathUnescape(escaped)
+		if err != nil || value == "" {
+			return inv, fmt.Errorf("parameter %q is empty or badly encoded", Claim(key))
+		}
+		if err := inv.set(key, value); err != nil {
+			return inv, err
+		}
+	}
+	if inv.Token == [16]byte{} {
+		return inv, errors.New("no token")
+	}
+	return inv, nil
+}
+
+func (inv *Invitation) set(key, value string) error {
+	repeated := false
+	switch key {
+	case "addr":
+		inv.Addrs = append(inv.Addrs, value)
+		return checkAddrs(inv.Addrs)
+	case "name":
+		repeated = inv.Name != ""
+		if inv.Name = value; Claim(value) != value {
+			return errors.New("the name is over 64 bytes or has characters that cannot be shown")
+		}
+	case "pq":
+		repeated = !inv.PQ.IsZero()
+		if err := inv.PQ.UnmarshalText([]byte(value)); err != nil {
+			return err
+		}
+	case "token":
+		repeated = inv.Token != [16]byte{}
+		if err := parseHex(inv.Token[:], value); err != nil {
+			return fmt.Errorf("token: %w", err)
+		}
+	default:
+		return fmt.Errorf("unknown parameter %q", Claim(key))
+	}
+	if repeated {
+		return fmt.Errorf("more than one %s", key)
+	}
+	return nil
+}
+
+// String returns the line that [ParseInvitation] reads, token included.
+func (inv Invitation) String() string {
+	var b strings.Builder
+	b.WriteString(invitationScheme + inv.ID.String() + "?")
+	for _, addr := range inv.Addrs {
+		b.WriteString("addr=" + escape(addr) + "&")
+	}
+	if inv.Name != "" {
+		b.WriteString("name=" + escape(inv.Name) + "&")
+	}
+	if !inv.PQ.IsZero() {
+		b.WriteString("pq=" + inv.PQ.String() + "&")
+	}
+	fmt.Fprintf(&b, "token=%x", inv.Token)
+	return b.String()
+}
+
+// LogValue keeps the token out of logs.
+func (inv Invitation) LogValue() slog.Value {
+	return slog.StringValue("invitation of " + inv.ID.Label() + " (token not shown)")
+}
+
+// escape leaves the colon, which a query may contain (RFC 3986, section 3.4), for
+// the sake of people who read addresses.
+func escape(value string) string {
+	return strings.NewReplacer("+", "%20", "%3A", ":").Replace(url.QueryEscape(value))
+}

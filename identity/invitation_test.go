@@ -1,0 +1,247 @@
+package identity
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const tokenHex = "000102030405060708090a0b0c0d0e0f"
+
+func testInvitation() Invitation {
+	inv := Invitation{
+		ID:    ID{1},
+		Addrs: []string{"desk.example:7117", "[2001:db8::1]:7117", "[fe80::1%eth0]:7117"},
+		Name:  "Büro & desk+1",
+		PQ:    PQHash{2},
+	}
+	for i := range inv.Token {
+		inv.Token[i] = byte(i)
+	}
+	return inv
+}
+
+func (inv Invitation) equal(other Invitation) bool {
+	return inv.ID == other.ID && slices.Equal(inv.Addrs, other.Addrs) && inv.Name == other.Name && inv.PQ == other.PQ && inv.Token == other.Token
+}
+
+func TestInvitationText(t *testing.T) {
+	inv := testInvitation()
+	want := "acp://" + inv.ID.String() + "?addr=desk.example:7117&addr=%5B2001:db8::1%5D:7117&addr=%5Bfe80::1%25eth0%5D:7117" +
+		"&name=B%C3%BCro%20%26%20desk%2B1&pq=" + inv.PQ.String() + "&token=" + tokenHex
+	if inv.String() != want {
+		t.Errorf("String\n%s, want\n%s", inv, want)
+	}
+	least := Invitation{ID: inv.ID, Token: inv.Token}
+	for text, want := range map[string]Invitation{
+		inv.String():                  inv,
+		" \t" + inv.String() + "\r\n": inv,
+		least.String():                least,
+		strings.Replace(strings.Replace(inv.String(), "%5B2", "[2", 1), "1%5D", "1]", 1): inv,
+	} {
+		if got, err := ParseInvitation(text); err != nil || !got.equal(want) {
+			t.Errorf("ParseInvitation(%q) = %+v, %v", text, got, err)
+		}
+	}
+	most := inv
+	most.Addrs = slices.Repeat([]string{strings.Repeat("a", 253) + ":65535"}, maxAddrs)
+	most.Name = strings.Repeat("é", 32)
+	if got, err := ParseInvitation(most.String()); err != nil || !got.equal(most) {
+		t.Errorf("the longest: %d bytes, %v", len(most.String()), err)
+	}
+}
+
+func TestInvitationIsNotLogged(t *testing.T) {
+	var out bytes.Buffer
+	slog.New(slog.NewTextHandler(&out, nil)).Info("invited", "invitation", testInvitation())
+	if strings.Contains(out.String(), tokenHex) || !strings.Contains(out.String(), testInvitation().ID.Label()) {
+		t.Errorf("logged %s", &out)
+	}
+}
+
+func TestParseInvitationRefuses(t *testing.T) {
+	head := "acp://" + ID{1}.String()
+	token := "&token=" + tokenHex
+	for name, text := range map[string]string{
+		"empty":          "",
+		"scheme":         "http" + head[3:] + "?x" + token,
+		"upper scheme":   "ACP" + head[3:] + "?" + token[1:],
+		"no id":          "acp://?" + token[1:],
+		"zero id":        "acp://" + ID{}.String() + "?" + token[1:],
+		"short id":       head[:60] + "?" + token[1:],
+		"path":           head + "/?" + token[1:],
+		"no query":       head,
+		"empty query":    head + "?",
+		"no token":       head + "?name=desk",
+		"zero token":     head + "?token=" + strings.Repeat("0", 32),
+		"short token":    head + "?" + token[1:32],
+		"upper token":    head + "?" + strings.Replace(token[1:], "a", "A", 1),
+		"two tokens":     head + "?" + token[1:] + token,
+		"two names":      head + "?name=desk&name=tower" + token,
+		"two pins":       head + "?pq=" + PQHash{1}.String() + "&pq=" + PQHash{1}.String() + token,
+		"short pin":      head + "?pq=12" + token,
+		"empty name":     head + "?name=" + token,
+		"hidden name":    head + "?name=a%1b" + token,
+		"bidi name":      head + "?name=%E2%80%AEksed" + token,
+		"bad UTF-8":      head + "?name=%ff" + token,
+		"long name":      head + "?name=" + strings.Repeat("a", 65) + token,
+		"raw UTF-8":      head + "?name=Büro" + token,
+		"space":          head + "?name=my desk" + token,
+		"two lines":      head + "?name=desk" + token + "\n" + head,
+		"bad escape":     head + "?name=%zz" + token,
+		"cut escape":     head + "?name=desk" + token + "%",
+		"unknown":        head + "?colour=red" + token,
+		"empty pair":     head + "?&" + token,
+		"semicolon":      head + "?name=desk;" + token[1:],
+		"bad address":    head + "?addr=desk.example" + token,
+		"nine addresses": head + "?" + strings.Repeat("addr=desk.example:1&", 9) + token[1:],
+		"fragment":       head + "?" + token[1:] + "#x",
+		"too long":       head + "?name=" + strings.Repeat("a", maxInvitation) + token,
+	} {
+		inv, err := ParseInvitation(text)
+		if err == nil || !inv.equal(Invitation{}) {
+			t.Errorf("%s: accepted as %s", name, inv)
+		} else if msg := err.Error(); strings.Contains(msg, tokenHex) || len(msg) > 250 {
+			t.Errorf("%s: %s", name, msg)
+		}
+	}
+}
+
+func FuzzParseInvitation(f *testing.F) {
+	f.Add(testInvitation().String())
+	f.Add(Invitation{ID: ID{1}, Token: [16]byte{1}}.String())
+	f.Add("acp://" + ID{1}.String() + "?addr=[::1]:1&name=a%20b&token=" + tokenHex)
+	f.Add("acp://")
+	f.Fuzz(func(t *testing.T, text string) {
+		inv, err := ParseInvitation(text)
+		if err != nil {
+			return
+		}
+		again, err := ParseInvitation(inv.String())
+		if err != nil || !again.equal(inv) {
+			t.Errorf("%q comes back as %+v, %v", text, again, err)
+		}
+		if inv.ID.IsZero() || len(inv.Addrs) > maxAddrs || Claim(inv.Name) != inv.Name {
+			t.Errorf("%q gives %+v", text, inv)
+		}
+	})
+}
+
+func TestInvitations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var v Invitations
+		admitted := 0
+		admit := func() error { admitted++; return nil }
+		if v.Any() || v.Redeem([16]byte{}, testID(1), admit) != ErrNoInvitation {
+			t.Error("something is open at first")
+		}
+		start := time.Now()
+		token, expires, err := v.Open(0)
+		if err != nil || !v.Any() || expires.Sub(start) != 10*time.Minute {
+			t.Fatalf("Open: %v, %v", expires, err)
+		}
+		short, _, err := v.Open(time.Minute)
+		if err != nil || short == token {
+			t.Fatalf("Open: %v", err)
+		}
+
+		wrong := token
+		wrong[15] ^= 1
+		if err := v.Redeem(wrong, testID(1), admit); err != ErrNoInvitation || v.Wrong() != 2 {
+			t.Errorf("wrong token: %v, %d", err, v.Wrong())
+		}
+		full := errors.New("disk full")
+		if err := v.Redeem(token, testID(1), func() error { return full }); err != full {
+			t.Errorf("admit failed: %v", err)
+		}
+		// The failure bound nothing; from here testID(2) owns the token.
+		for range 2 {
+			if err := v.Redeem(token, testID(2), admit); err != nil {
+				t.Error(err)
+			}
+		}
+		// Nor does a failure on a repeat free it.
+		v.Redeem(token, testID(2), func() error { return full })
+		if err := v.Redeem(token, testID(1), admit); err != ErrInvitationUsed || admitted != 2 || v.Wrong() != 2 {
+			t.Errorf("second key: %v, %d admitted, %d wrong", err, admitted, v.Wrong())
+		}
+
+		time.Sleep(time.Minute)
+		if err := v.Redeem(short, testID(3), admit); err != ErrNoInvitation || !v.Any() {
+			t.Errorf("expired: %v", err)
+		}
+		time.Sleep(9*time.Minute - 1)
+		if err := v.Redeem(token, testID(2), admit); err != nil || !v.Any() {
+			t.Errorf("repeat just before the end: %v", err)
+		}
+		time.Sleep(1)
+		if err := v.Redeem(token, testID(2), admit); err != ErrNoInvitation || v.Any() {
+			t.Errorf("repeat at the end: %v", err)
+		}
+
+		for i := range maxInvitations {
+			if _, _, err := v.Open(time.Duration(i+1) * time.Minute); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, _, err := v.Open(0); err != ErrInvitationsFull {
+			t.Errorf("one more: %v", err)
+		}
+		time.Sleep(time.Minute)
+		if _, _, err := v.Open(0); err != nil {
+			t.Errorf("after the first expired: %v", err)
+		}
+	})
+}
+
+func TestOneJoinerWins(t *testing.T) {
+	var v Invitations
+	store := NewTrust()
+	token, _, err := v.Open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	results := make([]error, 8)
+	var wg sync.WaitGroup
+	for i := range results {
+		wg.Go(func() {
+			results[i] = v.Redeem(token, testID(i), func() error {
+				_, err := store.Trust(Peer{ID: testID(i), Name: store.FreeName("desk")})
+				return err
+			})
+		})
+	}
+	wg.Wait()
+	for i, err := range results {
+		_, trusted := store.Get(testID(i))
+		if trusted != (err == nil) || err != nil && err != ErrInvitationUsed {
+			t.Errorf("joiner %d: trusted %v, %v", i, trusted, err)
+		}
+	}
+	if len(store.Peers()) != 1 {
+		t.Errorf("%d joined", len(store.Peers()))
+	}
+}
+
+// A handshake asks Any and must not wait for a joiner's disk.
+func TestAnyDoesNotWait(t *testing.T) {
+	var v Invitations
+	token, _, err := v.Open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Redeem(token, testID(1), func() error {
+		if !v.Any() || v.Wrong() != 0 {
+			t.Error("not open within Redeem")
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}

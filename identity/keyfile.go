@@ -1,0 +1,115 @@
+package identity
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+)
+
+const (
+	pemType    = "PRIVATE KEY"
+	maxKeyFile = 4 << 10
+)
+
+// LoadKey reads an identity from a PKCS#8 PEM file (RFC 5958, RFC 7468, RFC
+// 8410). A file that is corrupt, more open than 0600, a symbolic link, not a
+// regular file or another user's gives a [*FileError]; a missing one
+// [fs.ErrNotExist].
+func LoadKey(path string) (*Key, error) {
+	data, err := readPrivate(path, maxKeyFile)
+	if err == nil {
+		var key *Key
+		if key, err = parseKey(data); err == nil {
+			return key, nil
+		}
+		err = &FileError{path, ProblemCorrupt, err.Error(),
+			"restore it from a backup, or move it away to start as a new agent that every peer must trust anew"}
+	}
+	return nil, fmt.Errorf("load key: %w", err)
+}
+
+// CreateKey makes an identity and writes it to path with mode 0600. The file
+// appears complete and durable or not at all, and an existing one is never
+// touched: that is [fs.ErrExist]. The directory must exist, on a file system
+// with hard links.
+func CreateKey(path string) (*Key, error) {
+	key, err := GenerateKey()
+	if err != nil {
+		return nil, err
+	}
+	data, err := key.encode()
+	if err != nil {
+		return nil, fmt.Errorf("create key: %w", err)
+	}
+	temp := path + "." + rand.Text()
+	if err := writeNew(temp, data); err != nil {
+		return nil, fmt.Errorf("create key: %w", err)
+	}
+	// Unlike rename, link refuses to replace what is there.
+	err = errors.Join(os.Link(temp, path), os.Remove(temp))
+	if err == nil {
+		err = syncDir(path)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("create key: %w: load it, or move it away", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("create key: %w", err)
+	}
+	return key, nil
+}
+
+// LoadOrCreateKey loads the identity at path or, only where no file is, creates
+// it. Of several that create at once one wins, and all get its key.
+func LoadOrCreateKey(path string) (key *Key, created bool, err error) {
+	key, err = LoadKey(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, false, err
+	}
+	key, err = CreateKey(path)
+	if errors.Is(err, fs.ErrExist) {
+		key, err = LoadKey(path)
+		return key, false, err
+	}
+	return key, err == nil, err
+}
+
+func (k *Key) encode() ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(k.private())
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: pemType, Bytes: der}), nil
+}
+
+// parseKey takes one PEM block and nothing else; pem alone would skip over
+// anything before and after it. Errors do not quote the data.
+func parseKey(data []byte) (*Key, error) {
+	if !bytes.HasPrefix(data, []byte("-----BEGIN "+pemType+"-----")) {
+		return nil, errors.New("does not begin as a PKCS#8 PEM file")
+	}
+	block, rest := pem.Decode(data)
+	switch {
+	case block == nil || block.Type != pemType:
+		return nil, errors.New("truncated or damaged PEM")
+	case len(block.Headers) > 0:
+		return nil, errors.New("unexpected PEM headers")
+	case len(bytes.TrimSpace(rest)) > 0:
+		return nil, errors.New("something follows the key")
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, errors.New("not a PKCS#8 private key")
+	}
+	private, ok := parsed.(ed25519.PrivateKey)
+	if !ok {
+		return nil, errors.New("not an Ed25519 key")
+	}
+	return newKey(private), nil
+}

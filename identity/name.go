@@ -1,0 +1,87 @@
+package identity
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	maxName  = 32
+	maxClaim = 64
+	minHex   = 6 // digits from which a reference is read as an id
+
+	lowerLetters = "abcdefghijklmnopqrstuvwxyz"
+	hostChars    = lowerLetters + "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
+)
+
+// CheckName reports whether name can be a petname: a lower-case letter, then up
+// to 31 lower-case letters, digits and hyphens; but not six or more hex digits
+// and nothing else, which would read as the beginning of an id.
+func CheckName(name string) error {
+	switch {
+	case name == "":
+		return errors.New("name: empty: choose one like \"desk\"")
+	case len(name) > maxName:
+		return fmt.Errorf("name: %d bytes long: use at most %d", len(name), maxName)
+	case strings.IndexByte(lowerLetters, name[0]) < 0 || !consistsOf(name, lowerLetters+"0123456789-"):
+		return fmt.Errorf("name %q: use lower-case letters, digits and hyphens, a letter first", name)
+	case isHexPrefix(name):
+		return fmt.Errorf("name %q: reads as the beginning of an id: use a letter after f or a hyphen in it", name)
+	}
+	return nil
+}
+
+// isHexPrefix reports whether s is read as an id or the beginning of one.
+func isHexPrefix(s string) bool {
+	return len(s) >= minHex && len(s) <= 2*len(ID{}) && consistsOf(s, hexDigits)
+}
+
+func consistsOf(s, ascii string) bool { return strings.Trim(s, ascii) == "" }
+
+// Claim makes showable what a peer says about itself: valid UTF-8 of at most 64
+// bytes, without control characters, line breaks, characters that reorder text
+// or that cannot be seen, and without space around it. The result may be empty.
+// It is still a claim: it names nobody.
+func Claim(s string) string {
+	var b strings.Builder
+	for len(s) > 0 {
+		r, size := utf8.DecodeRuneInString(s)
+		s = s[size:]
+		invalid := r == utf8.RuneError && size == 1
+		unseen := unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+		if invalid || unseen || !unicode.IsPrint(r) || r == ' ' && b.Len() == 0 {
+			continue
+		}
+		if b.Len()+size > maxClaim {
+			break
+		}
+		b.WriteRune(r)
+	}
+	return strings.TrimRight(b.String(), " ")
+}
+
+// CheckAddr reports whether addr is host:port with an IP address (IPv6 in
+// brackets) or a host name, and a port from 1 to 65535. It resolves nothing.
+func CheckAddr(addr string) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil || len(host) > 253 {
+		return fmt.Errorf("address %q: use host:port, like desk.example:7117 or [2001:db8::1]:7117", Claim(addr))
+	}
+	// A zone may hold anything, so netip alone does not make the text safe.
+	_, err = netip.ParseAddr(host)
+	isIP := err == nil && consistsOf(host, hostChars+":%")
+	isName := host != "" && consistsOf(host, hostChars)
+	if !isIP && !isName {
+		return fmt.Errorf("address %q: the host is neither an IP address nor a host name", Claim(addr))
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return fmt.Errorf("address %q: use a port from 1 to 65535", Claim(addr))
+	}
+	return nil
+}

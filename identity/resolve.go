@@ -1,0 +1,110 @@
+package identity
+
+import (
+	"fmt"
+	"strings"
+)
+
+// UnknownPeerError says that a reference names no trusted peer. Near are up to
+// three petnames that may have been meant.
+type UnknownPeerError struct {
+	Ref  string
+	Near []string
+}
+
+func (e *UnknownPeerError) Error() string {
+	remedy := "acpctl peers lists those that are trusted"
+	if len(e.Near) > 0 {
+		remedy = "did you mean " + strings.Join(e.Near, " or ") + "?"
+	}
+	return fmt.Sprintf("no trusted peer %q: %s", Claim(e.Ref), remedy)
+}
+
+// AmbiguousError says that a reference is the beginning of several peers' ids.
+type AmbiguousError struct {
+	Ref   string
+	Peers []Peer // by name
+}
+
+func (e *AmbiguousError) Error() string {
+	var b strings.Builder
+	for i, p := range e.Peers {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s (%s)", p.Name, p.ID.Label())
+	}
+	return fmt.Sprintf("%q begins the ids of %s: use a name or more digits", e.Ref, &b)
+}
+
+// Resolve finds the trusted peer that ref means: its exact petname, else its id
+// or a prefix of that, of six digits or more, that no other trusted peer's id
+// has. Errors are [*UnknownPeerError] and [*AmbiguousError]. An exact name
+// costs no allocation.
+func (t *TrustStore) Resolve(ref string) (Peer, error) {
+	s := t.now.Load()
+	if i, ok := s.byName[ref]; ok {
+		return s.Peers[i], nil
+	}
+	var found []Peer
+	if isHexPrefix(ref) {
+		for _, p := range s.Peers {
+			if p.ID.hasPrefix(ref) {
+				found = append(found, p)
+			}
+		}
+	}
+	switch len(found) {
+	case 0:
+		return Peer{}, &UnknownPeerError{Ref: ref, Near: s.near(ref)}
+	case 1:
+		return found[0], nil
+	}
+	return Peer{}, &AmbiguousError{Ref: ref, Peers: found}
+}
+
+func (id *ID) hasPrefix(digits string) bool {
+	for i := range len(digits) {
+		if id.digit(i) != digits[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// near returns the names that ref begins or that are two edits away at most.
+func (s *snapshot) near(ref string) []string {
+	const most = 3
+	var names []string
+	if len(ref) < 2 || len(ref) > maxName {
+		return nil
+	}
+	for _, p := range s.Peers {
+		if strings.HasPrefix(p.Name, ref) || edits(p.Name, ref) <= min(2, len(ref)/2) {
+			if names = append(names, p.Name); len(names) == most {
+				break
+			}
+		}
+	}
+	return names
+}
+
+// edits is the Levenshtein distance of two short strings.
+func edits(a, b string) int {
+	var row [maxName + 1]int
+	for j := range len(b) + 1 {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}

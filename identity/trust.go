@@ -1,0 +1,256 @@
+package identity
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	maxPeers   = 4096
+	maxBlocked = 16384
+	maxAddrs   = 8
+)
+
+// ErrTrustFull says that 4,096 peers are trusted, the most that a store holds.
+var ErrTrustFull = fmt.Errorf("%d peers are trusted, the most there can be: untrust one first", maxPeers)
+
+// NameTakenError says that a petname belongs to another peer.
+type NameTakenError struct {
+	Name string
+	By   ID
+}
+
+func (e *NameTakenError) Error() string {
+	return fmt.Sprintf("name %q is taken by %s: choose another", e.Name, e.By.Label())
+}
+
+// Peer is what a person's trust in one key consists of.
+type Peer struct {
+	ID    ID        `yaml:"id"`
+	Name  string    `yaml:"name"`                 // petname, unique in the store
+	Addrs []string  `yaml:"addrs,omitempty,flow"` // host:port, at most 8; shared with the store, not to be modified
+	PQ    PQHash    `yaml:"pq,omitempty"`         // zero: not pinned yet
+	Since time.Time `yaml:"since"`                // UTC, whole seconds
+}
+
+func (p Peer) equal(q Peer) bool {
+	return p.ID == q.ID && p.Name == q.Name && slices.Equal(p.Addrs, q.Addrs) && p.PQ == q.PQ && p.Since.Equal(q.Since)
+}
+
+// TrustStore holds the trusted peers, at most 4,096, and the blocked keys. It is
+// safe for concurrent use. Reads take no lock and do no I/O. A change is in the
+// files before it is seen and before the method returns; a change that fails
+// leaves memory and files as they were.
+type TrustStore struct {
+	dir string // "" keeps nothing
+
+	// write orders the changes and is, for that, held over writing the files;
+	// readers never take it.
+	write sync.Mutex
+	now   atomic.Pointer[snapshot]
+}
+
+// NewTrust returns an empty store in memory, for programs that keep trust
+// themselves.
+func NewTrust() *TrustStore {
+	t := &TrustStore{}
+	t.now.Store(emptySnapshot())
+	return t
+}
+
+// Get returns the trusted peer with that id.
+func (t *TrustStore) Get(id ID) (Peer, bool) {
+	s := t.now.Load()
+	i, ok := s.byID[id]
+	if !ok {
+		return Peer{}, false
+	}
+	return s.Peers[i], true
+}
+
+// Blocked reports whether [TrustStore.Untrust] blocked the id.
+func (t *TrustStore) Blocked(id ID) bool {
+	_, ok := t.now.Load().blocked[id]
+	return ok
+}
+
+// BlockedIDs returns the blocked ids, the longest blocked first.
+func (t *TrustStore) BlockedIDs() []ID { return slices.Clone(t.now.Load().Blocked) }
+
+// Peers returns the trusted peers by name.
+func (t *TrustStore) Peers() []Peer { return slices.Clone(t.now.Load().Peers) }
+
+// Trust adds the peer or updates it, clears a block on it and returns it as it
+// is now. An update keeps what p leaves zero. A new peer without a name becomes
+// "peer-" and its label. A name that another id has gives a [*NameTakenError], a
+// full store [ErrTrustFull].
+func (t *TrustStore) Trust(p Peer) (Peer, error) {
+	t.write.Lock()
+	defer t.write.Unlock()
+	s := t.now.Load()
+	i, known := s.byID[p.ID]
+	if known {
+		p = p.over(s.Peers[i])
+		if p.equal(s.Peers[i]) {
+			return s.Peers[i], nil
+		}
+	}
+	if p.Name == "" {
+		p.Name = s.freeName("peer-" + p.ID.Label())
+	}
+	if p.Since.IsZero() {
+		p.Since = time.Now()
+	}
+	p.Since = p.Since.UTC().Truncate(time.Second)
+	p.Addrs = slices.Clip(slices.Clone(p.Addrs))
+	if err := p.check(); err != nil {
+		return Peer{}, fmt.Errorf("trust: %w", err)
+	}
+	if j, taken := s.byName[p.Name]; taken && s.Peers[j].ID != p.ID {
+		return Peer{}, fmt.Errorf("trust: %w", &NameTakenError{Name: p.Name, By: s.Peers[j].ID})
+	}
+	if !known && len(s.Peers) >= maxPeers {
+		return Peer{}, fmt.Errorf("trust: %w", ErrTrustFull)
+	}
+
+	next := s.next()
+	next.remove(p.ID)
+	next.Peers = append(next.Peers, p)
+	if err := t.commit(s, next); err != nil {
+		return Peer{}, fmt.Errorf("trust: %w", err)
+	}
+	return p, nil
+}
+
+// over returns p with what it leaves zero taken from old.
+func (p Peer) over(old Peer) Peer {
+	if p.Name == "" {
+		p.Name = old.Name
+	}
+	if p.Addrs == nil {
+		p.Addrs = old.Addrs
+	}
+	if p.PQ.IsZero() {
+		p.PQ = old.PQ
+	}
+	if p.Since.IsZero() {
+		p.Since = old.Since
+	}
+	return p
+}
+
+func (p Peer) check() error {
+	if p.ID.IsZero() {
+		return errors.New("no id given")
+	}
+	if err := CheckName(p.Name); err != nil {
+		return err
+	}
+	if year := p.Since.Year(); year < 1 || year > 9999 {
+		return fmt.Errorf("since: year %d", year)
+	}
+	return checkAddrs(p.Addrs)
+}
+
+func checkAddrs(addrs []string) error {
+	if len(addrs) > maxAddrs {
+		return fmt.Errorf("%d addresses: give at most %d", len(addrs), maxAddrs)
+	}
+	for _, addr := range addrs {
+		if err := CheckAddr(addr); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// FreeName returns the first of name, name-2, name-3 … that no peer has. Given a
+// legal petname it returns one, shortening it where the number needs the room.
+// Without further care another caller can take the name first, and Trust then
+// says so.
+func (t *TrustStore) FreeName(name string) string { return t.now.Load().freeName(name) }
+
+func (s *snapshot) freeName(name string) string {
+	free := name
+	for n := 2; ; n++ {
+		if _, taken := s.byName[free]; !taken {
+			return free
+		}
+		suffix := fmt.Sprintf("-%d", n)
+		free = name[:min(len(name), maxName-len(suffix))] + suffix
+	}
+}
+
+// Pin sets the hash of a trusted peer's post-quantum key if none is set. The
+// same hash again is no error; another one is, and changes nothing.
+func (t *TrustStore) Pin(id ID, hash PQHash) error {
+	t.write.Lock()
+	defer t.write.Unlock()
+	s := t.now.Load()
+	i, ok := s.byID[id]
+	switch {
+	case !ok:
+		return fmt.Errorf("pin: %w", &UnknownPeerError{Ref: id.String()})
+	case hash.IsZero():
+		return errors.New("pin: no hash given")
+	case s.Peers[i].PQ == hash:
+		return nil
+	case !s.Peers[i].PQ.IsZero():
+		return fmt.Errorf("pin: %s shows another post-quantum key than the pinned one: if its owner confirms, untrust it and trust it again",
+			s.Peers[i].Name)
+	}
+	next := s.next()
+	next.Peers[i].PQ = hash
+	if err := t.commit(s, next); err != nil {
+		return fmt.Errorf("pin: %w", err)
+	}
+	return nil
+}
+
+// Untrust removes the peer, if it was trusted, and blocks its key until Trust is
+// called with it. The block is durable in both files when Untrust returns nil.
+// Of more than 16,384 blocks the oldest is dropped: its key becomes a stranger's,
+// which is not trusted either.
+func (t *TrustStore) Untrust(id ID) error {
+	t.write.Lock()
+	defer t.write.Unlock()
+	if id.IsZero() {
+		return errors.New("untrust: no id given")
+	}
+	s := t.now.Load()
+	if _, blocked := s.blocked[id]; blocked {
+		return nil
+	}
+	next := s.next()
+	next.remove(id)
+	next.Blocked = append(next.Blocked, id)
+	if n := len(next.Blocked); n > maxBlocked {
+		next.Blocked = next.Blocked[n-maxBlocked:]
+	}
+	next.BlockSequence = next.Sequence
+	if err := t.commit(s, next); err != nil {
+		return fmt.Errorf("untrust: %w", err)
+	}
+	return nil
+}
+
+// commit makes next the content of the files and then of memory.
+func (t *TrustStore) commit(s *snapshot, next record) error {
+	slices.SortFunc(next.Peers, func(a, b Peer) int { return strings.Compare(a.Name, b.Name) })
+	changed, err := newSnapshot(next)
+	if err != nil {
+		return err
+	}
+	if t.dir != "" {
+		if err := replaceFiles(t.dir, s.record, changed.record); err != nil {
+			return fmt.Errorf("nothing is changed: %w", err)
+		}
+	}
+	t.now.Store(changed)
+	return nil
+}

@@ -1,0 +1,421 @@
+package identity
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// testID returns an id with n in its first bytes.
+func testID(n int) ID { return ID{byte(n >> 8), byte(n), 0xab, 31: 1} }
+
+func openTrust(t testing.TB, dir string) *TrustStore {
+	t.Helper()
+	store, warning, err := OpenTrust(dir)
+	if err != nil || warning != nil {
+		t.Fatalf("open: %v, warning %v", err, warning)
+	}
+	return store
+}
+
+func trust(t testing.TB, store *TrustStore, p Peer) Peer {
+	t.Helper()
+	p, err := store.Trust(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func untrust(t testing.TB, store *TrustStore, id ID) {
+	t.Helper()
+	if err := store.Untrust(id); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// same reports whether both stores hold the same.
+func same(a, b *TrustStore) bool {
+	return slices.EqualFunc(a.Peers(), b.Peers(), Peer.equal) && slices.Equal(a.BlockedIDs(), b.BlockedIDs())
+}
+
+func TestTrustStore(t *testing.T) {
+	dir := t.TempDir()
+	for name, store := range map[string]*TrustStore{"memory": NewTrust(), "files": openTrust(t, dir)} {
+		t.Run(name, func(t *testing.T) {
+			desk := Peer{ID: testID(1), Name: "desk", Addrs: []string{"desk.example:7117"}, PQ: PQHash{1}, Since: time.Unix(1e9, 5)}
+			got := trust(t, store, desk)
+			desk.Since = time.Unix(1e9, 0).UTC()
+			if !got.equal(desk) {
+				t.Errorf("trusted %+v", got)
+			}
+			before := time.Now().Add(-time.Second)
+			laptop := trust(t, store, Peer{ID: testID(2)})
+			if laptop.Name != "peer-"+testID(2).Label() || laptop.Since.Before(before) {
+				t.Errorf("default peer %+v", laptop)
+			}
+
+			// An update keeps what is left zero.
+			got = trust(t, store, Peer{ID: testID(1), Addrs: []string{"192.0.2.1:7117"}})
+			desk.Addrs = []string{"192.0.2.1:7117"}
+			if !got.equal(desk) {
+				t.Errorf("updated %+v", got)
+			}
+			trust(t, store, Peer{ID: testID(1), Name: "tower"})
+			if _, err := store.Resolve("desk"); err == nil {
+				t.Error("the old name still resolves")
+			}
+			if got, ok := store.Get(testID(1)); !ok || got.Name != "tower" || got.PQ != (PQHash{1}) {
+				t.Errorf("renamed %+v", got)
+			}
+			taken, ok := errors.AsType[*NameTakenError](second(store.Trust(Peer{ID: testID(2), Name: "tower"})))
+			if !ok || taken.By != testID(1) || taken.Name != "tower" {
+				t.Errorf("taken name: %v", taken)
+			}
+
+			// Pins.
+			for _, c := range []struct {
+				id   ID
+				hash PQHash
+				ok   bool
+			}{
+				{testID(2), PQHash{}, false}, {testID(2), PQHash{2}, true}, {testID(2), PQHash{2}, true},
+				{testID(2), PQHash{3}, false}, {testID(3), PQHash{3}, false},
+			} {
+				if err := store.Pin(c.id, c.hash); (err == nil) != c.ok {
+					t.Errorf("Pin %s %s: %v", c.id.Label(), c.hash, err)
+				}
+			}
+			if got, _ := store.Get(testID(2)); got.PQ != (PQHash{2}) {
+				t.Errorf("pinned %s", got.PQ)
+			}
+
+			// Blocks.
+			untrust(t, store, testID(1))
+			untrust(t, store, testID(9))
+			untrust(t, store, testID(1))
+			if _, ok := store.Get(testID(1)); ok || !store.Blocked(testID(1)) || store.Blocked(testID(2)) {
+				t.Error("untrusted, and yet known or not blocked")
+			}
+			if got := store.BlockedIDs(); !slices.Equal(got, []ID{testID(1), testID(9)}) {
+				t.Errorf("blocked %v", got)
+			}
+			trust(t, store, Peer{ID: testID(1), Name: "desk"})
+			if got, ok := store.Get(testID(1)); !ok || store.Blocked(testID(1)) || !got.PQ.IsZero() || got.Addrs != nil {
+				t.Errorf("trusted again: %+v", got)
+			}
+
+			names := []string{}
+			for _, p := range store.Peers() {
+				names = append(names, p.Name)
+			}
+			if want := []string{"desk", "peer-" + testID(2).Label()}; !slices.Equal(names, want) {
+				t.Errorf("peers %q", names)
+			}
+			if name == "files" && !same(store, openTrust(t, dir)) {
+				t.Error("opened again, it differs")
+			}
+		})
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestTrustRefuses(t *testing.T) {
+	store := openTrust(t, t.TempDir())
+	for name, p := range map[string]Peer{
+		"no id":     {Name: "desk"},
+		"bad name":  {ID: testID(1), Name: "Desk"},
+		"hex name":  {ID: testID(1), Name: "abcdef"},
+		"bad addr":  {ID: testID(1), Addrs: []string{"desk.example"}},
+		"9 addrs":   {ID: testID(1), Addrs: slices.Repeat([]string{"desk.example:1"}, 9)},
+		"far since": {ID: testID(1), Since: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)},
+	} {
+		if _, err := store.Trust(p); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if store.Untrust(ID{}) == nil {
+		t.Error("the zero id was blocked")
+	}
+	if len(store.Peers()) != 0 || len(list(t, store.dir)) != 0 {
+		t.Error("a refusal left something")
+	}
+}
+
+func TestTrustDoesNotShareAddrs(t *testing.T) {
+	store := NewTrust()
+	addrs := make([]string, 1, 4)
+	addrs[0] = "desk.example:7117"
+	trust(t, store, Peer{ID: testID(1), Name: "desk", Addrs: addrs})
+	addrs[0] = "evil.example:7117"
+	a, _ := store.Get(testID(1))
+	b, _ := store.Get(testID(1))
+	a.Addrs, b.Addrs = append(a.Addrs, "a.example:1"), append(b.Addrs, "b.example:1")
+	if a.Addrs[0] != "desk.example:7117" || a.Addrs[1] != "a.example:1" {
+		t.Errorf("addresses %q", a.Addrs)
+	}
+}
+
+// fill returns a record of that many peers with that many addresses, and blocks.
+func fill(peers, addrs, blocked int) record {
+	r := record{Version: trustVersion, Sequence: 9, BlockSequence: 9}
+	for i := range peers {
+		r.Peers = append(r.Peers, Peer{ID: testID(i), Name: fmt.Sprintf("peer-%05d", i), Addrs: slices.Repeat([]string{"desk.example:7117"}, addrs)})
+	}
+	for i := range blocked {
+		r.Blocked = append(r.Blocked, testID(20000+i))
+	}
+	return r
+}
+
+func TestTrustBounds(t *testing.T) {
+	full, err := newSnapshot(fill(maxPeers, 1, maxBlocked))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := NewTrust()
+	store.now.Store(full)
+	if _, err := store.Trust(Peer{ID: testID(maxPeers)}); !errors.Is(err, ErrTrustFull) {
+		t.Errorf("one more: %v", err)
+	}
+	trust(t, store, Peer{ID: testID(7), Name: "renamed"}) // an update needs no room
+	untrust(t, store, testID(8))
+	if store.Blocked(testID(20000)) || !store.Blocked(testID(20001)) || !store.Blocked(testID(8)) || len(store.BlockedIDs()) != maxBlocked {
+		t.Error("the oldest block, and no other, makes room")
+	}
+	trust(t, store, Peer{ID: testID(maxPeers)})
+
+	data, err := store.now.Load().encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := NewTrust()
+	if s, err := parseTrust(data); err != nil {
+		t.Error(err)
+	} else if again.now.Store(s); !same(store, again) {
+		t.Error("read again, it differs")
+	}
+	// The longest addresses must fit as well.
+	longest := len(data) + maxPeers*maxAddrs*len(strings.Repeat("a", 253)+":65535, ")
+	if longest > maxTrustFile {
+		t.Errorf("a file of up to %d bytes could not be read again", longest)
+	}
+	for _, r := range []record{fill(maxPeers+1, 0, 0), fill(0, 0, maxBlocked+1)} {
+		if _, err := newSnapshot(r); err == nil {
+			t.Errorf("%d peers and %d blocks accepted", len(r.Peers), len(r.Blocked))
+		}
+	}
+}
+
+func TestFreeName(t *testing.T) {
+	store := NewTrust()
+	long := strings.Repeat("z", maxName)
+	for i, name := range []string{"desk", "desk-2", "desk-4", long} {
+		trust(t, store, Peer{ID: testID(i), Name: name})
+	}
+	for name, want := range map[string]string{
+		"laptop": "laptop", "desk": "desk-3", "desk-2": "desk-2-2", long: long[:30] + "-2",
+	} {
+		if got := store.FreeName(name); got != want || CheckName(got) != nil {
+			t.Errorf("FreeName(%q) = %q", name, got)
+		}
+	}
+	// A default name that somebody else has taken.
+	trust(t, store, Peer{ID: testID(10), Name: "peer-" + testID(11).Label()})
+	if p := trust(t, store, Peer{ID: testID(11)}); p.Name != "peer-"+testID(11).Label()+"-2" {
+		t.Errorf("default name %q", p.Name)
+	}
+}
+
+func TestResolve(t *testing.T) {
+	store := NewTrust()
+	a := mustID(t, "abcdef01"+strings.Repeat("1", 56))
+	b := mustID(t, "abcdef02"+strings.Repeat("1", 56))
+	c := mustID(t, "0123450a"+strings.Repeat("2", 56))
+	for name, id := range map[string]ID{"desk": a, "laptop": b, "abcde": c, "desktop": testID(4)} {
+		trust(t, store, Peer{ID: id, Name: name})
+	}
+	untrust(t, store, mustID(t, "eeeeee"+strings.Repeat("3", 58)))
+	for ref, want := range map[string]ID{
+		"desk": a, "abcde": c, "abcdef01": a, "abcdef0211": b, "012345": c, "0123450": c, c.String(): c,
+	} {
+		if p, err := store.Resolve(ref); err != nil || p.ID != want {
+			t.Errorf("Resolve(%q) = %v, %v", ref, p, err)
+		}
+	}
+	for ref, near := range map[string][]string{
+		"dsek": {"desk"}, "Desk": {"desk"}, "des": {"desk", "desktop"}, "lap": {"laptop"}, "laptpo": {"laptop"},
+		"": nil, "x": nil, "01234": nil, "eeeeee": nil, "abcdef03": nil, "ABCDEF01": nil, c.String() + "0": nil,
+		strings.Repeat("desk", 100): nil, "\x1b": nil,
+	} {
+		_, err := store.Resolve(ref)
+		unknown, ok := errors.AsType[*UnknownPeerError](err)
+		if !ok || unknown.Ref != ref || !slices.Equal(unknown.Near, near) {
+			t.Errorf("Resolve(%q): %v", ref, err)
+		} else if len(err.Error()) > 200 || strings.Contains(err.Error(), "\x1b") {
+			t.Errorf("error for %q: %q", ref, err)
+		}
+	}
+	for _, ref := range []string{"abcdef", "abcdef0"} {
+		_, err := store.Resolve(ref)
+		ambiguous, ok := errors.AsType[*AmbiguousError](err)
+		if !ok || len(ambiguous.Peers) != 2 || ambiguous.Peers[0].ID != a || !strings.Contains(err.Error(), "desk (abcdef0111), laptop (abcdef0211)") {
+			t.Errorf("Resolve(%q): %v", ref, err)
+		}
+	}
+}
+
+func TestResolveNameDoesNotAllocate(t *testing.T) {
+	store := NewTrust()
+	trust(t, store, Peer{ID: testID(1), Name: "desk", Addrs: []string{"desk.example:7117"}})
+	id := testID(1)
+	if n := testing.AllocsPerRun(100, func() {
+		if p, err := store.Resolve("desk"); err != nil || p.ID != id {
+			t.Error(err)
+		}
+		if _, ok := store.Get(id); !ok || store.Blocked(id) {
+			t.Error("not trusted")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestEdits(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"", "abc", 3}, {"desk", "desk", 0}, {"desk", "dsek", 2}, {"kitten", "sitting", 3}, {strings.Repeat("a", 32), strings.Repeat("b", 32), 32}} {
+		if got := edits(c.a, c.b); got != c.want || edits(c.b, c.a) != got {
+			t.Errorf("edits(%q, %q) = %d", c.a, c.b, got)
+		}
+	}
+}
+
+func TestTrustConcurrently(t *testing.T) {
+	dir := t.TempDir()
+	store := openTrust(t, dir)
+	trust(t, store, Peer{ID: testID(500), Name: "desk"})
+	stop := make(chan struct{})
+	var readers, writers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if p, err := store.Resolve("desk"); err != nil || p.ID != testID(500) {
+					t.Errorf("desk: %v, %v", p, err)
+					return
+				}
+				for _, p := range store.Peers() {
+					if got, ok := store.Get(p.ID); ok && store.Blocked(got.ID) && !store.Blocked(p.ID) {
+						t.Errorf("%s blocked and not", p.Name)
+					}
+				}
+			}
+		})
+	}
+	for w := range 4 {
+		writers.Go(func() {
+			for i := range 8 {
+				id := testID(10*w + i)
+				if _, err := store.Trust(Peer{ID: id}); err != nil {
+					t.Error(err)
+				}
+				if err := store.Pin(id, PQHash{1}); err != nil {
+					t.Error(err)
+				}
+				if i%2 == 0 {
+					if err := store.Untrust(id); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	writers.Wait()
+	close(stop)
+	readers.Wait()
+	if len(store.Peers()) != 1+16 || len(store.BlockedIDs()) != 16 || !same(store, openTrust(t, dir)) {
+		t.Errorf("%d peers, %d blocked", len(store.Peers()), len(store.BlockedIDs()))
+	}
+}
+
+// A name is trusted by one of many that want it.
+func TestTrustNameRace(t *testing.T) {
+	store := NewTrust()
+	var mu sync.Mutex
+	won := 0
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			_, err := store.Trust(Peer{ID: testID(i), Name: "desk"})
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				won++
+			} else if _, ok := errors.AsType[*NameTakenError](err); !ok {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if won != 1 || len(store.Peers()) != 1 {
+		t.Errorf("%d won, %d peers", won, len(store.Peers()))
+	}
+}
+
+func BenchmarkResolve(b *testing.B) {
+	r := fill(maxPeers, 2, 0)
+	rand.Shuffle(len(r.Peers), func(i, j int) { r.Peers[i].ID, r.Peers[j].ID = r.Peers[j].ID, r.Peers[i].ID })
+	s, err := newSnapshot(r)
+	if err != nil {
+		b.Fatal(err)
+	}
+	store := NewTrust()
+	store.now.Store(s)
+	for name, ref := range map[string]string{"name": "peer-02000", "prefix": testID(2000).String()[:10], "unknown": "per-02000"} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				store.Resolve(ref)
+			}
+		})
+	}
+}
+
+func BenchmarkTrust(b *testing.B) {
+	for _, peers := range []int{4, maxPeers - 1} {
+		b.Run(fmt.Sprint(peers), func(b *testing.B) {
+			dir := b.TempDir()
+			if err := replaceFiles(dir, record{}, fill(peers, 2, 0)); err != nil {
+				b.Fatal(err)
+			}
+			store := openTrust(b, dir)
+			for b.Loop() {
+				trust(b, store, Peer{ID: testID(60000), Name: "desk"})
+				untrust(b, store, testID(60000))
+			}
+		})
+	}
+}
+
+func read(t testing.TB, dir, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}

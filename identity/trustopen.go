@@ -1,0 +1,178 @@
+package identity
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// OpenTrust opens the store in dir: trust.yaml and its copy, trust.copy.yaml.
+// Where neither is, the store is empty. It may write, so dir must be locked for
+// one process.
+//
+// The second result is a warning for a person, a [*TrustWarning]: damage is no
+// error. A damaged or missing trust.yaml is replaced from the copy, but only if no
+// file, even a damaged one, shows that blocks were added since; else, and where
+// both are damaged, nobody is trusted, and the blocks that are still known stay. A
+// damaged copy is replaced from trust.yaml. Damaged files are kept under another
+// name, which the warning gives.
+func OpenTrust(dir string) (*TrustStore, error, error) {
+	main, err := readTrust(filepath.Join(dir, trustName))
+	if err != nil {
+		return nil, nil, fmt.Errorf("open trust store: %w", err)
+	}
+	second, err := readTrust(filepath.Join(dir, trustCopyName))
+	if err != nil {
+		return nil, nil, fmt.Errorf("open trust store: %w", err)
+	}
+	best, lost := choose(main, second)
+	warning := warn(main, second, lost)
+	for _, file := range []trustFile{main, second} {
+		if file.damage == nil && !(lost && file.found()) {
+			continue
+		}
+		name, err := keepAside(file.path)
+		if err != nil {
+			return nil, nil, fmt.Errorf("open trust store: %w", err)
+		}
+		warning.Kept = append(warning.Kept, name)
+	}
+	if best.Sequence > 0 && !(main.shows(best) && second.shows(best)) {
+		if err := replaceFiles(dir, best.record, best.record); err != nil {
+			return nil, nil, fmt.Errorf("open trust store: repair: %w", err)
+		}
+	}
+	t := &TrustStore{dir: dir}
+	t.now.Store(best)
+	if warning == nil {
+		return t, nil, nil
+	}
+	return t, warning, nil
+}
+
+// choose finds the newest sound state. Sequence numbers tell how new a file is;
+// those that a damaged file still shows count against the other one. lost tells
+// that no file can be believed.
+func choose(main, second trustFile) (best *snapshot, lost bool) {
+	if !main.found() && !second.found() {
+		return emptySnapshot(), false
+	}
+	best = main.state
+	if best == nil || second.state != nil && second.sequence > main.sequence {
+		best = second.state
+	}
+	blocks := max(main.blockSequence, second.blockSequence)
+	if best != nil && best.BlockSequence >= blocks {
+		return best, false
+	}
+
+	// Every block that is left, no peers, and newer than all that the files
+	// show, so that they cannot come back.
+	none := emptySnapshot()
+	for _, file := range []trustFile{main, second} {
+		if file.state == nil {
+			continue
+		}
+		for _, id := range file.state.Blocked {
+			if _, known := none.blocked[id]; !known && len(none.Blocked) < maxBlocked {
+				none.blocked[id] = struct{}{}
+				none.Blocked = append(none.Blocked, id)
+			}
+		}
+	}
+	none.Sequence = 1 + max(main.sequence, second.sequence, blocks)
+	none.BlockSequence = none.Sequence
+	return none, true
+}
+
+// TrustWarning says that a trust file was damaged or missing, what became of the
+// trust, and what a person should do.
+type TrustWarning struct {
+	Problem string
+	Remedy  string
+	Kept    []string // names, in the store's directory, of the files set aside
+	Err     error    // what was wrong with the files; nil if one was only missing or old
+}
+
+func (w *TrustWarning) Error() string {
+	text := "trust store: " + w.Problem
+	if w.Err != nil {
+		text += fmt.Sprintf(" (%v)", w.Err)
+	}
+	if len(w.Kept) > 0 {
+		text += fmt.Sprintf("; kept as %q", w.Kept)
+	}
+	return text + ": " + w.Remedy
+}
+
+func (w *TrustWarning) Unwrap() error { return w.Err }
+
+// warn returns nil where there is nothing to tell a person: two sound files, no
+// files, or a missing copy.
+func warn(main, second trustFile, lost bool) *TrustWarning {
+	w := &TrustWarning{Err: errors.Join(main.damage, second.damage)}
+	switch {
+	case lost:
+		w.Problem = "trust.yaml and its copy do not show every block for certain, so nobody is trusted now"
+		w.Remedy = "trust each peer again (acpctl trust), and block again whom you had untrusted"
+	case main.state == nil && second.found():
+		w.Problem = "trust.yaml was damaged or missing, and its copy was used"
+		w.Remedy = "check with acpctl peers that the last change is in it"
+	case second.damage != nil:
+		w.Problem = "the copy of trust.yaml was damaged, and was written again"
+		w.Remedy = "nothing is lost, but check the disk"
+	default:
+		return nil
+	}
+	return w
+}
+
+// trustFile is what is left of one of the two files.
+type trustFile struct {
+	path                    string
+	state                   *snapshot // nil: missing or damaged
+	damage                  error     // nil: missing or sound
+	sequence, blockSequence uint64    // as far as legible
+}
+
+func (f trustFile) found() bool { return f.state != nil || f.damage != nil }
+
+func (f trustFile) shows(s *snapshot) bool { return f.state != nil && f.sequence == s.Sequence }
+
+// readTrust reads one file. Damage is part of the result; errors are for what
+// the store cannot mend.
+func readTrust(path string) (trustFile, error) {
+	f := trustFile{path: path}
+	data, err := readPrivate(path, maxTrustFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return f, nil
+	}
+	if err == nil {
+		f.state, err = parseTrust(data)
+	} else if problem, ok := errors.AsType[*FileError](err); !ok || problem.Problem != ProblemCorrupt {
+		return f, err
+	}
+	switch {
+	case errors.Is(err, errNewerTrust):
+		return f, err
+	case err != nil:
+		f.damage = fmt.Errorf("%s: %w", filepath.Base(path), err)
+		f.sequence, f.blockSequence = salvage(data)
+	default:
+		f.sequence, f.blockSequence = f.state.Sequence, f.state.BlockSequence
+	}
+	return f, nil
+}
+
+// keepAside gives the file a second name. The first one stays until it is
+// replaced, so that a crash in between finds the same evidence again.
+func keepAside(path string) (name string, err error) {
+	name = filepath.Base(path) + ".damaged-" + time.Now().UTC().Format("20060102T150405.000000000Z")
+	if err := os.Link(path, filepath.Join(filepath.Dir(path), name)); err != nil {
+		return "", err
+	}
+	return name, nil
+}
