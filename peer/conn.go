@@ -39,13 +39,16 @@ type conn struct {
 	receipts     map[quic.StreamID]chan<- receipt // nil channel: nobody waits
 	served       map[quic.StreamID]*served        // exchanges of the peer
 	leaveCode    quic.ApplicationErrorCode
+	told         bool // goaway was received
 	doneSent     bool
 	doneReceived bool
 	live         liveness
-	end          error // why it ended, where that was decided here
 }
 
-const helloTime = 5 * time.Second
+const (
+	helloTime  = 5 * time.Second
+	lingerTime = time.Second
+)
 
 func newConn(n *Node, qc *quic.Conn, id identity.ID) *conn {
 	c := &conn{
@@ -230,8 +233,10 @@ func (c *conn) stopOpening(code quic.ApplicationErrorCode) bool {
 	return first
 }
 
-// maybeDone tells the peer when every stream that we opened has its answer, and
-// closes once both sides have said so: nothing can be in flight then.
+// maybeDone tells the peer when every stream that we opened has its answer. Once
+// both sides have said so nothing can be in flight, and the connection closes:
+// after a pause, so that a lost done is repeated, since a lost close is not; at
+// once where the peer is shutting down and waits for it.
 func (c *conn) maybeDone() {
 	c.mu.Lock()
 	say := c.open == 0 && !c.doneSent && c.leaving.Load()
@@ -239,13 +244,16 @@ func (c *conn) maybeDone() {
 		c.doneSent = true
 	}
 	over := c.doneSent && c.doneReceived
-	code := c.leaveCode
+	code, told := c.leaveCode, c.told
 	c.mu.Unlock()
 	if say {
 		c.control.send(&wire.Done{})
 	}
-	if over {
+	switch {
+	case over && told && code == closeShutdown:
 		c.close(code, "drained")
+	case over:
+		time.AfterFunc(lingerTime, func() { c.close(code, "drained") })
 	}
 }
 

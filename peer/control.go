@@ -181,6 +181,9 @@ func (c *conn) readControl(r *bufio.Reader) error {
 		case *wire.Pong:
 			c.live.pong(c, item.N)
 		case *wire.Goaway:
+			c.mu.Lock()
+			c.told = true
+			c.mu.Unlock()
 			c.stopOpening(quic.ApplicationErrorCode(item.Code))
 			c.maybeDone()
 		case *wire.Done:

@@ -150,6 +150,7 @@ func (r *remote) runDial(ctx context.Context, d *dial) {
 	for ; left > 0; left-- {
 		err := <-results
 		if err == nil {
+			verdict = nil
 			break
 		}
 		if left == len(addrs) || rank(err) > rank(verdict) {
@@ -160,12 +161,8 @@ func (r *remote) runDial(ctx context.Context, d *dial) {
 		}
 	}
 	r.mu.Lock()
-	if r.dial == d {
-		r.dial = nil
-	}
-	if r.current.Load() == nil {
-		r.verdict, r.verdictAt = verdict, time.Now()
-	}
+	r.dial = nil
+	r.verdict, r.verdictAt = verdict, time.Now()
 	d.settle(verdict) // without effect if a connection became ready
 	r.mu.Unlock()
 	d.cancel()

@@ -37,7 +37,7 @@ type pastBoot struct {
 }
 
 const (
-	maxConns      = 2
+	maxConns      = 4 // two in use at most, since one of two is told to go; the others drain
 	maxPastBoots  = 16
 	cloneMemory   = 10 * time.Minute
 	cloneWait     = 30 * time.Second

@@ -1,0 +1,179 @@
+package peer
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quic-go/quic-go/testutils/simnet"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/wire"
+)
+
+var seeds = flag.Int("seeds", 500, "how many seeds TestSimultaneousDial tries")
+
+// unreliable drops, delays and so reorders packets, from one seed.
+type unreliable struct {
+	simnet.PerfectRouter
+	mu   sync.Mutex
+	rand *rand.Rand
+	loss float64
+}
+
+func (u *unreliable) SendPacket(p simnet.Packet) error {
+	u.mu.Lock()
+	drop := u.rand.Float64() < u.loss
+	u.mu.Unlock()
+	if drop {
+		return nil
+	}
+	return u.PerfectRouter.SendPacket(p)
+}
+
+// TestSimultaneousDial has both sides dial each other at about the same moment on
+// a network that loses, delays and reorders: one connection survives, the same on
+// both ends, and every message and exchange of both sides goes through once.
+func TestSimultaneousDial(t *testing.T) {
+	for seed := range *seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { simultaneousDial(t, uint64(seed)) })
+		})
+	}
+}
+
+func simultaneousDial(t *testing.T, seed uint64) {
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	router := &unreliable{rand: rand.New(rand.NewPCG(seed, 2)), loss: []float64{0, 0, 0.02, 0.1}[rnd.IntN(4)]}
+	w := newNetwork(t, router)
+	var (
+		base   = time.Duration(1+rnd.IntN(20)) * time.Millisecond
+		jitter = []time.Duration{0, time.Millisecond, 10 * time.Millisecond}[rnd.IntN(3)]
+		mu     sync.Mutex
+		delays = rand.New(rand.NewPCG(seed, 3))
+	)
+	link := simnet.NodeBiDiLinkSettings{LatencyFunc: func(simnet.Packet) time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		return base + time.Duration(delays.Int64N(int64(jitter)+1))
+	}}
+	node := func() *side {
+		return w.side(func(c *Config) {
+			c.Conn.Close()
+			c.Conn = w.sim.NewEndpoint(w.addr(), link)
+		})
+	}
+	a, b := node(), node()
+	a.trusts(b, "reviewer")
+	b.trusts(a, "planner")
+	w.start()
+	a.serve()
+	b.serve()
+
+	const each = 8
+	var calls sync.WaitGroup
+	talk := func(from, to *side, offset time.Duration) {
+		time.Sleep(offset)
+		for i := range each {
+			calls.Go(func() {
+				if err := from.tryAsk(to, fmt.Sprint(i)); err != nil {
+					t.Errorf("query %d: %v", i, err)
+				}
+			})
+			calls.Go(func() {
+				env := notify("build.done")
+				if got, err := from.Send(context.Background(), to.ID(), env, true); err != nil || got != Handed {
+					t.Errorf("notify %d: %q, %v", i, got, err)
+				}
+			})
+			time.Sleep(time.Duration(rnd.Int64N(int64(2 * base))))
+		}
+	}
+	offset := time.Duration(rnd.Int64N(int64(3 * base)))
+	calls.Go(func() { talk(a, b, 0) })
+	calls.Go(func() { talk(b, a, offset) })
+	calls.Wait()
+
+	time.Sleep(8 * time.Second) // for the loser to drain
+	one := func(s *side) *conn {
+		conns := s.connections()
+		if len(conns) != 1 {
+			for _, c := range conns {
+				c.mu.Lock()
+				t.Logf("smaller %v: leaving %v open %d doneSent %v doneReceived %v ended %v", s.ID().Compare(c.id) < 0, c.leaving.Load(), c.open, c.doneSent, c.doneReceived, c.qc.Context().Err())
+				c.mu.Unlock()
+			}
+			t.Fatalf("%d connections, want 1", len(conns))
+		}
+		return conns[0]
+	}
+	if ca, cb := one(a), one(b); !sameConnection(t, ca, cb) {
+		t.Error("the ends kept different connections")
+	}
+	for _, s := range []*side{a, b} {
+		seen := make(map[wire.MessageID]bool)
+		for _, env := range s.received() {
+			if seen[env.ID] {
+				t.Errorf("%s came twice", env.Kind)
+			}
+			seen[env.ID] = true
+		}
+		if len(seen) != 2*each {
+			t.Errorf("%d messages came, want %d", len(seen), 2*each)
+		}
+	}
+}
+
+// sameConnection compares what only the two ends of one connection share.
+func sameConnection(t *testing.T, a, b *conn) bool {
+	t.Helper()
+	ea, err := a.exporter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	eb, err := b.exporter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(ea) == string(eb)
+}
+
+// TestRestart has a process replaced by another with the same key: the old
+// connections end at once, and the old process, if it comes back, is a clone.
+func TestRestart(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		key := newKey(t)
+		trust := identity.NewTrust()
+		same := func(c *Config) { c.Key, c.Trust = key, trust }
+		a, b1, b2 := w.side(nil), w.side(same), w.side(same)
+		a.trusts(b1, "reviewer")
+		b1.trusts(a, "planner")
+		w.start()
+		a.serve()
+		b1.serve()
+		b2.serve()
+		b1.ask(a, "first")
+		b2.ask(a, "second")
+		time.Sleep(time.Second)
+		if n := len(a.connections()); n != 1 {
+			t.Fatalf("%d connections, want 1", n)
+		}
+		if got := a.connections()[0].hello.Boot; got != b2.boot {
+			t.Fatal("the older process won")
+		}
+		if err := b1.tryAsk(a, "third"); code(err) != "identity_conflict" {
+			t.Errorf("got %v, want identity_conflict", err)
+		}
+		if a.saw(EventIdentityConflict) == 0 {
+			t.Error("no event identity_conflict")
+		}
+	})
+}
+
+var _ net.PacketConn = (*simnet.SimConn)(nil)
