@@ -1,0 +1,228 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/acpd/acpd/identity"
+)
+
+const (
+	minMessage = 64 << 10
+	maxMessage = 16 << 20
+	maxAddrs   = 8 // a peer
+	maxRate    = 1_000_000
+	maxDomain  = 255
+	maxName    = 32 // what identity allows
+)
+
+// policed are the kinds and words that a rule may name: what a peer
+// initiates. limited are the kinds that a rate may name, and free those of a
+// delegation that is under way, which no rule stops.
+var (
+	policed = []string{"ping", "discover", "query", "delegate", "notify", "mail", "channel"}
+	free    = []string{"cancel", "result", "error"}
+	limited = []string{"ping", "discover", "query", "delegate", "notify", "cancel", "result", "error", star}
+)
+
+// check reports values that their type allows and their meaning does not.
+func (p *parser) check(c *Config) {
+	if p.has("name") {
+		p.bad("name", identity.CheckName(c.Name))
+	}
+	if p.has("listen") {
+		p.bad("listen", checkListen(c.Listen))
+	}
+	if p.has("max_message") && (c.MaxMessage < minMessage || c.MaxMessage > maxMessage) {
+		p.bad("max_message", fmt.Errorf("%d: use bytes from %d to %d", c.MaxMessage, minMessage, maxMessage))
+	}
+	p.word("post_quantum", string(c.PostQuantum), string(Prefer), string(Require))
+	p.word("log.format", string(c.Log.Format), string(FormatText), string(FormatJSON))
+	p.word("log.level", string(c.Log.Level), string(LevelDebug), string(LevelInfo), string(LevelWarn), string(LevelError))
+	for _, name := range slices.Sorted(maps.Keys(c.Peers)) {
+		at := join("peers", name)
+		p.bad(at, checkPeer(name))
+		p.addrs(at, c.Peers[name].Addrs)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Policy)) {
+		at := join("policy", name)
+		if name != star {
+			p.bad(at, checkPeer(name))
+		}
+		p.rule(at, c.Policy[name])
+	}
+	p.rates(c.Limits.Rate)
+}
+
+func (p *parser) has(key string) bool { return p.lines[key] != 0 }
+
+// bad reports err, if any, at key, unless something was reported there.
+func (p *parser) bad(key string, err error) {
+	if err == nil || p.failed[key] {
+		return
+	}
+	p.fail(p.lines[key], key, "bad "+quote(key), err.Error())
+}
+
+// word reports a value that is not one of words.
+func (p *parser) word(key, value string, words ...string) {
+	if !p.has(key) || slices.Contains(words, value) {
+		return
+	}
+	err := fmt.Errorf("%s: use %s", quote(value), strings.Join(words, ", "))
+	if n := near(value, words); n != "" {
+		err = fmt.Errorf("%s: did you mean %q?", quote(value), n)
+	}
+	p.bad(key, err)
+}
+
+func (p *parser) addrs(at string, addrs []string) {
+	switch key := join(at, "addrs"); {
+	case !p.has(key):
+		p.bad(at, fmt.Errorf("no addresses: add addrs, or remove the entry"))
+	case len(addrs) == 0 || len(addrs) > maxAddrs:
+		p.bad(key, fmt.Errorf("%d addresses: give 1 to %d", len(addrs), maxAddrs))
+	}
+	for i, addr := range addrs {
+		p.bad(fmt.Sprintf("%s.addrs[%d]", at, i), identity.CheckAddr(addr))
+	}
+}
+
+func (p *parser) rule(at string, r Rule) {
+	if !p.has(at+".kinds") && !p.has(at+".domains") {
+		p.bad(at, fmt.Errorf("an empty rule: say what is allowed with kinds, domains or both"))
+	}
+	for i, kind := range r.Kinds {
+		key := fmt.Sprintf("%s.kinds[%d]", at, i)
+		if slices.Contains(free, kind) {
+			p.bad(key, fmt.Errorf("%q: it belongs to a delegation and is always allowed: remove it", kind))
+		}
+		p.word(key, kind, policed...)
+	}
+	if p.has(at+".domains") && len(r.Domains) == 0 {
+		p.bad(at+".domains", fmt.Errorf("an empty list: name a domain, or remove the line to allow all"))
+	}
+	for i, domain := range r.Domains {
+		p.bad(fmt.Sprintf("%s.domains[%d]", at, i), checkDomain(domain))
+	}
+}
+
+func (p *parser) rates(rates []Rate) {
+	type bucket struct{ peer, kind string }
+	seen := make(map[bucket]bool)
+	for i := range rates {
+		r, at := &rates[i], fmt.Sprintf("limits.rate[%d]", i)
+		if !p.has(at + ".peer") {
+			r.Peer = star
+		}
+		if !p.has(at + ".kind") {
+			r.Kind = star
+		}
+		if r.Peer != star {
+			p.bad(at+".peer", checkPeer(r.Peer))
+		}
+		p.word(at+".kind", r.Kind, limited...)
+		switch key := at + ".per_second"; {
+		case !p.has(key):
+			p.bad(at, fmt.Errorf("no rate: add per_second"))
+		case !(r.PerSecond > 0 && r.PerSecond <= maxRate): // also not a number
+			p.bad(key, fmt.Errorf("%v: use a number above 0, at most %d", r.PerSecond, maxRate))
+		}
+		switch key := at + ".burst"; {
+		case !p.has(key):
+			r.Burst = int(math.Ceil(min(r.PerSecond, maxRate)))
+		case r.Burst < 1 || r.Burst > maxRate:
+			p.bad(key, fmt.Errorf("%d: use a number from 1 to %d", r.Burst, maxRate))
+		}
+		if b := (bucket{r.Peer, r.Kind}); seen[b] {
+			p.bad(at, fmt.Errorf("a second rate for peer %q and kind %q: remove one", r.Peer, r.Kind))
+		} else {
+			seen[b] = true
+		}
+	}
+}
+
+// checkPeer reports whether s can name a peer in a setting.
+func checkPeer(s string) error {
+	if _, err := identity.ParseID(s); err == nil {
+		return nil
+	}
+	if err := identity.CheckName(s); err != nil {
+		return fmt.Errorf("%w; or write the whole id, 64 lower-case hex digits", err)
+	}
+	return nil
+}
+
+// checkListen allows what an address to dial must not be: no host, and port 0.
+func checkListen(s string) error {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return fmt.Errorf("%s: use host:port, like :7117 or 192.0.2.1:7117", quote(s))
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("%s: use a port from 0 to 65535", quote(s))
+	}
+	if host == "" {
+		return nil
+	}
+	return identity.CheckAddr(net.JoinHostPort(host, "7117"))
+}
+
+// checkDomain reports whether s is lower-case labels with dots between them.
+func checkDomain(s string) error {
+	bad := func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
+	}
+	if s == "" || len(s) > maxDomain || strings.ContainsFunc(s, bad) || slices.Contains(strings.Split(s, "."), "") {
+		return fmt.Errorf("%s: use lower-case words with dots between them, like code or code.go", quote(s))
+	}
+	return nil
+}
+
+// fill puts the defaults where nothing was set.
+func (c *Config) fill() {
+	if c.Name == "" {
+		host, _ := os.Hostname() // without one it is "acpd"
+		c.Name = legal(host)
+	}
+	if c.MaxMessage == 0 {
+		c.MaxMessage = DefaultMaxMessage
+	}
+	if c.PostQuantum == "" {
+		c.PostQuantum = Prefer
+	}
+	if c.Log.Format == "" {
+		c.Log.Format = FormatText
+	}
+	if c.Log.Level == "" {
+		c.Log.Level = LevelInfo
+	}
+}
+
+// legal makes a petname of a host name.
+func legal(host string) string {
+	host, _, _ = strings.Cut(strings.ToLower(host), ".")
+	host = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, host)
+	host = strings.Trim(host, "-")
+	if host == "" {
+		return "acpd"
+	}
+	for _, name := range []string{host, "host-" + host} {
+		name = strings.TrimRight(name[:min(len(name), maxName)], "-")
+		if identity.CheckName(name) == nil {
+			return name
+		}
+	}
+	return "acpd"
+}

@@ -1,0 +1,127 @@
+// Package config reads config.yaml, the settings that people write. Nothing
+// here writes it: what the daemon learns goes into trust.yaml and state.db.
+//
+// [Config] is the one documented struct. Its tags are the documentation, from
+// which [Reference] makes the commented reference file; its zero value is what
+// a missing file gives. [Load] is strict: unknown and repeated keys, values of
+// a wrong type or out of range, keys without a value, anchors and further
+// documents are errors, each an [*Error] with its file, line and remedy, and
+// all of them are reported at once.
+//
+// The two decisions that rest on settings alone are here too, as pure
+// functions: [Policy.Decide] and [Limits.For].
+package config
+
+import "github.com/acpd/acpd/identity"
+
+// star stands for every peer, or every kind.
+const star = "*"
+
+// DefaultMaxMessage is the max_message of a file that names none, in bytes.
+const DefaultMaxMessage = 1 << 20
+
+// Config holds every setting. Load returns it with the defaults filled in.
+// A program that makes its own may leave anything zero; zero means default.
+type Config struct {
+	Name        string          `yaml:"name" example:"desk" doc:"What this daemon calls itself. Others see it as a claim and may take it as its name: lower-case letters, digits and hyphens, a letter first, at most 32. Default: the host name, made to fit."`
+	Listen      string          `yaml:"listen" example:"0.0.0.0:7117" doc:"The UDP address to listen on, as host:port; without a host, on all addresses. If it is taken, the daemon does not start. Default: port 7117, or a free port if that is taken, chosen once and kept."`
+	MaxMessage  int             `yaml:"max_message" example:"1048576" doc:"The largest message to accept and to send, in bytes, from 65536 (64 KiB) to 16777216 (16 MiB). Default: 1048576 (1 MiB)."`
+	PostQuantum PostQuantum     `yaml:"post_quantum" example:"prefer" doc:"prefer: use post-quantum key exchange and signatures wherever the peer has them. require: refuse peers that do not. Default: prefer."`
+	Peers       map[string]Peer `yaml:"peers" key:"planner" doc:"Fixed addresses of trusted peers, by name or id, for where discovery does not reach. An entry here trusts nobody."`
+	Limits      Limits          `yaml:"limits" doc:"Limits beyond those that are built in."`
+	Policy      Policy          `yaml:"policy" key:"reviewer" doc:"What a trusted peer may initiate, by its name or id; \"*\" (in quotes) is for every peer without a rule of its own. One rule decides: that of the id, else of the name, else of \"*\". Replies, and results, errors and cancels of a delegation, are always allowed. Default: no rule; trusted peers may initiate everything."`
+	Log         Log             `yaml:"log" doc:"The daemon's log, on standard error."`
+}
+
+// PostQuantum says what to do about peers without post-quantum cryptography.
+type PostQuantum string
+
+const (
+	Prefer  PostQuantum = "prefer"
+	Require PostQuantum = "require"
+)
+
+// Peer is what a person knows about a trusted peer.
+type Peer struct {
+	Addrs []string `yaml:"addrs" example:"[\"planner.example:7117\"]" doc:"Where it may be reached, as host:port, at most 8. They are tried beside those that discovery finds."`
+}
+
+// Limits bounds what trusted peers may send.
+type Limits struct {
+	Rate []Rate `yaml:"rate" doc:"Message rates. One entry counts for a message: that of the peer's id, else of its name, else of \"*\"; and among these the one of the message's kind before that of \"*\". Over the rate a message is refused as overloaded. Default: none."`
+}
+
+// Rate is a token bucket.
+type Rate struct {
+	Peer      string  `yaml:"peer" example:"\"*\"" doc:"A peer's name or id, or \"*\": every peer, each with a count of its own. Default: \"*\"."`
+	Kind      string  `yaml:"kind" example:"query" doc:"ping, discover, query, delegate, cancel, notify, result or error; or \"*\": all kinds together. Default: \"*\"."`
+	PerSecond float64 `yaml:"per_second" example:"10" doc:"Messages per second in the long run, above 0 and at most 1000000. Required."`
+	Burst     int     `yaml:"burst" example:"20" doc:"Messages that may come at once, from 1 to 1000000. Default: per_second, rounded up."`
+}
+
+// Policy maps a peer's name or id, or "*", to what that peer may initiate.
+type Policy map[string]Rule
+
+// Rule is one entry of a policy; of its two fields at least one is given.
+type Rule struct {
+	Kinds   []string `yaml:"kinds" example:"[ping, query, notify]" doc:"Any of ping, discover, query, delegate, notify, and the words mail (OACP) and channel (OpenIntent). [] allows none. Default: all."`
+	Domains []string `yaml:"domains" example:"[code, docs.api]" doc:"Domains that its messages may name: code allows code and code.go, not codec. A message that names no domain is then refused, and so is every kind that cannot name one. Default: any domain, and none."`
+}
+
+// Log says how to log.
+type Log struct {
+	Format Format `yaml:"format" example:"text" doc:"text or json. Default: text."`
+	Level  Level  `yaml:"level" example:"info" doc:"The least level to log: debug, info, warn or error. Default: info."`
+}
+
+// Format is the form of a line of the log.
+type Format string
+
+const (
+	FormatText Format = "text"
+	FormatJSON Format = "json"
+)
+
+// Level is the least level that is logged; slog reads the same words.
+type Level string
+
+const (
+	LevelDebug Level = "debug"
+	LevelInfo  Level = "info"
+	LevelWarn  Level = "warn"
+	LevelError Level = "error"
+)
+
+// For returns the rate for messages of kind from a trusted peer, and false
+// where there is none. name is its petname and may be empty.
+func (l Limits) For(peer identity.ID, name, kind string) (Rate, bool) {
+	if len(l.Rate) == 0 {
+		return Rate{}, false // the usual case, on every message: no id as text
+	}
+	id := peer.String()
+	best, found := 0, Rate{}
+	for _, r := range l.Rate {
+		rank := 0
+		switch {
+		case r.Peer == id:
+			rank = 6
+		case r.Peer == name && name != "":
+			rank = 4
+		case r.Peer == star:
+			rank = 2
+		default:
+			continue
+		}
+		switch r.Kind {
+		case kind:
+			rank++
+		case star:
+		default:
+			continue
+		}
+		if rank > best {
+			best, found = rank, r
+		}
+	}
+	return found, best > 0
+}

@@ -1,0 +1,334 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/acpd/acpd/identity"
+)
+
+var (
+	deskID      = identity.ID{0xde, 0x5c}
+	laptopID    = identity.ID{0x1a, 0x70}
+	fullExample = `
+name: desk
+listen: ":7117"
+max_message: 65536
+post_quantum: require
+peers:
+  planner:
+    addrs: ["planner.example:7117", "[2001:db8::1]:7117"]
+  ` + deskID.String() + `: {addrs: [192.0.2.1:7117]}
+limits:
+  rate:
+    - per_second: 0.5
+    - {peer: planner, kind: query, per_second: 10, burst: 3}
+policy:
+  "*": {kinds: []}
+  planner:
+    kinds: [query, mail, channel]
+    domains: [code, docs.api]
+log: {format: json, level: debug}
+`
+)
+
+func load(t *testing.T, text string) (*Config, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return Load(path)
+}
+
+func TestLoad(t *testing.T) {
+	c, err := load(t, fullExample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Config{
+		Name:        "desk",
+		Listen:      ":7117",
+		MaxMessage:  64 << 10,
+		PostQuantum: Require,
+		Peers: map[string]Peer{
+			"planner":       {Addrs: []string{"planner.example:7117", "[2001:db8::1]:7117"}},
+			deskID.String(): {Addrs: []string{"192.0.2.1:7117"}},
+		},
+		Limits: Limits{Rate: []Rate{
+			{Peer: "*", Kind: "*", PerSecond: 0.5, Burst: 1},
+			{Peer: "planner", Kind: "query", PerSecond: 10, Burst: 3},
+		}},
+		Policy: Policy{
+			"*":       {Kinds: []string{}},
+			"planner": {Kinds: []string{"query", "mail", "channel"}, Domains: []string{"code", "docs.api"}},
+		},
+		Log: Log{Format: FormatJSON, Level: LevelDebug},
+	}
+	if !reflect.DeepEqual(c, want) {
+		t.Errorf("got  %+v\nwant %+v", c, want)
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	missing, err := Load(filepath.Join(t.TempDir(), "config.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := identity.CheckName(missing.Name); err != nil {
+		t.Errorf("the default name: %v", err)
+	}
+	want := &Config{Name: missing.Name, MaxMessage: 1 << 20, PostQuantum: Prefer, Log: Log{Format: FormatText, Level: LevelInfo}}
+	if !reflect.DeepEqual(missing, want) {
+		t.Errorf("missing file: %+v", missing)
+	}
+	for _, text := range []string{"", "\n", "# nothing\n", "---\n", "--- # nothing\n", "{}", "\ufeff# nothing\n"} {
+		if c, err := load(t, text); err != nil || !reflect.DeepEqual(c, want) {
+			t.Errorf("%q: %+v, %v", text, c, err)
+		}
+	}
+	if _, err := Load(t.TempDir()); err == nil || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a directory: %v", err)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	for text, want := range map[string][]string{
+		"lisen: x":                                              {`1: unknown key "lisen": did you mean "listen"?`},
+		"\n\nzzzzz: x":                                          {`3: unknown key "zzzzz": valid here: name, listen,`},
+		"log: {levle: info}":                                    {`1: unknown key "log.levle": did you mean "log.level"?`},
+		"limits:\n  rates: []":                                  {`2: unknown key "limits.rates": did you mean "limits.rate"?`},
+		"limits:\n  rate:\n  - brust: 1":                        {`3: bad "limits.rate[0]": no rate`, `3: unknown key "limits.rate[0].brust": did you mean "limits.rate[0].burst"?`},
+		"peers:\n  desk:\n    addr: [x:1]":                      {`2: bad "peers.desk": no addresses`, `3: unknown key "peers.desk.addr": did you mean "peers.desk.addrs"?`},
+		"policy: {desk: {kind: [ping]}}":                        {`unknown key "policy.desk.kind": did you mean "policy.desk.kinds"?`, `empty rule`},
+		"name: desk\nlog: {}\nname: laptop":                     {`3: "name" is set again, after line 1`},
+		"policy:\n  desk: {kinds: [ping]}\n  desk: {kinds: []}": {`3: "policy.desk" is set again, after line 2`},
+		"name:":                      {`1: "name" has no value`},
+		"policy:\n  desk:":           {`2: "policy.desk" has no value`},
+		"policy: {desk: {kinds: }}":  {`"policy.desk.kinds" has no value`},
+		"name: 7":                    {`1: "name" must be text, not "7": put it in quotes`},
+		"name: [desk]":               {`1: "name" must be text, not a list`},
+		"name: Desk":                 {`1: bad "name": name "Desk": use lower-case`},
+		"name: \"\"":                 {`1: bad "name"`},
+		"listen: 7117":               {`1: "listen" must be text`},
+		"listen: desk":               {`1: bad "listen": "desk": use host:port`},
+		"listen: \":70000\"":         {`1: bad "listen": ":70000": use a port`},
+		"listen: \"a b:1\"":          {`1: bad "listen": address "a b:7117"`},
+		"max_message: 1MiB":          {`1: "max_message" must be a whole number, not "1MiB"`},
+		"max_message: 65535":         {`1: bad "max_message": 65535: use bytes from 65536 to 16777216`},
+		"max_message: 16777217":      {`1: bad "max_message"`},
+		"max_message: 0":             {`1: bad "max_message"`},
+		"max_message: 0x1p70":        {`1: "max_message"`},
+		"post_quantum: requir":       {`1: bad "post_quantum": "requir": did you mean "require"?`},
+		"post_quantum: \"off\"":      {`1: bad "post_quantum": "off": use prefer, require`},
+		"log: {level: 3, format: x}": {`1: "log.level" must be text`, `1: bad "log.format": "x": use text, json`},
+		"log: text":                  {`1: "log" must be settings, not "text"`},
+		"peers: []":                  {`1: "peers" must be settings, not a list`},
+		"peers: {Desk: {addrs: [desk.example:1]}}":                               {`1: bad "peers.Desk": name "Desk"`},
+		"peers: {\"*\": {addrs: [desk.example:1]}}":                              {`1: bad "peers.*"`},
+		"peers: {desk: {addrs: []}}":                                             {`0 addresses: give 1 to 8`},
+		"peers: {desk: {addrs: [desk.example]}}":                                 {`bad "peers.desk.addrs[0]": address "desk.example": use host:port`},
+		"peers: {desk: {addrs: [" + strings.Repeat("desk.example:1,", 9) + "]}}": {`9 addresses: give 1 to 8`},
+		"limits: {rate: {}}":                                                     {`"limits.rate" must be a list`},
+		"limits: {rate: [1]}":                                                    {`"limits.rate[0]" must be settings`},
+		"limits: {rate: [{per_second: 0}]}":                                      {`bad "limits.rate[0].per_second": 0: use a number above 0`},
+		"limits: {rate: [{per_second: .nan}]}":                                   {`bad "limits.rate[0].per_second"`},
+		"limits: {rate: [{per_second: 1, burst: 0}]}":                            {`bad "limits.rate[0].burst": 0`},
+		"limits: {rate: [{per_second: 1, burst: 1.5}]}":                          {`"limits.rate[0].burst" must be a whole number`},
+		"limits: {rate: [{per_second: 1, kind: qurey}]}":                         {`bad "limits.rate[0].kind": "qurey": did you mean "query"?`},
+		"limits: {rate: [{per_second: 1, peer: Desk}]}":                          {`bad "limits.rate[0].peer"`},
+		"limits: {rate: [{per_second: 1}, {per_second: 2, peer: \"*\"}]}":        {`bad "limits.rate[1]": a second rate for peer "*" and kind "*"`},
+		"policy: {desk: {}}":                                                     {`bad "policy.desk": an empty rule`},
+		"policy: {desk: {kinds: [qurey]}}":                                       {`bad "policy.desk.kinds[0]": "qurey": did you mean "query"?`},
+		"policy: {desk: {kinds: [\"*\"]}}":                                       {`bad "policy.desk.kinds[0]": "*": use ping, discover,`},
+		"policy: {desk: {kinds: [cancel]}}":                                      {`"cancel": it belongs to a delegation`},
+		"policy: {desk: {kinds: ping}}":                                          {`"policy.desk.kinds" must be a list, not "ping"`},
+		"policy: {desk: {domains: []}}":                                          {`bad "policy.desk.domains": an empty list`},
+		"policy: {desk: {domains: [Code, a..b, .a, \"\"]}}":                      {`domains[0]": "Code"`, `domains[1]": "a..b"`, `domains[2]": ".a"`, `domains[3]": ""`},
+		"policy:\n  *:\n    kinds: [ping]":                                       {`2: no valid YAML: did not find expected alphabetic or numeric character: "*" and text that begins with * or & must be in quotes`},
+		"name: &n desk":                                                          {`1: "name" uses an anchor`},
+		"name: *n":                                                               {`1: no valid YAML: unknown anchor`},
+		"log: {level: &l info, format: *l}":                                      {`"log.level" uses an anchor`, `"log.format" uses an anchor`},
+		"? [a]\n: b":                                                             {`1: a key that is no plain text`},
+		"<<: {name: desk}":                                                       {`1: unknown key "<<"`},
+		"[name]":                                                                 {`1: the file must be settings, not a list`},
+		"desk":                                                                   {`1: the file must be settings, not "desk"`},
+		"name: desk\n---\nname: laptop":                                          {`2: a second document begins here`},
+		"name: desk\n---\n[":                                                     {`no valid YAML`},
+		"name: desk\n  listen: x":                                                {`2: no valid YAML`},
+		"a: [":                                                                   {`1: no valid YAML`},
+		"name: desk\nlisten: \"\x01\"":                                           {`2: a character that is no text`},
+		"name: desk\nlisten: \"\xff\"":                                           {`2: a character that is no text`},
+		"\n" + strings.Repeat(" ", 1<<20):                                        {`2: the file is over 1 MiB`},
+	} {
+		short := text[:min(len(text), 80)]
+		c, err := load(t, text)
+		if err == nil {
+			t.Errorf("%q: no error", short)
+			continue
+		}
+		if c != nil {
+			t.Errorf("%q: a configuration beside an error", short)
+		}
+		list := strings.Split(err.Error(), "\n")
+		if len(list) != len(want) {
+			t.Errorf("%q: %d errors:\n%v", short, len(list), err)
+		}
+		for _, w := range want {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%q:\ngot  %v\nwant %s", short, err, w)
+			}
+		}
+		var e *Error
+		if !errors.As(err, &e) || !strings.HasSuffix(e.File, "config.yaml") || e.Line < 1 || e.Problem == "" {
+			t.Errorf("%q: %+v", short, e)
+		}
+	}
+}
+
+func TestErrorsAreBounded(t *testing.T) {
+	var text strings.Builder
+	for range 100 {
+		text.WriteString("lisen: x\n")
+	}
+	_, err := load(t, text.String())
+	list := strings.Split(err.Error(), "\n")
+	if len(list) != maxErrors+1 || !strings.HasSuffix(list[maxErrors], ": 80 more errors") {
+		t.Errorf("%d lines, the last: %s", len(list), list[len(list)-1])
+	}
+}
+
+func TestLegal(t *testing.T) {
+	for host, want := range map[string]string{
+		"desk":                                 "desk",
+		"Desk.Example":                         "desk",
+		"my_desk":                              "my-desk",
+		"7desk":                                "host-7desk",
+		"deadbeef":                             "host-deadbeef",
+		"":                                     "acpd",
+		"---":                                  "acpd",
+		"...":                                  "acpd",
+		"büro":                                 "b-ro",
+		strings.Repeat("desk-", 10):            "desk-desk-desk-desk-desk-desk-de",
+		"1" + strings.Repeat("23456789-", 100): "host-123456789-23456789-23456789",
+	} {
+		got := legal(host)
+		if got != want || identity.CheckName(got) != nil {
+			t.Errorf("legal(%q) = %q, want %q (%v)", host, got, want, identity.CheckName(got))
+		}
+	}
+}
+
+func TestReference(t *testing.T) {
+	text := Reference()
+	var inForce strings.Builder
+	for line := range strings.Lines(text) {
+		if len(line) > 81 || !strings.HasPrefix(line, "#") && line != "\n" {
+			t.Errorf("line %q", line)
+		}
+		inForce.WriteString(strings.TrimPrefix(line, "#"))
+	}
+	if c, err := load(t, text); err != nil || c.Policy != nil {
+		t.Errorf("as it is: %+v, %v", c, err)
+	}
+	c, err := load(t, inForce.String())
+	if err != nil {
+		t.Fatalf("with every setting in force: %v\n%s", err, inForce.String())
+	}
+	flat := strings.Join(strings.Fields(strings.ReplaceAll(text, "#", " ")), " ")
+	var walk func(at string, v reflect.Value)
+	walk = func(at string, v reflect.Value) {
+		if v.IsZero() {
+			t.Errorf("%s: no example", at)
+			return
+		}
+		switch v.Kind() {
+		case reflect.Struct:
+			for f, field := range v.Fields() {
+				key := join(at, f.Tag.Get("yaml"))
+				doc := f.Tag.Get("doc")
+				if f.Tag.Get("yaml") == "" || !strings.HasSuffix(doc, ".") || !strings.Contains(flat, doc) {
+					t.Errorf("%s (%s): documentation %q", key, f.Name, doc)
+				}
+				walk(key, field)
+			}
+		case reflect.Map:
+			for _, key := range v.MapKeys() {
+				walk(join(at, key.String()), v.MapIndex(key))
+			}
+		case reflect.Slice:
+			for i := range v.Len() {
+				walk(at, v.Index(i))
+			}
+		}
+	}
+	walk("", reflect.ValueOf(*c))
+	for _, kinds := range [][]string{policed, free, limited} {
+		for _, kind := range kinds {
+			if kind != star && !strings.Contains(flat, kind) {
+				t.Errorf("the kind %s is not mentioned", kind)
+			}
+		}
+	}
+}
+
+func TestDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0},
+		{"lisen", "listen", 1}, {"levle", "level", 1}, {"ab", "ba", 1}, {"kitten", "sitting", 3},
+	} {
+		if got := distance(c.a, c.b); got != c.want || distance(c.b, c.a) != c.want {
+			t.Errorf("distance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	f.Add([]byte(fullExample))
+	f.Add([]byte(Reference()))
+	f.Add([]byte(strings.ReplaceAll(Reference(), "\n#", "\n")))
+	for _, text := range []string{"name: desk\n---\n- &a [*a]\n", "? {a: b}\n: |\n  x\n", "limits: {rate: [{per_second: 1e9}]}", "a: !!int x", "\t"} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := parse("config.yaml", data)
+		if err == nil {
+			if identity.CheckName(c.Name) != nil || c.MaxMessage < minMessage || c.MaxMessage > maxMessage {
+				t.Errorf("accepted %+v", c)
+			}
+			for _, r := range c.Limits.Rate {
+				if !(r.PerSecond > 0) || r.Burst < 1 || r.Peer == "" || r.Kind == "" {
+					t.Errorf("accepted %+v", r)
+				}
+			}
+			for key, r := range c.Policy {
+				if key == "" || r.Kinds == nil && r.Domains == nil {
+					t.Errorf("accepted the rule %q: %+v", key, r)
+				}
+			}
+			return
+		}
+		list := err.(interface{ Unwrap() []error }).Unwrap()
+		if c != nil || len(list) == 0 || len(list) > maxErrors+1 {
+			t.Fatalf("%d errors beside %v", len(list), c)
+		}
+		last := lineAt(data, len(data)) + strings.Count(string(data), "\r") + strings.Count(string(data), "\u2028") + strings.Count(string(data), "\u2029")
+		for _, err := range list[:min(len(list), maxErrors)] {
+			if e := err.(*Error); e.Line < 1 || e.Line > last+1 || e.File == "" || e.Problem == "" || strings.ContainsAny(e.Error(), "\n\r") {
+				t.Errorf("%+v", e)
+			}
+		}
+		if !slices.IsSortedFunc(list[:min(len(list), maxErrors)], func(a, b error) int { return a.(*Error).Line - b.(*Error).Line }) {
+			t.Errorf("out of order: %v", err)
+		}
+	})
+}

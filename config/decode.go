@@ -1,0 +1,169 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// parser turns a YAML document into a Config and collects what is wrong.
+type parser struct {
+	file   string
+	errs   []*Error
+	failed map[string]bool // keys of errs
+	lines  map[string]int  // where each key stands
+}
+
+func (p *parser) fail(line int, key, problem, remedy string) {
+	p.failed[key] = true
+	p.errs = append(p.errs, &Error{File: p.file, Line: line, Key: key, Problem: problem, Remedy: remedy})
+}
+
+func (p *parser) decode(root *yaml.Node, c *Config) {
+	p.value("", root, reflect.ValueOf(c).Elem())
+}
+
+// value decodes n, found under key, into v, of which the type decides what is
+// allowed.
+func (p *parser) value(key string, n *yaml.Node, v reflect.Value) {
+	// want is what v takes and how that is written.
+	want, example := "", ""
+	ok := false
+	switch v.Kind() {
+	case reflect.Struct, reflect.Map:
+		want, example, ok = "settings", "put each on a line of its own, as key: value", n.Kind == yaml.MappingNode
+	case reflect.Slice:
+		want, example, ok = "a list", "write [a, b], or one item a line after -", n.Kind == yaml.SequenceNode
+	case reflect.String:
+		want, example, ok = "text", "put it in quotes", isScalar(n, "!!str")
+	case reflect.Int:
+		want, example, ok = "a whole number", "write digits only", isScalar(n, "!!int")
+	case reflect.Float64:
+		want, example, ok = "a number", "write it like 10 or 0.5", isScalar(n, "!!int", "!!float")
+	}
+	where := quote(key)
+	if key == "" {
+		where = "the file"
+	}
+	switch {
+	case n.Kind == yaml.AliasNode || n.Anchor != "":
+		p.fail(n.Line, key, where+" uses an anchor or alias", "write the value out")
+		return
+	case isScalar(n, "!!null"):
+		p.fail(n.Line, key, where+" has no value", "give it one or remove the line")
+		return
+	case !ok:
+		p.fail(n.Line, key, fmt.Sprintf("%s must be %s, not %s", where, want, describe(n)), example)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		p.object(key, n, v)
+	case reflect.Map:
+		p.dict(key, n, v)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
+		for i, item := range n.Content {
+			at := fmt.Sprintf("%s[%d]", key, i)
+			p.lines[at] = item.Line
+			p.value(at, item, v.Index(i))
+		}
+	default:
+		if err := n.Decode(v.Addr().Interface()); err != nil {
+			p.fail(n.Line, key, fmt.Sprintf("%s cannot be %s", where, describe(n)), "use another number")
+		}
+	}
+}
+
+// object decodes a mapping whose keys are the fields of v.
+func (p *parser) object(key string, n *yaml.Node, v reflect.Value) {
+	fields := make(map[string]reflect.Value)
+	var names []string
+	for f, field := range v.Fields() {
+		name := f.Tag.Get("yaml")
+		fields[name] = field
+		names = append(names, name)
+	}
+	p.pairs(key, n, func(name, at string, line int, value *yaml.Node) {
+		field, ok := fields[name]
+		if !ok {
+			remedy := "valid here: " + strings.Join(names, ", ")
+			if n := near(name, names); n != "" {
+				remedy = fmt.Sprintf("did you mean %s?", quote(join(key, n)))
+			}
+			p.fail(line, at, "unknown key "+quote(at), remedy)
+			return
+		}
+		p.value(at, value, field)
+	})
+}
+
+// dict decodes a mapping whose keys people choose.
+func (p *parser) dict(key string, n *yaml.Node, v reflect.Value) {
+	v.Set(reflect.MakeMap(v.Type()))
+	p.pairs(key, n, func(name, at string, _ int, value *yaml.Node) {
+		item := reflect.New(v.Type().Elem()).Elem()
+		p.value(at, value, item)
+		v.SetMapIndex(reflect.ValueOf(name), item)
+	})
+}
+
+// pairs calls each for every key of n that is text and comes first.
+func (p *parser) pairs(key string, n *yaml.Node, each func(name, at string, line int, value *yaml.Node)) {
+	seen := make(map[string]int)
+	for i := 0; i < len(n.Content); i += 2 {
+		k := n.Content[i]
+		if k.Kind != yaml.ScalarNode || k.Anchor != "" {
+			p.fail(k.Line, key, "a key that is no plain text", "write the key out, in quotes if it is unusual")
+			continue
+		}
+		at := join(key, k.Value)
+		if first, ok := seen[k.Value]; ok {
+			p.fail(k.Line, at, fmt.Sprintf("%s is set again, after line %d", quote(at), first), "remove one of them")
+			continue
+		}
+		seen[k.Value], p.lines[at] = k.Line, k.Line
+		each(k.Value, at, k.Line, n.Content[i+1])
+	}
+}
+
+func isScalar(n *yaml.Node, tags ...string) bool {
+	if n.Kind != yaml.ScalarNode {
+		return false
+	}
+	for _, tag := range tags {
+		if n.ShortTag() == tag {
+			return true
+		}
+	}
+	return false
+}
+
+// describe says what n is, for an error.
+func describe(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "settings"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	return quote(n.Value)
+}
+
+// join appends a name to the key that it stands under.
+func join(key, name string) string {
+	if key == "" {
+		return name
+	}
+	return key + "." + name
+}
+
+// quote shows text of the file, cut where it is long.
+func quote(s string) string {
+	if len(s) > 100 {
+		s = s[:100] + "…"
+	}
+	return fmt.Sprintf("%q", s)
+}

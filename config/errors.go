@@ -1,0 +1,81 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// maxErrors bounds what is reported of one file.
+const maxErrors = 20
+
+// Error is one thing wrong with a configuration file.
+type Error struct {
+	File    string
+	Line    int    // from 1
+	Key     string // full, like limits.rate[0].burst; "" where no key is at fault
+	Problem string
+	Remedy  string
+}
+
+func (e *Error) Error() string {
+	s := fmt.Sprintf("config: %s:%d: %s", e.File, e.Line, e.Problem)
+	if e.Remedy != "" {
+		s += ": " + e.Remedy
+	}
+	return s
+}
+
+// report joins errs in the order of the file.
+func report(errs []*Error) error {
+	slices.SortStableFunc(errs, func(a, b *Error) int { return a.Line - b.Line })
+	var list []error
+	for i, e := range errs {
+		if i == maxErrors {
+			list = append(list, fmt.Errorf("config: %s: %d more errors", e.File, len(errs)-i))
+			break
+		}
+		list = append(list, e)
+	}
+	return errors.Join(list...)
+}
+
+// near returns the word that was most likely meant, or "".
+func near(word string, words []string) string {
+	best, bound := "", len(word)/3+2
+	if len(word) > 64 {
+		return ""
+	}
+	for _, w := range words {
+		if d := distance(word, w); d < bound {
+			best, bound = w, d
+		}
+	}
+	return best
+}
+
+// distance counts the bytes to insert, delete, replace, or swap with their
+// neighbour, to make b of a (optimal string alignment).
+func distance(a, b string) int {
+	var before []int
+	last := make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range len(a) {
+		row := make([]int, len(b)+1)
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			row[j+1] = min(last[j]+cost, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(b)]
+}

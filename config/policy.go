@@ -1,0 +1,62 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/acpd/acpd/identity"
+)
+
+// Decision is what a policy says of one message.
+type Decision struct {
+	Allowed bool
+	Rule    string // the rule that decided and why, for a person
+}
+
+// Decide says whether a trusted peer may initiate a message of kind (or
+// "mail", or "channel") that names domain, "" for none. name is the peer's
+// petname and may be empty.
+//
+// The rule of the id decides, else that of the name, else that of "*"; without
+// one everything is allowed. A rule with domains refuses a message that names
+// none. Results, errors and cancels are allowed always.
+func (p Policy) Decide(peer identity.ID, name, kind, domain string) Decision {
+	if slices.Contains(free, kind) {
+		return Decision{true, kind + " belongs to a delegation: always allowed"}
+	}
+	key, r, ok := p.rule(peer, name)
+	if !ok {
+		return Decision{true, "no rule in policy for this peer: a trusted peer may initiate everything"}
+	}
+	at := join("policy", key)
+	if r.Kinds != nil && !slices.Contains(r.Kinds, kind) {
+		return Decision{false, fmt.Sprintf("%s: kinds [%s] do not include %s", at, strings.Join(r.Kinds, ", "), quote(kind))}
+	}
+	if r.Domains == nil {
+		return Decision{true, fmt.Sprintf("%s: allows %s", at, quote(kind))}
+	}
+	domains := strings.Join(r.Domains, ", ")
+	if domain == "" {
+		return Decision{false, fmt.Sprintf("%s: domains [%s], and the message names none", at, domains)}
+	}
+	for _, d := range r.Domains {
+		if domain == d || strings.HasPrefix(domain, d+".") {
+			return Decision{true, fmt.Sprintf("%s: allows %s in domain %s", at, quote(kind), d)}
+		}
+	}
+	return Decision{false, fmt.Sprintf("%s: domains [%s] do not include %s", at, domains, quote(domain))}
+}
+
+// rule returns the most specific rule for a peer, and its key.
+func (p Policy) rule(peer identity.ID, name string) (string, Rule, bool) {
+	if len(p) == 0 {
+		return "", Rule{}, false // the usual case, on every message: no id as text
+	}
+	for _, key := range []string{peer.String(), name, star} {
+		if r, ok := p[key]; ok {
+			return key, r, true
+		}
+	}
+	return "", Rule{}, false
+}
