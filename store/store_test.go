@@ -47,6 +47,18 @@ func insert(n int) func(*Tx) error {
 	}
 }
 
+// fill gives t enough rows for several pages.
+func fill(tb testing.TB, db *DB) {
+	tb.Helper()
+	err := db.Write(tb.Context(), false, func(tx *Tx) error {
+		_, err := tx.Exec("WITH RECURSIVE c(n) AS (VALUES (1) UNION ALL SELECT n+1 FROM c WHERE n < 5000) INSERT INTO t (n) SELECT n FROM c")
+		return err
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // rows returns what t holds.
 func rows(tb testing.TB, db *DB) (list []int) {
 	tb.Helper()
@@ -135,11 +147,7 @@ func TestOpenCorrupt(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "state.db")
 			db := openAt(t, path)
 			migrate(t, db, "CREATE TABLE t (n INTEGER PRIMARY KEY)")
-			for n := range 5000 {
-				if err := db.Write(t.Context(), false, insert(n)); err != nil {
-					t.Fatal(err)
-				}
-			}
+			fill(t, db)
 			if err := db.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -172,11 +180,7 @@ func TestOpenCorrupt(t *testing.T) {
 // Damage that comes to light only while the daemon runs has the same type.
 func TestCorruptLater(t *testing.T) {
 	db := open(t)
-	for n := range 5000 {
-		if err := db.Write(t.Context(), false, insert(n)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	fill(t, db)
 	if _, err := db.writer.conn.ExecContext(t.Context(), "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
 		t.Fatal(err)
 	}
