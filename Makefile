@@ -1,0 +1,55 @@
+# make help lists the targets. All but bench, race and fuzz need Go alone.
+
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS  = -s -w -X main.version=$(VERSION)
+PREFIX  ?= $(HOME)/.local
+FUZZTIME ?= 30s
+
+.DEFAULT_GOAL := build
+
+.PHONY: help build test race seeds lint fuzz bench demo install
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+build: ## bin/acpd and bin/acpctl
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/acpd ./cmd/acpctl
+
+test: ## all tests, on loopback and a virtual network
+	$(GO) test -shuffle=on ./...
+	cd bench && $(GO) test -shuffle=on ./...
+
+race: ## the same under the race detector (needs a C compiler)
+	$(GO) test -race -shuffle=on ./...
+
+seeds: ## both sides dialling at once, 10,000 seeds
+	$(GO) test ./peer -run TestSimultaneousDial -seeds 10000
+
+lint: ## gofmt, vet, staticcheck, tidiness, known vulnerabilities where their database can be reached
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "not gofmt'ed: run gofmt -w on these files"; exit 1; }
+	$(GO) vet ./...
+	cd bench && $(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	$(GO) mod tidy -diff
+	cd bench && $(GO) mod tidy -diff
+	@if out=$$($(GO) tool govulncheck ./... 2>&1); then echo "$$out" | tail -n 1; \
+	elif echo "$$out" | grep -q '^Vulnerability #'; then echo "$$out"; exit 1; \
+	else echo "govulncheck did not run: $$(echo "$$out" | tail -n 1)"; fi
+
+fuzz: ## every fuzz target for FUZZTIME (30s)
+	@set -e; for pkg in $$($(GO) list ./...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+	    echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg; \
+	  done; \
+	done
+
+bench: build ## latency, throughput, CPU and memory against the floor
+	cd bench && $(GO) run . $(BENCHFLAGS)
+
+demo: build ## two daemons on this machine, and everything that they say
+	./demo.sh
+
+install: build ## to PREFIX/bin (~/.local/bin)
+	install -d $(PREFIX)/bin
+	install bin/acpd bin/acpctl $(PREFIX)/bin/

@@ -1,0 +1,86 @@
+package integration
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/acpd/acpd/"
+
+// arrows is the import table of docs/architecture.md: a package may import what
+// its line names and what that imports in turn. A new arrow is a visible edit here.
+var arrows = map[string][]string{
+	"cmd/acpd":   {"daemon"},
+	"cmd/acpctl": {"client"},
+	"daemon":     {"peer", "store", "config", "client"},
+	"peer":       {"kinds"},
+	"client":     {"kinds"},
+	"kinds":      {"wire"},
+	"wire":       {"identity"},
+	"config":     {"identity"},
+	"store":      {},
+	"identity":   {},
+}
+
+// importers names the one package that may import a heavy dependency.
+var importers = map[string]string{
+	"github.com/quic-go/quic-go":       "peer",
+	"github.com/fxamacker/cbor/v2":     "wire",
+	"modernc.org/sqlite":               "store",
+	"github.com/cloudflare/circl":      "identity",
+	"github.com/spf13/cobra":           "cmd",
+	"github.com/coreos/go-systemd/v22": "daemon",
+	"encoding/json":                    "none",
+	"github.com/rogpeppe/go-internal":  "none", // tests only
+}
+
+func TestImports(t *testing.T) {
+	allowed := make(map[string][]string)
+	var reach func(string) []string
+	reach = func(pkg string) []string {
+		if r, ok := allowed[pkg]; ok {
+			return r
+		}
+		var r []string
+		for _, p := range arrows[pkg] {
+			r = append(append(r, p), reach(p)...)
+		}
+		allowed[pkg] = r
+		return r
+	}
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"...").CombinedOutput()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, out)
+	}
+	seen := 0
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		pkg := strings.TrimPrefix(fields[0], module)
+		if pkg == "integration" || strings.HasPrefix(pkg, "integration/") {
+			continue
+		}
+		if _, ok := arrows[pkg]; !ok {
+			t.Errorf("%s is not in the import table", pkg)
+			continue
+		}
+		seen++
+		for _, imp := range fields[1:] {
+			if own, ok := strings.CutPrefix(imp, module); ok {
+				if !slices.Contains(reach(pkg), own) {
+					t.Errorf("%s imports %s: the import table has no such arrow", pkg, own)
+				}
+				continue
+			}
+			for dep, only := range importers {
+				if (imp == dep || strings.HasPrefix(imp, dep+"/")) && pkg != only && !strings.HasPrefix(pkg, only+"/") {
+					t.Errorf("%s imports %s: only %s may", pkg, imp, only)
+				}
+			}
+		}
+	}
+	if seen != len(arrows) {
+		t.Errorf("%d packages of the import table exist, want %d", seen, len(arrows))
+	}
+}

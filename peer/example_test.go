@@ -1,0 +1,89 @@
+package peer_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"sync"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
+	"github.com/acpd/acpd/wire"
+)
+
+// Two nodes without a daemon: identity and peer are enough.
+func Example() {
+	planner, reviewer := newNode(nil), newNode(review)
+
+	// Each must trust the other's key; this program carries them by hand.
+	trust(planner, reviewer, "reviewer")
+	trust(reviewer, planner, "planner")
+
+	ctx, cancel := context.WithCancel(context.Background())
+	var serving sync.WaitGroup
+	serving.Go(func() { planner.node.Serve(ctx) })
+	serving.Go(func() { reviewer.node.Serve(ctx) })
+
+	reply, _, err := planner.node.Exchange(ctx, reviewer.node.ID(), &wire.Envelope{
+		Kind:    kinds.KindQuery,
+		Payload: kinds.Encode(&kinds.Query{Question: "Is the change safe?"}),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	response, err := kinds.Parse[kinds.Response](reply.Payload)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(response.Summary)
+
+	cancel()
+	serving.Wait()
+	// Output: planner asks: Is the change safe? Yes.
+}
+
+type agent struct {
+	node  *peer.Node
+	trust *identity.TrustStore
+}
+
+func newNode(answer func(*identity.TrustStore) func(context.Context, identity.ID, *wire.Envelope) (*wire.Envelope, error)) agent {
+	key, err := identity.GenerateKey() // a daemon keeps it: identity.LoadOrCreateKey
+	if err != nil {
+		log.Fatal(err)
+	}
+	a := agent{trust: identity.NewTrust()}
+	cfg := peer.Config{Key: key, Trust: a.trust, Listen: "127.0.0.1:0"}
+	if answer != nil {
+		cfg.Exchange = answer(a.trust)
+	}
+	if a.node, err = peer.Listen(cfg); err != nil {
+		log.Fatal(err)
+	}
+	return a
+}
+
+// review answers queries. The id that it is given is proven, always.
+func review(trust *identity.TrustStore) func(context.Context, identity.ID, *wire.Envelope) (*wire.Envelope, error) {
+	return func(_ context.Context, from identity.ID, env *wire.Envelope) (*wire.Envelope, error) {
+		if env.Kind != kinds.KindQuery {
+			return nil, kinds.Errorf(kinds.UnknownKind, "only queries are answered here")
+		}
+		q, err := kinds.Parse[kinds.Query](env.Payload)
+		if err != nil {
+			return nil, err
+		}
+		asker, _ := trust.Get(from)
+		return &wire.Envelope{
+			Kind:    kinds.KindResponse,
+			Payload: kinds.Encode(&kinds.Response{Summary: asker.Name + " asks: " + q.Question + " Yes."}),
+		}, nil
+	}
+}
+
+func trust(a, b agent, name string) {
+	if _, err := a.trust.Trust(identity.Peer{ID: b.node.ID(), Name: name, Addrs: []string{b.node.Addr().String()}}); err != nil {
+		log.Fatal(err)
+	}
+}
