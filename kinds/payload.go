@@ -46,7 +46,7 @@ type Response struct {
 // Delegate hands over a task.
 type Delegate struct {
 	Task       string         `json:"task"`
-	Context    jsontext.Value `json:"context,omitzero"` // an object
+	Context    jsontext.Value `json:"context,omitzero"`  // an object
 	Priority   string         `json:"priority,omitzero"` // normal or urgent; "": normal
 	ReportBack *bool          `json:"report_back,omitzero"`
 	DeadlineMS uint64         `json:"deadline_ms,omitzero"` // 0: none

@@ -1,0 +1,557 @@
+package integration
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+var update = flag.Bool("update", false, "write vectors/*.json anew")
+
+// The vectors are written down here, with a CBOR writer of their own that can
+// also write what no encoder would; the files are the contract.
+func TestVectorFilesAreCurrent(t *testing.T) {
+	for name, vectors := range map[string][]vector{"envelopes": envelopes(), "payloads": payloads(), "items": items()} {
+		path := "vectors/" + name + ".json"
+		text, err := json.Marshal(vectors, jsontext.WithIndent("  "), json.Deterministic(true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, '\n')
+		if *update {
+			if err := os.WriteFile(path, text, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if old, err := os.ReadFile(path); err != nil || !bytes.Equal(old, text) {
+			t.Errorf("%s differs from its source (%v): run this test with -update and review the change, which is one of the protocol", path, err)
+		}
+	}
+}
+
+// CBOR, item by item (RFC 8949, section 3).
+
+func head(major byte, n uint64) []byte {
+	b := []byte{major << 5}
+	switch {
+	case n < 24:
+		b[0] |= byte(n)
+		return b
+	case n < 1<<8:
+		b[0] |= 24
+		return append(b, byte(n))
+	case n < 1<<16:
+		b[0] |= 25
+		return binary.BigEndian.AppendUint16(b, uint16(n))
+	case n < 1<<32:
+		b[0] |= 26
+		return binary.BigEndian.AppendUint32(b, uint32(n))
+	}
+	b[0] |= 27
+	return binary.BigEndian.AppendUint64(b, n)
+}
+
+func num(n uint64) []byte    { return head(0, n) }
+func neg(n uint64) []byte    { return head(1, n-1) } // -n
+func bin(b []byte) []byte    { return append(head(2, uint64(len(b))), b...) }
+func str(s string) []byte    { return append(head(3, uint64(len(s))), s...) }
+func raw(s string) []byte    { return []byte(s) }
+func arr(a ...[]byte) []byte { return append(head(4, uint64(len(a))), bytes.Join(a, nil)...) }
+
+type pair struct {
+	key   string
+	value []byte
+}
+
+func dict(pairs ...pair) []byte {
+	b := head(5, uint64(len(pairs)))
+	for _, p := range pairs {
+		b = append(append(b, str(p.key)...), p.value...)
+	}
+	return b
+}
+
+// nest puts an integer into so many arrays.
+func nest(levels int) []byte {
+	return append(bytes.Repeat([]byte{0x81}, levels), 0)
+}
+
+// Ids that are easy to recognise.
+
+func id(first byte, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = first + byte(i)
+	}
+	return b
+}
+
+func uuid(first byte) string {
+	x := hex.EncodeToString(id(first, 16))
+	return x[:8] + "-" + x[8:12] + "-" + x[12:16] + "-" + x[16:20] + "-" + x[20:]
+}
+
+const stamp = 1771108000123
+
+// A message is an envelope under construction: its pairs in canonical order.
+type message []pair
+
+func newMessage(kind string) message {
+	return message{{"v", num(1)}, {"id", bin(id(0x10, 16))}, {"to", bin(id(0x60, 32))}, {"ts", num(stamp)}, {"from", bin(id(0x20, 32))}, {"kind", str(kind)}}
+}
+
+// with sets a field to CBOR, or adds it where the canonical order wants it.
+func (m message) with(key string, value []byte) message {
+	m = m.without(key)
+	at := slices.IndexFunc(m, func(p pair) bool { return bytes.Compare(str(p.key), str(key)) > 0 })
+	if at < 0 {
+		at = len(m)
+	}
+	return slices.Insert(m, at, pair{key, value})
+}
+
+func (m message) without(key string) message {
+	return slices.DeleteFunc(slices.Clone(m), func(p pair) bool { return p.key == key })
+}
+
+func (m message) cbor() []byte { return dict(m...) }
+
+func refused(is, name string, b []byte, code, field string) vector {
+	return vector{Name: is + " refused: " + name, Is: is, Hex: hex.EncodeToString(b), Error: &failure{code, field}}
+}
+
+// sample is what a kind's vectors are made from.
+type sample struct {
+	kind          string
+	ref           bool
+	minimal, full string // payloads; "" is none at all
+}
+
+var samples = []sample{
+	{"ping", false, "", ""},
+	{"pong", true, `{"status":"idle","uptime_secs":0,"active_tasks":0}`,
+		`{"status":"busy","uptime_secs":3600,"active_tasks":2,"agent_name":"desk","attached":3}`},
+	{"query", false, `{"question":"Which tests fail?"}`,
+		`{"question":"Which tests fail?","domain":"code.review","max_tokens":200,"deadline_ms":600000}`},
+	{"response", true, `{"summary":""}`,
+		`{"data":{"failed":["TestA"]},"summary":"One of 40","tokens_used":47,"truncated":false}`},
+	{"delegate", false, `{"task":"Run the tests"}`,
+		`{"task":"Run the tests","context":{"branch":"main"},"priority":"urgent","report_back":false,"deadline_ms":2592000000,"domain":"code.test"}`},
+	{"ack", true, `{"accepted":true}`,
+		`{"accepted":false,"estimated_ms":5000,"code":"overloaded","message":"Two tasks are running"}`},
+	{"result", true, `{"status":"completed","outcome":""}`,
+		`{"status":"failed","outcome":"Two tests fail","data":[1,2],"error":"exit status 1"}`},
+	{"notify", false, `{"topic":"build"}`,
+		`{"topic":"build.done","data":"green","importance":"high"}`},
+	{"cancel", true, "", `{"reason":"Plans changed"}`},
+	{"discover", false, "", ""},
+	{"capabilities", true, "",
+		`{"agent_name":"desk","domains":["code","build"],"channels":[],"tools":["go"],"max_concurrent_tasks":4,"model":"any"}`},
+	{"error", true, `{"code":"internal","message":""}`,
+		`{"code":"unknown_domain","message":"Nobody here does that","retryable":false,"retry_after_ms":0,"details":{"domains":["code"]}}`},
+}
+
+// accepted pairs an envelope with the JSON that the local API shows for it; more
+// is JSON members beside the six that every envelope has.
+func accepted(name string, m []byte, canonical bool, kind string, ref bool, payload, more string) vector {
+	refText := "null"
+	if ref {
+		refText = `"` + uuid(0xa0) + `"`
+	}
+	if payload == "" {
+		payload = "{}"
+	}
+	means := fmt.Sprintf(`{"v":1,"id":%q,"from":%q,"to":%q,"ts":%d,"kind":%q,"ref":%s,"payload":%s%s}`,
+		uuid(0x10), hex.EncodeToString(id(0x20, 32)), hex.EncodeToString(id(0x60, 32)), uint64(stamp), kind, refText, payload, more)
+	return vector{Name: "envelope: " + name, Is: "envelope", Hex: hex.EncodeToString(m), Canonical: canonical, Means: jsontext.Value(means)}
+}
+
+func envelopes() []vector {
+	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	var all []vector
+	for _, s := range samples {
+		m := newMessage(s.kind)
+		if s.ref {
+			m = m.with("ref", bin(id(0xa0, 16)))
+		}
+		minimal, full := m, m
+		if s.minimal != "" {
+			minimal = m.with("payload", bin(raw(s.minimal)))
+		}
+		if s.full != "" {
+			full = m.with("payload", bin(raw(s.full)))
+		}
+		full = full.with("trace", str(trace)).with("agent", str("reviewer")).with("thread", str("release")).with("hops", num(16))
+		// Unknown payload fields, a number of 19 digits that no double holds, text beyond the BMP.
+		rich := `{"note":"👍 grüße","n":9223372036854775807,"x":{"y":[null,1.50,-0]}`
+		if s.minimal != "" {
+			rich = strings.TrimSuffix(s.minimal, "}") + "," + rich[1:]
+		}
+		rich += "}"
+		all = append(all,
+			accepted(s.kind+", minimal", minimal.cbor(), true, s.kind, s.ref, s.minimal, ""),
+			accepted(s.kind+", full", full.cbor(), true, s.kind, s.ref, s.full, `,"trace":"`+trace+`","agent":"reviewer","thread":"release","hops":16`),
+			accepted(s.kind+", with payload fields that nobody knows", m.with("payload", bin(raw(rich))).cbor(), true, s.kind, s.ref, rich, ""),
+		)
+	}
+
+	ping := newMessage("ping")
+	reversed := slices.Clone(ping)
+	slices.Reverse(reversed)
+	loose := func(name string, b []byte) {
+		all = append(all, accepted(name, b, false, "ping", false, "", ""))
+	}
+	loose("keys in another order", reversed.cbor())
+	loose("an integer longer than it need be", ping.with("v", raw("\x19\x00\x01")).cbor())
+	loose("a length longer than it need be", ping.with("kind", raw("\x79\x00\x04ping")).cbor())
+	loose("a payload that is {}", ping.with("payload", bin(raw("{}"))).cbor())
+	all[len(all)-1].Canonical = true // an encoder may leave it out or not
+	loose("empty optional text and no hops", ping.with("trace", str("")).with("agent", str("")).with("thread", str("")).with("hops", num(0)).cbor())
+	loose("unknown fields: null, a float, a map, seven levels of arrays", ping.with("a", raw("\xf6")).with("b", raw("\xf9\x3e\x00")).with("c", dict(pair{"d", arr()})).with("e", nest(7)).cbor())
+	many := ping
+	for i := len(many); i < 64; i++ {
+		many = many.with(fmt.Sprintf("x%02d", i), raw("\xf5"))
+	}
+	loose("64 pairs", many.cbor())
+	spaced := " {\n\t\"b\" : 1.0 , \"\\u0061\":\"\\/\" } "
+	all = append(all, accepted("payload text kept as it was written", ping.with("payload", bin(raw(spaced))).cbor(), true, "ping", false, spaced, ""))
+
+	no := func(name string, b []byte, field string) {
+		all = append(all, refused("envelope", name, b, "invalid", field))
+	}
+	no("empty", nil, "")
+	no("no map", arr(num(1)), "")
+	no("null", raw("\xf6"), "")
+	no("an empty map", dict(), "v")
+	no("a byte after the end", append(ping.cbor(), 0), "")
+	no("cut", ping.cbor()[:40], "")
+	no("indefinite map", slices.Concat(raw("\xbf"), ping.cbor()[1:], raw("\xff")), "")
+	no("indefinite text", ping.with("kind", raw("\x7f\x62pi\x62ng\xff")).cbor(), "")
+	no("indefinite bytes in an unknown field", ping.with("x", raw("\x5f\x41a\xff")).cbor(), "")
+	no("tag", append(raw("\xd9\xd9\xf7"), ping.cbor()...), "")
+	no("tag in a field", ping.with("ts", append(raw("\xc1"), num(stamp)...)).cbor(), "")
+	no("bignum", ping.with("ts", raw("\xc2\x48\x00\x00\x01\x9c\x5d\x21\xa0\x7b")).cbor(), "")
+	no("undefined in an unknown field", ping.with("x", raw("\xf7")).cbor(), "")
+	no("NaN in an unknown field", ping.with("x", raw("\xf9\x7e\x00")).cbor(), "")
+	no("infinity in an unknown field", ping.with("x", raw("\xf9\x7c\x00")).cbor(), "")
+	no("unassigned simple value for an integer", ping.with("v", raw("\xe1")).cbor(), "")
+	no("depth 9", ping.with("x", nest(8)).cbor(), "")
+	no("65 pairs", many.with("x99", raw("\xf5")).cbor(), "")
+	no("257 elements", ping.with("x", append(head(4, 257), make([]byte, 257)...)).cbor(), "")
+	no("a length of 2^62", ping.with("x", raw("\x5b\x40\x00\x00\x00\x00\x00\x00\x00")).cbor(), "")
+	no("a field twice", append(message{{"kind", str("ping")}}, ping...).cbor(), "kind")
+	no("an unknown field twice", append(message{{"x", num(1)}, {"x", num(1)}}, ping...).cbor(), "x")
+	no("an integer as key", slices.Concat(head(5, 7), num(1), num(1), ping.cbor()[1:]), "")
+	no("bytes as key", slices.Concat(head(5, 7), bin(raw("x")), num(1), ping.cbor()[1:]), "")
+	no("a key of invalid UTF-8", append(message{{"\xff", num(1)}}, ping...).cbor(), "")
+
+	for _, f := range []string{"v", "id", "from", "to", "ts", "kind"} {
+		no(f+" missing", ping.without(f).cbor(), f)
+	}
+	for _, f := range []string{"v", "id", "from", "to", "ts", "kind", "ref", "payload", "trace", "agent", "thread", "hops"} {
+		no(f+" null", ping.with(f, raw("\xf6")).cbor(), f)
+	}
+	for _, f := range []string{"id", "from", "to", "ref", "payload"} {
+		no(f+" as text", ping.with(f, str(strings.Repeat("a", 32))).cbor(), f)
+		no(f+" as an array of integers", ping.with(f, append(head(4, 32), bytes.Repeat([]byte{1}, 32)...)).cbor(), f)
+	}
+	for f, n := range map[string]int{"id": 16, "from": 32, "to": 32, "ref": 16} {
+		no(f+" one byte short", ping.with(f, bin(id(1, n-1))).cbor(), f)
+		no(f+" one byte long", ping.with(f, bin(id(1, n+1))).cbor(), f)
+		no(f+" all zeros", ping.with(f, bin(make([]byte, n))).cbor(), f)
+	}
+	for _, f := range []string{"kind", "trace", "agent", "thread"} {
+		no(f+" as bytes", ping.with(f, bin(raw("ping"))).cbor(), f)
+		no(f+" of invalid UTF-8", ping.with(f, str("pi\xffg")).cbor(), f)
+		limit := 64
+		if f == "trace" {
+			limit = 256
+		}
+		no(fmt.Sprintf("%s of %d bytes", f, limit+1), ping.with(f, str(strings.Repeat("a", limit+1))).cbor(), f)
+	}
+	for _, f := range []string{"v", "ts", "hops"} {
+		no(f+" negative", ping.with(f, neg(1)).cbor(), f)
+		no(f+" as a float", ping.with(f, raw("\xf9\x3c\x00")).cbor(), f)
+		no(f+" as text", ping.with(f, str("1")).cbor(), f)
+		no(f+" as true", ping.with(f, raw("\xf5")).cbor(), f)
+	}
+	no("v 0", ping.with("v", num(0)).cbor(), "v")
+	no("v 2", ping.with("v", num(2)).cbor(), "v")
+	no("kind empty", ping.with("kind", str("")).cbor(), "kind")
+	no("payload empty", ping.with("payload", bin(nil)).cbor(), "payload")
+	no("payload that is not JSON", ping.with("payload", bin(raw("{"))).cbor(), "payload")
+	for _, s := range samples {
+		if s.ref {
+			m := newMessage(s.kind)
+			if s.minimal != "" {
+				m = m.with("payload", bin(raw(s.minimal)))
+			}
+			no(s.kind+" without ref", m.cbor(), "ref")
+		}
+	}
+	all = append(all,
+		refused("envelope", "a kind that nobody knows", newMessage("shout").cbor(), "unknown_kind", "kind"),
+		refused("envelope", "a kind in upper case", newMessage("Ping").cbor(), "unknown_kind", "kind"),
+		refused("envelope", "hops 17", ping.with("hops", num(17)).cbor(), "loop_detected", "hops"),
+		refused("envelope", "hops 2^64-1", ping.with("hops", num(1<<64-1)).cbor(), "loop_detected", "hops"),
+	)
+	slices.SortStableFunc(all, func(a, b vector) int { return compareRefused(a, b) })
+	return all
+}
+
+// compareRefused puts what is accepted first; refusals are sorted by name where
+// a map's order made them.
+func compareRefused(a, b vector) int {
+	switch {
+	case a.Error == nil && b.Error == nil:
+		return 0
+	case a.Error == nil:
+		return -1
+	case b.Error == nil:
+		return 1
+	}
+	return strings.Compare(a.Name, b.Name)
+}
+
+func payloads() []vector {
+	var all []vector
+	ok := func(kind, name, text string) {
+		all = append(all, vector{Name: kind + " payload: " + name, Is: "payload", Kind: kind, Hex: hex.EncodeToString(raw(text)), Canonical: true, Means: jsontext.Value(text)})
+	}
+	no := func(kind, name, text, field string) {
+		v := refused("payload", kind+", "+name, raw(text), "invalid", field)
+		v.Kind = kind
+		all = append(all, v)
+	}
+	deep := func(levels int) string {
+		return `{"task":"a","x":` + strings.Repeat("[", levels-1) + strings.Repeat("]", levels-1) + "}"
+	}
+	ok("delegate", "depth 64", deep(64))
+	ok("delegate", "brackets in text are no depth", `{"task":"`+strings.Repeat("[{", 65)+`\"[\\"}`)
+	ok("delegate", "null stands for an absent optional field", `{"task":"a","context":null,"priority":null,"report_back":null,"deadline_ms":null,"domain":null}`)
+	ok("result", "no error", `{"status":"partial","outcome":"half","error":null}`)
+	ok("query", "an escaped name and a surrogate pair", `{"\u0071uestion":"\ud83d\udc4d"}`)
+	ok("query", "an escaped word is the word", `{"question":"a","domain":"\u0061"}`)
+	ok("query", "a noncharacter", `{"question":"`+"\uffff"+`"}`)
+	ok("query", "names are case-sensitive: this one is unknown", `{"question":"a","Domain":7}`)
+	ok("query", "the least deadline", `{"question":"a","deadline_ms":0,"max_tokens":18446744073709551615}`)
+	ok("query", "a domain of 255 bytes", `{"question":"a","domain":"`+strings.Repeat("a", 255)+`"}`)
+	ok("error", "a code that nobody knows", `{"code":"brand_new","message":"m"}`)
+
+	for name, text := range map[string]string{
+		"an array": `[]`, "a string": `"{}"`, "a number": `1`, "null": `null`, "white space alone": ` `, "cut": `{"question":"a"`,
+		"text after the end": `{"question":"a"} x`, "two objects": `{"question":"a"}{}`, "a byte-order mark": "\ufeff" + `{"question":"a"}`,
+		"a name twice": `{"question":"a","x":1,"x":1}`, "a name twice, once escaped": `{"question":"a","x":1,"\u0078":1}`,
+		"a name twice further down": `{"question":"a","x":{"y":1,"y":1}}`, "invalid UTF-8": `{"question":"` + "\xff" + `"}`,
+		"invalid UTF-8 in a name": `{"question":"a","` + "\xc3" + `":1}`, "an encoded surrogate": `{"question":"` + "\xed\xa0\x80" + `"}`,
+		"a lone surrogate": `{"question":"\ud83d"}`, "surrogates in the wrong order": `{"question":"\udc4d\ud83d"}`,
+		"a control character": "{\"question\":\"a\nb\"}", "a trailing comma": `{"question":"a",}`, "a comment": `{"question":"a"/**/}`,
+		"single quotes": `{'question':'a'}`, "a leading zero": `{"question":"a","x":01}`, "NaN": `{"question":"a","x":NaN}`,
+	} {
+		no("query", name, text, "payload")
+	}
+	no("delegate", "depth 65", deep(65), "payload")
+	no("delegate", "depth 65 of objects", `{"task":"a","x":`+strings.Repeat(`{"x":`, 63)+"{}"+strings.Repeat("}", 63)+"}", "payload")
+	no("ping", "an array", `[]`, "payload")
+	no("discover", "a name twice", `{"x":1,"x":1}`, "payload")
+
+	// Of each kind, every required field missing or null, every known one of a wrong type.
+	for _, s := range samples {
+		members := fullMembers(s.full)
+		for i, m := range members {
+			if m.key == "data" {
+				continue // any value will do
+			}
+			wrong := "[{}]"
+			no(s.kind, m.key+" of a wrong type", object(members, i, wrong), m.key)
+			if strings.Contains(s.minimal, `"`+m.key+`":`) {
+				no(s.kind, m.key+" missing", object(members, i, ""), m.key)
+				no(s.kind, m.key+" null", object(members, i, "null"), m.key)
+			}
+			if c := m.value[0]; '0' <= c && c <= '9' {
+				for name, v := range map[string]string{"negative": "-1", "minus zero": "-0", "with a fraction": "1.0", "with an exponent": "1e3", "as text": `"1"`, "of 2^64": "18446744073709551616"} {
+					no(s.kind, m.key+" "+name, object(members, i, v), m.key)
+				}
+			}
+		}
+	}
+	no("pong", "status in another word", `{"status":"Idle","uptime_secs":0,"active_tasks":0}`, "status")
+	no("query", "question empty", `{"question":""}`, "question")
+	no("query", "deadline_ms over the limit", `{"question":"a","deadline_ms":600001}`, "deadline_ms")
+	no("query", "domain of 256 bytes", `{"question":"a","domain":"`+strings.Repeat("a", 256)+`"}`, "domain")
+	no("query", "domain with a control character", `{"question":"a","domain":"a\u001b[2J"}`, "domain")
+	no("delegate", "task empty", `{"task":""}`, "task")
+	no("delegate", "priority in another word", `{"task":"a","priority":"high"}`, "priority")
+	no("delegate", "priority empty", `{"task":"a","priority":""}`, "priority")
+	no("delegate", "report_back as text", `{"task":"a","report_back":"true"}`, "report_back")
+	no("delegate", "context as an array", `{"task":"a","context":[]}`, "context")
+	no("delegate", "deadline_ms over the limit", `{"task":"a","deadline_ms":2592000001}`, "deadline_ms")
+	no("result", "status in another word", `{"status":"done","outcome":"a"}`, "status")
+	no("notify", "topic empty", `{"topic":""}`, "topic")
+	no("notify", "topic of 256 bytes", `{"topic":"`+strings.Repeat("a", 256)+`"}`, "topic")
+	no("notify", "importance in another word", `{"topic":"a","importance":"urgent"}`, "importance")
+	no("capabilities", "domains with a number", `{"domains":["a",1]}`, "domains")
+	no("capabilities", "tools with null", `{"tools":[null]}`, "tools")
+	no("error", "code empty", `{"code":"","message":"m"}`, "code")
+	no("error", "details as text", `{"code":"internal","message":"m","details":"x"}`, "details")
+	slices.SortStableFunc(all, compareRefused)
+	return all
+}
+
+// fullMembers takes a JSON object apart; its values are text.
+func fullMembers(text string) []pair {
+	var members []pair
+	if text == "" {
+		return nil
+	}
+	dec := jsontext.NewDecoder(strings.NewReader(text))
+	dec.ReadToken()
+	for dec.PeekKind() == '"' {
+		name, _ := dec.ReadToken()
+		key := name.String()
+		value, _ := dec.ReadValue()
+		members = append(members, pair{key, slices.Clone(value)})
+	}
+	return members
+}
+
+// object puts members together with another value for one, "" for none.
+func object(members []pair, i int, value string) string {
+	var parts []string
+	for j, m := range members {
+		v := string(m.value)
+		if j == i {
+			v = value
+		}
+		if v != "" {
+			parts = append(parts, `"`+m.key+`":`+v)
+		}
+	}
+	return "{" + strings.Join(parts, ",") + "}"
+}
+
+// framed puts the length before an item (RFC 9000, section 16).
+func framed(body []byte) []byte {
+	if n := len(body); n >= 1<<6 {
+		return append([]byte{0x40 | byte(n>>8), byte(n)}, body...)
+	}
+	return append([]byte{byte(len(body))}, body...)
+}
+
+func items() []vector {
+	var all []vector
+	ok := func(name string, b []byte, canonical bool, means string) {
+		all = append(all, vector{Name: "item: " + name, Is: "item", Hex: hex.EncodeToString(b), Canonical: canonical, Means: jsontext.Value(means)})
+	}
+	no := func(name string, b []byte, field string) {
+		all = append(all, refused("item", name, b, "protocol_error", field))
+	}
+	boot := id(0xb0, 16)
+	hello := message{{"boot", bin(boot)}, {"name", str("desk")}, {"features", arr()}, {"software", str("acpd 1.0.0")}, {"max_message", num(65536)}}
+	helloItem := func(m message) []byte { return framed(arr(num(0), m.cbor())) }
+	const means = `{"hello":{"name":%q,"boot":"b0b1b2b3b4b5b6b7b8b9babbbcbdbebf","software":%q,"max_message":%d,"features":%s%s}}`
+	ok("hello, minimal", helloItem(hello), true, fmt.Sprintf(means, "desk", "acpd 1.0.0", 65536, "[]", ""))
+	ok("hello, empty names", helloItem(hello.with("name", str("")).with("software", str(""))), true, fmt.Sprintf(means, "", "", 65536, "[]", ""))
+	pq := dict(pair{"key", bin(id(1, 4))}, pair{"sig", bin(id(5, 4))})
+	full := hello.with("max_message", num(1<<20)).with("features", arr(str("mail"), str("channel"))).with("pq", pq)
+	ok("hello, full", helloItem(full), true, fmt.Sprintf(means, "desk", "acpd 1.0.0", 1<<20, `["mail","channel"]`, `,"pq":{"key":"01020304","sig":"05060708"}`))
+	ok("hello, unknown fields and an extra element", framed(arr(num(0), hello.with("x", raw("\xf6")).cbor(), num(1))), false, fmt.Sprintf(means, "desk", "acpd 1.0.0", 65536, "[]", ""))
+	ok("receipt, handed", framed(arr(num(1), num(2), num(0))), true, `{"receipt":{"stream":2,"state":"handed"}}`)
+	ok("receipt, held", framed(arr(num(1), num(1<<61+2), num(1))), true, fmt.Sprintf(`{"receipt":{"stream":%d,"state":"held"}}`, 1<<61+2))
+	ok("receipt, refused", framed(arr(num(1), num(6), num(2), str("invalid"), str("kind: missing"))), true, `{"receipt":{"stream":6,"state":"refused","code":"invalid","message":"kind: missing","retry_after_ms":0}}`)
+	ok("receipt, refused for a while", framed(arr(num(1), num(6), num(2), str("overloaded"), str(""), num(250))), true, `{"receipt":{"stream":6,"state":"refused","code":"overloaded","message":"","retry_after_ms":250}}`)
+	ok("receipt, refused, with the code alone", framed(arr(num(1), num(6), num(2), str("internal"))), false, `{"receipt":{"stream":6,"state":"refused","code":"internal","message":"","retry_after_ms":0}}`)
+	ok("receipt, an extra element", framed(arr(num(1), num(6), num(2), str("invalid"), str("m"), num(1), raw("\xf6"))), false, `{"receipt":{"stream":6,"state":"refused","code":"invalid","message":"m","retry_after_ms":1}}`)
+	ok("goaway", framed(arr(num(2), num(1))), true, `{"goaway":{"code":1}}`)
+	ok("goaway, an unknown code", framed(arr(num(2), num(1<<62))), true, fmt.Sprintf(`{"goaway":{"code":%d}}`, 1<<62))
+	ok("goaway, an extra element", framed(arr(num(2), num(1), str("x"))), false, `{"goaway":{"code":1}}`)
+	ok("ping, no padding", framed(arr(num(3), num(0), bin(nil))), true, `{"ping":{"n":0,"pad":""}}`)
+	ok("ping", framed(arr(num(3), num(1000), bin(make([]byte, 64)))), true, `{"ping":{"n":1000,"pad":"`+strings.Repeat("00", 64)+`"}}`)
+	ok("pong", framed(arr(num(4), num(1000), bin(id(1, 3)))), true, `{"pong":{"n":1000,"pad":"010203"}}`)
+	ok("pong, an extra element", framed(arr(num(4), num(0), bin(nil), num(1))), false, `{"pong":{"n":0,"pad":""}}`)
+	ok("done", framed(arr(num(5))), true, `{"done":{}}`)
+	ok("done, an extra element", framed(arr(num(5), num(0))), false, `{"done":{}}`)
+	ok("done, with a length longer than it need be", append(raw("\x80\x00\x00\x02"), arr(num(5))...), false, `{"done":{}}`)
+	ok("an unknown type", framed(arr(num(6), dict(pair{"x", raw("\xf6")}), nest(6))), false, `{"unknown":{"type":6}}`)
+	ok("an unknown type, alone", framed(arr(num(1<<32))), true, fmt.Sprintf(`{"unknown":{"type":%d}}`, 1<<32))
+
+	no("nothing", nil, "")
+	no("half a length", raw("\x40"), "")
+	no("length 0", raw("\x00"), "length")
+	no("length 16385", append(raw("\x80\x00\x40\x01"), make([]byte, 64)...), "length")
+	no("length 2^62-1", raw("\xff\xff\xff\xff\xff\xff\xff\xff"), "length")
+	no("cut", framed(arr(num(2), num(1)))[:2], "")
+	no("two items in one", framed(append(arr(num(5)), arr(num(5))...)), "")
+	no("indefinite", framed(raw("\x9f\x05\xff")), "")
+	no("tag", framed(append(raw("\xc1"), arr(num(5))...)), "")
+	no("depth 9", framed(arr(num(6), nest(8))), "")
+	no("no array", framed(num(5)), "")
+	no("a map", framed(dict()), "")
+	no("null", framed(raw("\xf6")), "")
+	no("an empty array", framed(arr()), "type")
+	no("a negative type", framed(arr(neg(1))), "type")
+	no("a type as text", framed(arr(str("done"))), "type")
+	no("a type null", framed(arr(raw("\xf6"))), "type")
+
+	no("hello alone", framed(arr(num(0))), "hello")
+	no("hello as an array", framed(arr(num(0), arr())), "hello")
+	no("hello null", framed(arr(num(0), raw("\xf6"))), "hello")
+	for _, p := range hello {
+		no("hello without "+p.key, helloItem(hello.without(p.key)), "hello."+p.key)
+		no("hello, "+p.key+" null", helloItem(hello.with(p.key, raw("\xf6"))), "hello."+p.key)
+	}
+	no("hello, a field twice", helloItem(append(message{{"name", str("a")}}, hello...)), "hello.name")
+	no("hello, boot of 15 bytes", helloItem(hello.with("boot", bin(boot[:15]))), "hello.boot")
+	no("hello, boot of 17 bytes", helloItem(hello.with("boot", bin(id(1, 17)))), "hello.boot")
+	no("hello, boot as text", helloItem(hello.with("boot", str("0123456789abcdef"))), "hello.boot")
+	no("hello, boot as an array of integers", helloItem(hello.with("boot", append(head(4, 16), bytes.Repeat([]byte{1}, 16)...))), "hello.boot")
+	no("hello, boot all zeros", helloItem(hello.with("boot", bin(make([]byte, 16)))), "hello.boot")
+	no("hello, name of 65 bytes", helloItem(hello.with("name", str(strings.Repeat("a", 65)))), "hello.name")
+	no("hello, name of invalid UTF-8", helloItem(hello.with("name", str("\xff"))), "hello.name")
+	no("hello, name as bytes", helloItem(hello.with("name", bin(raw("desk")))), "hello.name")
+	no("hello, software of 65 bytes", helloItem(hello.with("software", str(strings.Repeat("a", 65)))), "hello.software")
+	no("hello, max_message 65535", helloItem(hello.with("max_message", num(65535))), "hello.max_message")
+	no("hello, max_message negative", helloItem(hello.with("max_message", neg(65536))), "hello.max_message")
+	no("hello, max_message as a float", helloItem(hello.with("max_message", raw("\xfa\x48\x00\x00\x00"))), "hello.max_message")
+	no("hello, features as text", helloItem(hello.with("features", str("mail"))), "hello.features")
+	no("hello, features with a number", helloItem(hello.with("features", arr(num(1)))), "hello.features")
+	no("hello, features with null", helloItem(hello.with("features", arr(raw("\xf6")))), "hello.features")
+	no("hello, 17 features", helloItem(hello.with("features", arr(slices.Repeat([][]byte{str("a")}, 17)...))), "hello.features")
+	no("hello, a feature of 65 bytes", helloItem(hello.with("features", arr(str(strings.Repeat("a", 65))))), "hello.features")
+	no("hello, pq null", helloItem(hello.with("pq", raw("\xf6"))), "hello.pq")
+	no("hello, pq without sig", helloItem(hello.with("pq", dict(pair{"key", bin(id(1, 4))}))), "hello.pq.sig")
+	no("hello, pq without key", helloItem(hello.with("pq", dict(pair{"sig", bin(id(1, 4))}))), "hello.pq.key")
+	no("hello, pq with an empty key", helloItem(hello.with("pq", dict(pair{"key", bin(nil)}, pair{"sig", bin(id(1, 4))}))), "hello.pq")
+	no("hello, pq with sig as text", helloItem(hello.with("pq", dict(pair{"key", bin(id(1, 4))}, pair{"sig", str("a")}))), "hello.pq.sig")
+
+	no("receipt alone", framed(arr(num(1))), "receipt.stream")
+	no("receipt without state", framed(arr(num(1), num(2))), "receipt.state")
+	no("receipt, stream negative", framed(arr(num(1), neg(2), num(0))), "receipt.stream")
+	no("receipt, stream null", framed(arr(num(1), raw("\xf6"), num(0))), "receipt.stream")
+	no("receipt, state 3", framed(arr(num(1), num(2), num(3))), "receipt.state")
+	no("receipt, state 256", framed(arr(num(1), num(2), num(256))), "receipt.state")
+	no("receipt, state as text", framed(arr(num(1), num(2), str("held"))), "receipt.state")
+	no("receipt, refused without code", framed(arr(num(1), num(2), num(2))), "receipt.code")
+	no("receipt, refused with an empty code", framed(arr(num(1), num(2), num(2), str(""))), "receipt.code")
+	no("receipt, refused with the code null", framed(arr(num(1), num(2), num(2), raw("\xf6"))), "receipt.code")
+	no("receipt, message as bytes", framed(arr(num(1), num(2), num(2), str("invalid"), bin(raw("m")))), "receipt.message")
+	no("receipt, message of invalid UTF-8", framed(arr(num(1), num(2), num(2), str("invalid"), str("\xff"))), "receipt.message")
+	no("receipt, retry_after_ms negative", framed(arr(num(1), num(2), num(2), str("overloaded"), str("m"), neg(1))), "receipt.retry_after_ms")
+	no("goaway without code", framed(arr(num(2))), "goaway.code")
+	no("goaway, code null", framed(arr(num(2), raw("\xf6"))), "goaway.code")
+	no("ping without number", framed(arr(num(3))), "ping.n")
+	no("ping without padding", framed(arr(num(3), num(1))), "ping.pad")
+	no("ping, padding as text", framed(arr(num(3), num(1), str("a"))), "ping.pad")
+	no("pong without number", framed(arr(num(4))), "pong.n")
+	no("pong, padding null", framed(arr(num(4), num(1), raw("\xf6"))), "pong.pad")
+	return all
+}

@@ -1,0 +1,230 @@
+package integration
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// A vector is what vectors/README.md describes.
+type vector struct {
+	Name      string         `json:"name"`
+	Is        string         `json:"is"`
+	Kind      string         `json:"kind,omitzero"`
+	Hex       string         `json:"hex"`
+	Canonical bool           `json:"canonical,omitzero"`
+	Means     jsontext.Value `json:"means,omitzero"`
+	Error     *failure       `json:"error,omitzero"`
+}
+
+type failure struct {
+	Code  string `json:"code"`
+	Field string `json:"field,omitzero"`
+}
+
+func readVectors(t *testing.T) []vector {
+	t.Helper()
+	paths, err := filepath.Glob("vectors/*.json")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no vectors: %v", err)
+	}
+	var all []vector
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var some []vector
+		if err := json.Unmarshal(text, &some, json.RejectUnknownMembers(true)); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		all = append(all, some...)
+	}
+	return all
+}
+
+func TestVectors(t *testing.T) {
+	for _, v := range readVectors(t) {
+		t.Run(v.Name, func(t *testing.T) {
+			raw, err := hex.DecodeString(v.Hex)
+			if err != nil {
+				t.Fatal(err)
+			}
+			means, again, err := run(v, raw)
+			if v.Error != nil {
+				got := refusal(v.Is, err)
+				if got.Code != v.Error.Code || !names(got.Field, v.Error.Field) {
+					t.Errorf("expected %+v, got %+v", *v.Error, got)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := canonical(t, means), canonical(t, v.Means); got != want {
+				t.Errorf("means\n%s, expected\n%s", got, want)
+			}
+			if v.Canonical != bytes.Equal(raw, again) {
+				t.Errorf("canonical: %t, encodes as %x", v.Canonical, again)
+			}
+		})
+	}
+}
+
+// run decodes a vector's bytes and returns what they mean and how that is encoded.
+func run(v vector, raw []byte) (means any, again []byte, err error) {
+	switch v.Is {
+	case "envelope":
+		e, err := wire.ParseEnvelope(raw)
+		if err == nil {
+			err = kinds.Check(e)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		var b bytes.Buffer
+		err = e.AppendReply(&b)
+		return e, b.Bytes(), err
+	case "payload":
+		k, ok := kinds.Lookup(v.Kind)
+		if !ok {
+			return nil, nil, fmt.Errorf("no kind %q", v.Kind)
+		}
+		return jsontext.Value(raw), raw, k.CheckPayload(raw)
+	case "item":
+		r := bufio.NewReader(bytes.NewReader(raw))
+		item, err := wire.ReadItem(r)
+		if err != nil {
+			return nil, nil, err
+		}
+		if n, _ := io.Copy(io.Discard, r); n > 0 {
+			return nil, nil, fmt.Errorf("%d bytes after the item", n)
+		}
+		again, err := wire.AppendItem(nil, item)
+		return itemMeans(item), again, err
+	}
+	return nil, nil, fmt.Errorf("no such thing as %q", v.Is)
+}
+
+// refusal is how an error shows: the whole message stands for the field.
+func refusal(is string, err error) failure {
+	if err == nil {
+		return failure{Code: "accepted"}
+	}
+	if is == "item" {
+		return failure{Code: "protocol_error", Field: err.Error()} // the connection's close code
+	}
+	return failure{Code: string(kinds.AsError(err).Code), Field: err.Error()}
+}
+
+func names(message, field string) bool {
+	return regexp.MustCompile(`(^|: )`+regexp.QuoteMeta(field)+`: `).MatchString(message) || field == ""
+}
+
+func itemMeans(item wire.Item) any {
+	switch i := item.(type) {
+	case *wire.Hello:
+		m := map[string]any{"name": i.Name, "boot": hex.EncodeToString(i.Boot[:]), "software": i.Software, "max_message": i.MaxMessage, "features": i.Features}
+		if i.PQ != nil {
+			m["pq"] = map[string]any{"key": hex.EncodeToString(i.PQ.Key), "sig": hex.EncodeToString(i.PQ.Sig)}
+		}
+		return map[string]any{"hello": m}
+	case *wire.Receipt:
+		m := map[string]any{"stream": i.Stream, "state": i.State.String()}
+		if i.Code != "" {
+			m["code"], m["message"], m["retry_after_ms"] = i.Code, i.Message, i.RetryAfterMS
+		}
+		return map[string]any{"receipt": m}
+	case *wire.Goaway:
+		return map[string]any{"goaway": map[string]any{"code": i.Code}}
+	case *wire.Ping:
+		return map[string]any{"ping": map[string]any{"n": i.N, "pad": hex.EncodeToString(i.Pad)}}
+	case *wire.Pong:
+		return map[string]any{"pong": map[string]any{"n": i.N, "pad": hex.EncodeToString(i.Pad)}}
+	case *wire.Done:
+		return map[string]any{"done": map[string]any{}}
+	case *wire.Unknown:
+		return map[string]any{"unknown": map[string]any{"type": i.Type}}
+	}
+	return nil
+}
+
+// canonical makes JSON comparable without touching its numbers.
+func canonical(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsontext.Value(text)
+	if err := c.Format(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false), jsontext.ReorderRawObjects(true)); err != nil {
+		t.Fatal(err)
+	}
+	return string(c)
+}
+
+// The local API's form of an envelope is read back as the envelope that it shows.
+func TestVectorsAsJSON(t *testing.T) {
+	for _, v := range readVectors(t) {
+		if v.Is != "envelope" || v.Error != nil {
+			continue
+		}
+		e := new(wire.Envelope)
+		if err := json.Unmarshal(v.Means, e); err != nil {
+			t.Errorf("%s: %v", v.Name, err)
+			continue
+		}
+		if err := kinds.Check(e); err != nil {
+			t.Errorf("%s: %v", v.Name, err)
+		}
+		if got, want := canonical(t, e), canonical(t, v.Means); got != want {
+			t.Errorf("%s:\n%s became\n%s", v.Name, want, got)
+		}
+	}
+}
+
+// Every kind is accepted in some way, and every field that it requires is missed.
+func TestVectorsAreComplete(t *testing.T) {
+	accepted, missed, seen := map[string]int{}, map[string]bool{}, map[string]bool{}
+	for _, v := range readVectors(t) {
+		if seen[v.Name] {
+			t.Errorf("two vectors are called %q", v.Name)
+		}
+		seen[v.Name] = true
+		if (v.Means != nil) == (v.Error != nil) {
+			t.Errorf("%s: either means or error", v.Name)
+		}
+		if v.Is == "envelope" && v.Error == nil {
+			var e wire.Envelope
+			if err := json.Unmarshal(v.Means, &e); err != nil {
+				t.Fatal(err)
+			}
+			accepted[e.Kind]++
+		}
+		if v.Is == "payload" && v.Error != nil {
+			missed[v.Kind+"."+v.Error.Field] = true
+		}
+	}
+	for _, k := range kinds.Table() {
+		if accepted[k.Name] < 3 {
+			t.Errorf("%s: %d vectors", k.Name, accepted[k.Name])
+		}
+		for _, f := range k.Fields {
+			if f.Name != "data" && !missed[k.Name+"."+f.Name] {
+				t.Errorf("%s.%s: no vector refuses it", k.Name, f.Name)
+			}
+		}
+	}
+}
