@@ -402,6 +402,11 @@ func payloads() []vector {
 	no("capabilities", "domains with a number", `{"domains":["a",1]}`, "domains")
 	no("capabilities", "tools with null", `{"tools":[null]}`, "tools")
 	no("error", "code empty", `{"code":"","message":"m"}`, "code")
+	no("ack", "code empty", `{"accepted":false,"code":""}`, "code")
+	for _, local := range []string{"unreachable", "daemon_unavailable", "unknown_peer", "not_trusted", "identity_conflict"} {
+		no("error", "code "+local+", which is local", `{"code":"`+local+`","message":"m"}`, "code")
+		no("ack", "code "+local+", which is local", `{"accepted":false,"code":"`+local+`"}`, "code")
+	}
 	no("error", "details as text", `{"code":"internal","message":"m","details":"x"}`, "details")
 	slices.SortStableFunc(all, compareRefused)
 	return all

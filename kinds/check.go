@@ -42,7 +42,7 @@ func nonEmpty(v jsontext.Value) string {
 	return text(v)
 }
 
-// label is text that is routed by; where it is required, nonEmpty labels too.
+// label is a domain: text that messages are routed by.
 func label(v jsontext.Value) string {
 	if p := text(v); p != "" {
 		return p
@@ -55,6 +55,17 @@ func topic(v jsontext.Value) string {
 		return p
 	}
 	return label(v)
+}
+
+// code is an error code, known or not, that may cross to a peer.
+func code(v jsontext.Value) string {
+	if p := nonEmpty(v); p != "" {
+		return p
+	}
+	if c := Code(unquote(v)); c.Info().Local {
+		return string(c) + " is never sent to a peer: the own daemon alone raises it; use internal"
+	}
+	return ""
 }
 
 func oneOf(words ...string) rule {

@@ -112,7 +112,8 @@ func FromWire(code, message string, retryAfterMS uint64) *Error {
 }
 
 // Foreign returns e as it may cross to or from a peer: with a code as [FromWire]
-// reads it and without From, which is the own daemon's to set.
+// reads it and without From, which is the own daemon's to set. [Check] refuses
+// the codes that it replaces, so that none crosses in a payload of an agent's.
 func (e *Error) Foreign() *Error {
 	f := FromWire(string(e.Code), e.Message, e.RetryAfterMS)
 	f.Details = e.Details

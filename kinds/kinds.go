@@ -91,7 +91,7 @@ var table = [...]Kind{
 	{KindAck, Reply, "", true, []Field{
 		required("accepted", flag),
 		optional("estimated_ms", number),
-		optional("code", text),
+		optional("code", code),
 		optional("message", text),
 	}},
 	{KindResult, Message, "", true, []Field{
@@ -118,7 +118,7 @@ var table = [...]Kind{
 		optional("model", text),
 	}},
 	{KindError, Message, "", true, []Field{
-		required("code", nonEmpty),
+		required("code", code),
 		required("message", text),
 		optional("retryable", flag),
 		optional("retry_after_ms", number),
@@ -147,10 +147,10 @@ func (k *Kind) Answers(reply string) bool {
 
 // Check validates an envelope that was built here or has come in: its form, known
 // kind, ref where it is due, hops, payload. The error is an *Error with the code
-// invalid, unknown_kind or loop_detected, and names kind and field.
+// invalid, unknown_kind or loop_detected, and names the field.
 func Check(e *wire.Envelope) error {
 	if err := e.Check(); err != nil {
-		return Errorf(Invalid, "%s: %s", e.Kind, err)
+		return AsError(err)
 	}
 	k, ok := Lookup(e.Kind)
 	if !ok {

@@ -210,6 +210,10 @@ func TestCodeTable(t *testing.T) {
 			t.Errorf("%s is there twice", c.Code)
 		}
 		seen[c.Code] = true
+		said := kinds.Check(envelope(kinds.KindError, kinds.Encode(&kinds.Error{Code: c.Code})))
+		if c.Local != (said != nil) {
+			t.Errorf("%s in an error envelope: %v", c.Code, said)
+		}
 		if c.Raised == "" || c.Exit < 3 || c.Code.Info() != c {
 			t.Errorf("%+v", c)
 		}

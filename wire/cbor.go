@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -83,8 +84,9 @@ func Marshal(v any) ([]byte, error) { return encoder.Marshal(v) }
 // Unmarshal decodes exactly one CBOR item into v, which must be fresh. It refuses
 // what the package comment says; the error is a [FormatError].
 //
-// Check the fields afterwards: one that is null or missing stays zero, and a Go
-// array takes a byte string of any length. Byte strings are safest as []byte.
+// Check the fields afterwards: one that is null or missing stays zero, an array
+// of integers passes for bytes, and a Go array takes a byte string of any length;
+// so declare byte strings as []byte and check how long they are.
 func Unmarshal(b []byte, v any) error {
 	if err := decoder.Unmarshal(b, v); err != nil {
 		return malformed("", "CBOR: "+strings.TrimPrefix(err.Error(), "cbor: "))
@@ -248,7 +250,7 @@ func (v value) fields(prefix string, read func(key []byte, v value) error, requi
 			return malformed("", "a map's key is invalid UTF-8")
 		}
 		if slices.ContainsFunc(seen[:i], func(s []byte) bool { return bytes.Equal(s, key) }) {
-			return malformed(prefix+clip(string(key)), "twice in one map")
+			return malformed(prefix+printable(key), "twice in one map")
 		}
 		seen[i] = key
 		if err := read(key, val); err != nil {
@@ -274,10 +276,8 @@ func (v value) describe() string {
 	return [...]string{"an unsigned integer", "a negative integer", "bytes", "text", "an array", "a map", "a tag", "a float"}[v[0]>>5]
 }
 
-// clip shortens foreign text for an error message.
-func clip(s string) string {
-	if len(s) <= MaxLabel {
-		return s
-	}
-	return strings.ToValidUTF8(s[:MaxLabel], "") + "…"
+// printable is a foreign key as an error message may show it.
+func printable(key []byte) string {
+	quoted := strconv.Quote(string(key[:min(len(key), MaxLabel)]))
+	return quoted[1 : len(quoted)-1]
 }
