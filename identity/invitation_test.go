@@ -137,16 +137,16 @@ func TestInvitations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var v Invitations
 		admitted := 0
-		admit := func() error { admitted++; return nil }
+		admit := func(string) error { admitted++; return nil }
 		if v.Any() || v.Redeem([16]byte{}, testID(1), admit) != ErrNoInvitation {
 			t.Error("something is open at first")
 		}
 		start := time.Now()
-		token, expires, err := v.Open(0)
+		token, expires, err := v.Open(0, "")
 		if err != nil || !v.Any() || expires.Sub(start) != 10*time.Minute {
 			t.Fatalf("Open: %v, %v", expires, err)
 		}
-		short, _, err := v.Open(time.Minute)
+		short, _, err := v.Open(time.Minute, "")
 		if err != nil || short == token {
 			t.Fatalf("Open: %v", err)
 		}
@@ -157,7 +157,7 @@ func TestInvitations(t *testing.T) {
 			t.Errorf("wrong token: %v, %d", err, v.Wrong())
 		}
 		full := errors.New("disk full")
-		if err := v.Redeem(token, testID(1), func() error { return full }); err != full {
+		if err := v.Redeem(token, testID(1), func(string) error { return full }); err != full {
 			t.Errorf("admit failed: %v", err)
 		}
 		// The failure bound nothing; from here testID(2) owns the token.
@@ -167,7 +167,7 @@ func TestInvitations(t *testing.T) {
 			}
 		}
 		// Nor does a failure on a repeat free it.
-		v.Redeem(token, testID(2), func() error { return full })
+		v.Redeem(token, testID(2), func(string) error { return full })
 		if err := v.Redeem(token, testID(1), admit); err != ErrInvitationUsed || admitted != 2 || v.Wrong() != 2 {
 			t.Errorf("second key: %v, %d admitted, %d wrong", err, admitted, v.Wrong())
 		}
@@ -186,15 +186,15 @@ func TestInvitations(t *testing.T) {
 		}
 
 		for i := range maxInvitations {
-			if _, _, err := v.Open(time.Duration(i+1) * time.Minute); err != nil {
+			if _, _, err := v.Open(time.Duration(i+1)*time.Minute, ""); err != nil {
 				t.Error(err)
 			}
 		}
-		if _, _, err := v.Open(0); err != ErrInvitationsFull {
+		if _, _, err := v.Open(0, ""); err != ErrInvitationsFull {
 			t.Errorf("one more: %v", err)
 		}
 		time.Sleep(time.Minute)
-		if _, _, err := v.Open(0); err != nil {
+		if _, _, err := v.Open(0, ""); err != nil {
 			t.Errorf("after the first expired: %v", err)
 		}
 	})
@@ -203,7 +203,7 @@ func TestInvitations(t *testing.T) {
 func TestOneJoinerWins(t *testing.T) {
 	var v Invitations
 	store := NewTrust()
-	token, _, err := v.Open(0)
+	token, _, err := v.Open(0, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func TestOneJoinerWins(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range results {
 		wg.Go(func() {
-			results[i] = v.Redeem(token, testID(i), func() error {
+			results[i] = v.Redeem(token, testID(i), func(string) error {
 				_, err := store.Trust(Peer{ID: testID(i), Name: store.FreeName("desk")})
 				return err
 			})
@@ -232,11 +232,11 @@ func TestOneJoinerWins(t *testing.T) {
 // A handshake asks Any and must not wait for a joiner's disk.
 func TestAnyDoesNotWait(t *testing.T) {
 	var v Invitations
-	token, _, err := v.Open(0)
+	token, _, err := v.Open(0, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := v.Redeem(token, testID(1), func() error {
+	if err := v.Redeem(token, testID(1), func(string) error {
 		if !v.Any() || v.Wrong() != 0 {
 			t.Error("not open within Redeem")
 		}

@@ -40,12 +40,14 @@ type Invitations struct {
 type openInvitation struct {
 	token   [16]byte
 	expires time.Time
-	usedBy  ID // zero: nobody yet
+	name    string // the petname meant for who redeems it; "": what it calls itself
+	usedBy  ID     // zero: nobody yet
 }
 
-// Open makes an invitation that lasts d, or 10 minutes if d is 0 or less. With
-// eight open it returns [ErrInvitationsFull].
-func (v *Invitations) Open(d time.Duration) (token [16]byte, expires time.Time, err error) {
+// Open makes an invitation that lasts d, or 10 minutes if d is 0 or less, for a
+// peer that will have the petname name here; "": what it calls itself. With eight
+// open it returns [ErrInvitationsFull].
+func (v *Invitations) Open(d time.Duration, name string) (token [16]byte, expires time.Time, err error) {
 	if d <= 0 {
 		d = defaultInvitation
 	}
@@ -57,7 +59,7 @@ func (v *Invitations) Open(d time.Duration) (token [16]byte, expires time.Time, 
 	}
 	rand.Read(token[:])
 	expires = time.Now().Add(d)
-	v.open = append(v.open, openInvitation{token: token, expires: expires})
+	v.open = append(v.open, openInvitation{token: token, expires: expires, name: name})
 	if last := v.last.Load(); last == nil || last.Before(expires) {
 		v.last.Store(&expires)
 	}
@@ -73,13 +75,13 @@ func (v *Invitations) Any() bool {
 
 // Redeem admits the owner of key, which a handshake has proved, if token belongs
 // to an open invitation that no other key has redeemed. It calls admit, which
-// writes the trust store, and binds the token to the key if that returns nil.
+// writes the trust store, with the name that Open was given, and binds the token to the key if that returns nil.
 // The same key may repeat it until the invitation expires, and admit is called
 // again; any other gets [ErrInvitationUsed]. A token that fits none counts as
 // wrong and gets [ErrNoInvitation].
 //
 // Calls wait for each other, and admit must not call v.
-func (v *Invitations) Redeem(token [16]byte, key ID, admit func() error) error {
+func (v *Invitations) Redeem(token [16]byte, key ID, admit func(name string) error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.expire()
@@ -97,7 +99,7 @@ func (v *Invitations) Redeem(token [16]byte, key ID, admit func() error) error {
 	case !found.usedBy.IsZero() && found.usedBy != key:
 		return ErrInvitationUsed
 	}
-	if err := admit(); err != nil {
+	if err := admit(found.name); err != nil {
 		return err
 	}
 	found.usedBy = key

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -124,13 +125,14 @@ func (n *Node) join(ctx context.Context, qc *quic.Conn, inv identity.Invitation)
 	return n.adopt(p, claim)
 }
 
-// adopt trusts a peer under a free name made of what it calls itself, or keeps
-// the name that it has, and connects.
-func (n *Node) adopt(p identity.Peer, claim string) (identity.Peer, error) {
+// adopt trusts a peer and connects. It keeps the name that the peer has here;
+// else name, where it can be a petname, with a number if it is taken.
+func (n *Node) adopt(p identity.Peer, name string) (identity.Peer, error) {
+	name = strings.ToLower(name)
 	if known, ok := n.cfg.Trust.Get(p.ID); ok {
 		p.Name = known.Name
-	} else {
-		p.Name = n.cfg.Trust.FreeName(claim)
+	} else if identity.CheckName(name) == nil {
+		p.Name = n.cfg.Trust.FreeName(name)
 	}
 	p, err := n.cfg.Trust.Trust(p)
 	if err != nil {
@@ -193,13 +195,16 @@ func (n *Node) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, id id
 	if len(req.PQ) > 0 {
 		p.PQ = identity.HashPQ(req.PQ)
 	}
-	err = n.invitations.Redeem([16]byte(req.Token), id, func() error {
+	err = n.invitations.Redeem([16]byte(req.Token), id, func(name string) error {
+		if name == "" {
+			name = req.Name
+		}
 		n.pending.take(id)
 		r := n.remote(id)
 		r.mu.Lock()
 		r.lastGood = qc.RemoteAddr().String()
 		r.mu.Unlock()
-		_, err := n.adopt(p, req.Name)
+		_, err := n.adopt(p, name)
 		return err
 	})
 	switch {
