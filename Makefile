@@ -48,7 +48,7 @@ bench: build ## latency, throughput, CPU and memory against the floor
 	cd bench && $(GO) run . $(BENCHFLAGS)
 
 demo: build ## two daemons on this machine, and everything that they say
-	./demo.sh
+	./integration/demo.sh
 
 install: build ## to PREFIX/bin (~/.local/bin)
 	install -d $(PREFIX)/bin
