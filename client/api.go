@@ -79,12 +79,8 @@ type QueryParams struct {
 	Payload wire.Payload `json:"payload"` // kinds.Query
 }
 
-// DelegateParams are the params of delegate.
-type DelegateParams struct {
-	Head
-	To      string       `json:"to"`
-	Payload wire.Payload `json:"payload"` // kinds.Delegate
-}
+// DelegateParams are the params of delegate, whose payload is kinds.Delegate.
+type DelegateParams = QueryParams
 
 // CancelParams are the params of cancel.
 type CancelParams struct {

@@ -1,0 +1,150 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/acpd/acpd/wire"
+)
+
+// unixPair returns the two ends of a real unix socket.
+func unixPair(t testing.TB) (a, b net.Conn) {
+	t.Helper()
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if a, err = net.Dial("unix", l.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	if b, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.Close(); b.Close() })
+	return a, b
+}
+
+// run runs connections until the test ends.
+func run(t testing.TB, conns ...*Conn) {
+	for _, c := range conns {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			c.Run(context.Background())
+		}()
+		t.Cleanup(func() { c.Close(); <-done })
+	}
+}
+
+var payloads = []struct {
+	name string
+	text wire.Payload
+}{
+	{"200B", wire.Payload(`{"question":"` + strings.Repeat("a", 185) + `"}`)},
+	{"60KiB", wire.Payload(`{"question":"` + strings.Repeat(`The \"quick\" brown fox\njumps. `, 1920) + `"}`)},
+	{"60KiB-dense", wire.Payload(`{"question":"q","rows":[` + strings.Repeat(`{"id":12345,"name":"alpha","ok":true,"w":[1,2,3]},`, 1200) + `1]}`)},
+}
+
+// BenchmarkRawEcho is the floor: lines of the same length, echoed.
+func BenchmarkRawEcho(b *testing.B) {
+	for _, p := range payloads {
+		b.Run(p.name, func(b *testing.B) {
+			near, far := unixPair(b)
+			go func() {
+				r := bufio.NewReaderSize(far, 128<<10)
+				for {
+					line, err := r.ReadSlice('\n')
+					if err != nil {
+						return
+					}
+					far.Write(line)
+				}
+			}()
+			line := append([]byte(p.text), '\n')
+			r := bufio.NewReaderSize(near, 128<<10)
+			b.ReportAllocs()
+			for b.Loop() {
+				near.Write(line)
+				if _, err := r.ReadSlice('\n'); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkCall is a query whose answer is its payload, with the types of the API.
+func BenchmarkCall(b *testing.B) {
+	for _, p := range payloads {
+		b.Run(p.name, func(b *testing.B) {
+			near, far := unixPair(b)
+			caller, answerer := NewConn(near, Options{}), NewConn(far, Options{Handler: echo})
+			run(b, caller, answerer)
+			params := &QueryParams{To: "desk", Payload: p.text}
+			b.ReportAllocs()
+			for b.Loop() {
+				var answer Answer
+				if err := caller.Call(b.Context(), MethodQuery, params, &answer); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func echo(_ context.Context, _ *Conn, r *Request) {
+	var q QueryParams
+	if err := r.Bind(&q); err != nil {
+		r.ReplyError(err)
+		return
+	}
+	r.Reply(&Answer{ID: wire.NewMessageID(), Kind: "response", Payload: q.Payload})
+}
+
+func BenchmarkCallParallel(b *testing.B) {
+	for _, n := range []int{16, 64} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			near, far := unixPair(b)
+			caller, answerer := NewConn(near, Options{}), NewConn(far, Options{Handler: echo})
+			run(b, caller, answerer)
+			params := &QueryParams{To: "desk", Payload: payloads[0].text}
+			b.SetParallelism(n / 2)
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					var answer Answer
+					if err := caller.Call(context.Background(), MethodQuery, params, &answer); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+func BenchmarkParse(b *testing.B) {
+	for _, p := range payloads {
+		b.Run(p.name, func(b *testing.B) {
+			line := []byte(`{"jsonrpc":"2.0","id":17,"method":"query","params":{"to":"desk","payload":` + string(p.text) + `}}`)
+			b.SetBytes(int64(len(line)))
+			b.ReportAllocs()
+			for b.Loop() {
+				m := messagePool.Get().(*message)
+				if fail := m.parse(line); fail != nil {
+					b.Fatal(fail)
+				}
+				var q QueryParams
+				if err := readValue(m.params, &m.inner, &q, true); err != nil {
+					b.Fatal(err)
+				}
+				m.release()
+			}
+		})
+	}
+}

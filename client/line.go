@@ -1,0 +1,190 @@
+package client
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/wire"
+)
+
+// LineMargin is what a line may hold beyond the largest envelope.
+const LineMargin = 64 << 10
+
+const (
+	maxID    = 256 // bytes of a request's id
+	smallest = 4 << 10
+	kept     = 128 << 10 // a read buffer that grew beyond this is given back
+)
+
+// message is one line: a request or notification if hasMethod, a response if
+// isResponse. Its values alias the line and are not validated, but for the id.
+type message struct {
+	id         jsontext.Value // as it came; nil: none
+	hasMethod  bool
+	isResponse bool
+	method     string
+	params     jsontext.Value // or the result
+	fault      jsontext.Value // the member error
+	inner      object         // params, where they are an object
+}
+
+var messagePool = sync.Pool{New: func() any { return new(message) }}
+
+// release gives m back; its values stay as they are.
+func (m *message) release() {
+	inner := &m.inner
+	inner.text, inner.n, inner.err = nil, 0, nil
+	m.id, m.params, m.fault = nil, nil, nil
+	m.method, m.hasMethod, m.isResponse = "", false, false
+	messagePool.Put(m)
+}
+
+// parse reads one line. If that fails the message still has the id where one was
+// found: the error is to be answered with it.
+func (m *message) parse(line []byte) *RPCError {
+	var o object
+	end := o.scan(line, space(line, 0), &m.inner)
+	switch {
+	case end >= 0 && space(line, end) == len(line) && o.err == nil:
+	case end >= 0 && o.err != nil:
+		return invalid("%v", o.err)
+	case jsontext.Value(line).IsValid():
+		return invalid("expected an object; batches are not served")
+	default:
+		return &RPCError{Code: CodeParse, Message: "parse error: expected one JSON object on a line"}
+	}
+	var rpc string
+	var result, badID bool
+	for i := range o.n {
+		name, v := o.member(i)
+		switch string(name) {
+		case "jsonrpc":
+			v.str(&rpc)
+		case "id":
+			if badID = !validID(v); !badID {
+				m.id = jsontext.Value(v)
+			}
+		case "method":
+			m.hasMethod = v.str(&m.method) == nil && v[0] == '"'
+		case "params":
+			m.params = jsontext.Value(v)
+		case "result":
+			result = true
+			m.params = jsontext.Value(v)
+		case "error":
+			m.fault = jsontext.Value(v)
+		}
+	}
+	m.isResponse = !m.hasMethod && (result || m.fault != nil)
+	switch {
+	case badID && !m.isResponse:
+		return invalid("id: expected a string or a number of at most %d bytes", maxID)
+	case o.err != nil:
+		return invalid("%v", o.err)
+	case rpc != "2.0":
+		return invalid(`jsonrpc: expected "2.0"`)
+	case m.isResponse && result && m.fault != nil:
+		return invalid("a response has either result or error")
+	case m.isResponse:
+		return nil
+	case !m.hasMethod:
+		return invalid("method: expected a string")
+	case result:
+		return invalid("either method or result")
+	case m.params != nil && m.params[0] != '{' && m.params[0] != '[':
+		return invalid("params: expected an object")
+	}
+	return nil
+}
+
+func invalid(format string, args ...any) *RPCError {
+	return &RPCError{Code: CodeInvalidRequest, Message: "invalid request: " + fmt.Sprintf(format, args...)}
+}
+
+func validID(id []byte) bool {
+	if len(id) > maxID {
+		return false
+	}
+	switch c := id[0]; {
+	case c == '"':
+		return plain(id) || jsontext.Value(id).IsValid()
+	case c == '-' || c >= '0' && c <= '9':
+		return true // skip has validated it
+	}
+	return false
+}
+
+var errLong = errors.New("a line is over the limit")
+
+// lines cuts what it reads into lines, in one buffer that grows as they need it.
+type lines struct {
+	r    io.Reader
+	max  int
+	buf  []byte
+	from int // buf[from:to] is not cut yet
+	to   int
+	err  error
+}
+
+// next returns a line without its end; it is valid until the next call. What
+// stands before the end of the input is a line too. After the last one the error
+// is io.EOF.
+func (l *lines) next() ([]byte, error) {
+	scanned := l.from
+	for {
+		if i := bytes.IndexByte(l.buf[scanned:l.to], '\n'); i >= 0 {
+			line := l.buf[l.from : scanned+i]
+			if len(line) > l.max {
+				return nil, errLong
+			}
+			l.from = scanned + i + 1
+			return line, nil
+		}
+		if l.to-l.from > l.max {
+			return nil, errLong
+		}
+		if l.err != nil {
+			line := l.buf[l.from:l.to]
+			l.from = l.to
+			if len(line) > 0 && l.err == io.EOF {
+				return line, nil
+			}
+			return nil, l.err
+		}
+		l.room()
+		scanned = l.to
+		var n int
+		n, l.err = l.r.Read(l.buf[l.to:])
+		l.to += n
+	}
+}
+
+// room makes space to read into.
+func (l *lines) room() {
+	switch pending := l.to - l.from; {
+	case pending == 0 && (len(l.buf) == 0 || len(l.buf) > kept):
+		l.buf = make([]byte, smallest)
+		l.from, l.to = 0, 0
+	case pending == 0:
+		l.from, l.to = 0, 0
+	case l.to == len(l.buf) && l.from > len(l.buf)/2:
+		copy(l.buf, l.buf[l.from:l.to])
+		l.from, l.to = 0, pending
+	case l.to == len(l.buf):
+		grown := make([]byte, 2*len(l.buf))
+		copy(grown, l.buf[l.from:l.to])
+		l.buf, l.from, l.to = grown, 0, pending
+	}
+}
+
+func defaultMaxLine(n int) int {
+	if n > 0 {
+		return n
+	}
+	return wire.MaxMaxMessage + LineMargin
+}

@@ -1,0 +1,156 @@
+package client
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/kinds"
+)
+
+// Request is a request or notification of the other end.
+type Request struct {
+	Method string
+	Params jsontext.Value // not validated; see Bind. nil: none
+
+	id      jsontext.Value // nil: a notification
+	message *message       // while the handler runs
+	conn    *Conn
+	ctx     context.Context
+	cancel  context.CancelFunc
+	replied bool
+}
+
+// IsNotification reports whether no answer is expected; Reply and ReplyError do
+// nothing then.
+func (r *Request) IsNotification() bool { return r.id == nil }
+
+// Bind reads the params into one of the params types; nil means that the method
+// has none. Unknown members are an error. The error is an *RPCError that says
+// which member is wrong.
+//
+// Payloads are taken as text, delimited but not validated, that aliases the
+// request's own memory: package kinds validates them.
+func (r *Request) Bind(params any) error {
+	text := r.Params
+	if text == nil {
+		text = jsontext.Value("{}")
+	}
+	if params == nil {
+		params = &struct{}{}
+	}
+	err := readValue(text, &r.message.inner, params, true)
+	if err == nil {
+		return nil
+	}
+	code := CodeInvalidParams
+	if s := (*jsontext.SyntacticError)(nil); errors.Is(err, errSyntax) || errors.As(err, &s) {
+		code = CodeParse
+	}
+	return &RPCError{Code: code, Message: r.Method + ": params: " + problem(err)}
+}
+
+// Reply answers with a result; nil is {}. It blocks only while the connection's
+// queue is full. A result that cannot be sent becomes an error to the caller too.
+func (r *Request) Reply(result any) error { return r.reply(result, nil) }
+
+// ReplyError answers with an error: an *RPCError as it is, a *kinds.Error with
+// all that it says, the end of a context as timeout or cancelled, any other as
+// internal.
+func (r *Request) ReplyError(err error) error { return r.reply(nil, err) }
+
+func (r *Request) reply(result any, err error) error {
+	if r.replied || r.id == nil {
+		return nil
+	}
+	r.replied = true
+	err = r.conn.respond(r.id, result, err)
+	if e := (*kinds.Error)(nil); errors.As(err, &e) && !errors.Is(err, ErrClosed) {
+		r.conn.respond(r.id, nil, e)
+	}
+	return err
+}
+
+// accept runs the handler, or lets the request wait for its turn.
+func (c *Conn) accept(ctx context.Context, m *message) error {
+	r := &Request{Method: m.method, Params: m.params, id: m.id, message: m, conn: c}
+	if c.opts.Handler == nil {
+		return r.ReplyError(MethodNotFound(m.method))
+	}
+	r.ctx, r.cancel = context.WithCancel(ctx)
+
+	c.mu.Lock()
+	run := c.running < c.opts.MaxInFlight
+	full := !run && (len(c.waiting) >= maxWaiting || c.bytes >= maxWaitingBytes)
+	switch {
+	case full:
+	case run:
+		c.running++
+	default:
+		c.waiting = append(c.waiting, r)
+		c.bytes += len(r.Params)
+	}
+	if !full && r.id != nil {
+		c.requests[string(r.id)] = r
+	}
+	c.mu.Unlock()
+
+	switch {
+	case full:
+		r.cancel()
+		e := kinds.Errorf(kinds.Overloaded, "%d requests wait on this connection: wait for answers before sending more", maxWaiting)
+		e.RetryAfterMS = 1000
+		return r.ReplyError(e)
+	case run:
+		c.handlers.Go(func() { c.serve(r) })
+	}
+	return nil
+}
+
+// serve runs handlers, one after the other, as long as requests wait.
+func (c *Conn) serve(r *Request) {
+	for r != nil {
+		c.opts.Handler(r.ctx, c, r)
+		if !r.replied {
+			r.ReplyError(kinds.Errorf(kinds.Internal, "%s: the handler gave no answer", r.Method))
+		}
+		r.cancel()
+		r.message.release()
+		r = c.finish(r)
+	}
+}
+
+// finish returns the next request that waits.
+func (c *Conn) finish(r *Request) *Request {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.id != nil && c.requests[string(r.id)] == r {
+		delete(c.requests, string(r.id))
+	}
+	if len(c.waiting) == 0 {
+		c.waiting = nil
+		c.running--
+		return nil
+	}
+	next := c.waiting[0]
+	c.waiting[0] = nil
+	c.waiting = c.waiting[1:]
+	c.bytes -= len(next.Params)
+	return next
+}
+
+// cancelRequest serves rpc.cancel. An id that is unknown or done is ignored.
+func (c *Conn) cancelRequest(m *message) {
+	for i := range m.inner.n {
+		if name, id := m.inner.member(i); string(name) == "id" {
+			c.mu.Lock()
+			r := c.requests[string(id)]
+			c.mu.Unlock()
+			if r != nil {
+				r.cancel()
+			}
+		}
+	}
+	m.release()
+}

@@ -1,0 +1,406 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/kinds"
+)
+
+// Options configure a connection. The zero value is one that only calls.
+type Options struct {
+	// MaxLine is the limit of a line in bytes, both ways. A longer one that comes
+	// in is answered with too_large and ends the connection; a longer one that
+	// would go out is an error of its call. 0: the largest that any daemon takes.
+	MaxLine int
+
+	// Handler is called for each request and notification, in a goroutine of its
+	// own, which it may block. ctx ends when the caller gives up (rpc.cancel) and
+	// when the connection ends. A request that it has not replied to when it
+	// returns is answered with internal. nil: there are no methods.
+	Handler func(ctx context.Context, c *Conn, r *Request)
+
+	// Notified, if set, gets the notifications instead, one after the other in
+	// their order. Nothing is read while it runs. params is not validated.
+	Notified func(method string, params jsontext.Value)
+
+	// MaxInFlight bounds the handlers that run at once, 1,024 unless set. Requests
+	// beyond wait for their turn, up to 16,384 of them or 16 MiB; beyond that they
+	// are answered with overloaded.
+	MaxInFlight int
+
+	// PushBack makes Call and Notify fail with ErrFull when the outgoing queue is
+	// at its bound, 1,024 lines or 4 MiB, instead of waiting.
+	PushBack bool
+}
+
+const (
+	defaultInFlight = 1024
+	maxWaiting      = 16384
+	maxWaitingBytes = 16 << 20
+	methodCancel    = "rpc.cancel"
+)
+
+// Conn is one end of a JSON-RPC 2.0 connection with one object per line. Both
+// ends may call. Any number of goroutines may use it.
+//
+// What differs from the text of JSON-RPC 2.0: batches are refused as invalid
+// requests, a request's id is not null, params by position are for the handler to
+// take, and the notification rpc.cancel {id} gives up a request. The inside of
+// params is validated when it is read, by [Request.Bind].
+type Conn struct {
+	conn     net.Conn
+	opts     Options
+	out      outbox
+	done     chan struct{}
+	handlers sync.WaitGroup
+
+	mu       sync.Mutex
+	err      error
+	lastID   uint64
+	calls    map[uint64]*call
+	requests map[string]*Request // by id, running or waiting
+	running  int
+	waiting  []*Request
+	bytes    int // of the waiting requests' params
+}
+
+// call is one that waits for its response.
+type call struct {
+	done   chan struct{} // has room for the one signal
+	answer *message
+	err    error
+}
+
+var (
+	callPool = sync.Pool{New: func() any { return &call{done: make(chan struct{}, 1)} }}
+	linePool = sync.Pool{New: func() any { return new([]byte) }}
+)
+
+// NewConn makes a connection over a stream and starts nothing: see [Conn.Run].
+func NewConn(conn net.Conn, o Options) *Conn {
+	o.MaxLine = defaultMaxLine(o.MaxLine)
+	if o.MaxInFlight <= 0 {
+		o.MaxInFlight = defaultInFlight
+	}
+	c := &Conn{
+		conn:     conn,
+		opts:     o,
+		done:     make(chan struct{}),
+		calls:    make(map[uint64]*call),
+		requests: make(map[string]*Request),
+	}
+	c.out.init(conn, c.end)
+	return c
+}
+
+// Run reads until the connection or ctx ends, or Close is called. When the other
+// end has only finished writing (a half-close), what it has asked for is still
+// answered. Run returns when all handlers have; nil where the other end finished
+// or Close was called. It is called once.
+func (c *Conn) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { c.end(context.Cause(ctx)) })()
+
+	err := c.read(ctx)
+	switch {
+	case err == io.EOF:
+		c.abandon(err)
+		c.linger(cancel)
+	case errors.Is(err, errLong):
+		c.abandon(err)
+		c.refuse(err)
+	}
+	c.end(err)
+	cancel()
+	c.handlers.Wait()
+	c.out.drain()
+	if err := c.Err(); err != io.EOF && !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// Close ends the connection at once: calls in flight fail, handlers' contexts
+// end. It does not wait for Run.
+func (c *Conn) Close() error {
+	c.end(net.ErrClosed)
+	return nil
+}
+
+// Done is closed when the connection has ended.
+func (c *Conn) Done() <-chan struct{} { return c.done }
+
+// Err returns why the connection ended, nil while it lives: io.EOF if the other
+// end closed it, net.ErrClosed after Close.
+func (c *Conn) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// end closes the connection for a reason; the first one stays.
+func (c *Conn) end(cause error) {
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.err = cause
+	waiting := c.waiting
+	c.waiting, c.bytes = nil, 0
+	close(c.done)
+	c.mu.Unlock()
+
+	for _, r := range waiting {
+		r.cancel()
+	}
+	c.out.close(cause)
+	c.conn.Close()
+	c.abandon(cause)
+}
+
+// abandon fails the calls in flight: no response can come any more.
+func (c *Conn) abandon(cause error) {
+	c.mu.Lock()
+	calls := c.calls
+	c.calls = nil
+	c.mu.Unlock()
+	for _, w := range calls {
+		w.err = closed(cause, kinds.DeliveredUnknown)
+		w.done <- struct{}{}
+	}
+}
+
+// linger answers what the other end asked for before it finished writing. If it
+// has closed altogether there is nobody to answer.
+func (c *Conn) linger(cancel context.CancelFunc) {
+	idle := make(chan struct{})
+	go func() {
+		defer close(idle)
+		c.handlers.Wait()
+		c.out.drain()
+		c.conn.SetReadDeadline(time.Unix(1, 0)) // ends the wait below
+	}()
+	awaitHangup(c.conn)
+	c.end(io.EOF)
+	cancel()
+	<-idle
+}
+
+// refuse tells the other end why it is cut off, which it can read only when its
+// own writing is not broken off at once.
+func (c *Conn) refuse(cause error) {
+	c.respond(nil, nil, kinds.Errorf(kinds.TooLarge, "%v of %d bytes: send less in one message", cause, c.opts.MaxLine))
+	c.out.drain()
+	if half, ok := c.conn.(interface{ CloseWrite() error }); ok {
+		half.CloseWrite()
+	}
+	c.conn.SetReadDeadline(time.Now().Add(time.Second))
+	io.Copy(io.Discard, c.conn)
+}
+
+// read serves lines until there are no more.
+func (c *Conn) read(ctx context.Context) error {
+	in := lines{r: c.conn, max: c.opts.MaxLine}
+	for {
+		line, err := in.next()
+		if err != nil {
+			return err
+		}
+		if space(line, 0) == len(line) {
+			continue
+		}
+		// One copy, which the message's values alias for as long as they live.
+		m := messagePool.Get().(*message)
+		fail := m.parse(append([]byte(nil), line...))
+		switch {
+		case m.isResponse:
+			err = c.resolve(m, fail)
+		case fail != nil:
+			err = c.respond(m.id, nil, fail)
+		case m.id != nil || m.method != methodCancel && c.opts.Notified == nil:
+			err = c.accept(ctx, m)
+		case m.method == methodCancel:
+			c.cancelRequest(m)
+		default:
+			c.opts.Notified(m.method, m.params)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// resolve hands a response to its call, which releases it. An error without an
+// id is about a line of ours that could not be read: its call would wait for ever.
+func (c *Conn) resolve(m *message, fail *RPCError) error {
+	if m.id == nil && m.fault != nil {
+		return fromRPC(m.fault)
+	}
+	id, err := strconv.ParseUint(string(m.id), 10, 64)
+	if err != nil {
+		return nil
+	}
+	w := c.take(id)
+	if w == nil {
+		return nil // given up
+	}
+	switch {
+	case fail != nil:
+		w.err = fail
+	case m.fault != nil:
+		w.err = fromRPC(m.fault)
+	default:
+		w.answer = m
+	}
+	w.done <- struct{}{}
+	return nil
+}
+
+func (c *Conn) take(id uint64) *call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := c.calls[id]
+	delete(c.calls, id)
+	return w
+}
+
+// Call calls a method and waits for its result, which it reads into result: a
+// pointer, or nil. When ctx ends first the other end is told (rpc.cancel).
+//
+// An error of the other end is a *kinds.Error where it names a code of the
+// protocol, else an *RPCError. If the connection ends first it is [ErrClosed].
+func (c *Conn) Call(ctx context.Context, method string, params, result any) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	w := callPool.Get().(*call)
+	c.mu.Lock()
+	if c.calls == nil {
+		cause := c.err
+		c.mu.Unlock()
+		w.release()
+		if cause == nil {
+			cause = io.EOF // the other end has finished writing
+		}
+		return closed(cause, kinds.DeliveredNo)
+	}
+	c.lastID++
+	id := c.lastID
+	c.calls[id] = w
+	c.mu.Unlock()
+
+	err := c.send(ctx, id, method, params)
+	if err != nil {
+		if c.take(id) == nil {
+			<-w.done // abandoned meanwhile
+		}
+		w.release()
+		return err
+	}
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+		if c.take(id) != nil {
+			w.release()
+			c.giveUp(id)
+			return ctx.Err()
+		}
+		<-w.done // the response was quicker
+	}
+	answer, err := w.answer, w.err
+	w.release()
+	if err != nil {
+		return err
+	}
+	err = readValue(answer.params, &answer.inner, result, false)
+	answer.release()
+	if err != nil {
+		return &RPCError{Code: CodeInvalidRequest, Message: "the answer to " + method + " is malformed: " + problem(err)}
+	}
+	return nil
+}
+
+func (w *call) release() {
+	w.answer, w.err = nil, nil
+	callPool.Put(w)
+}
+
+// Notify sends a notification. That it returns nil does not mean that it arrived.
+func (c *Conn) Notify(method string, params any) error {
+	return c.send(context.Background(), 0, method, params)
+}
+
+// send writes a request, or a notification where id is 0.
+func (c *Conn) send(ctx context.Context, id uint64, method string, params any) error {
+	mode := wait
+	if c.opts.PushBack {
+		mode = refuse
+	}
+	return c.write(ctx, mode, func(b []byte) ([]byte, error) {
+		b = append(b, `{"jsonrpc":"2.0"`...)
+		if id != 0 {
+			b = append(b, `,"id":`...)
+			b = strconv.AppendUint(b, id, 10)
+		}
+		b = append(b, `,"method":"`...)
+		b = append(b, method...)
+		b = append(b, '"')
+		if params == nil {
+			return b, nil
+		}
+		return appendValue(append(b, `,"params":`...), params)
+	})
+}
+
+func (c *Conn) giveUp(id uint64) {
+	c.write(context.Background(), force, func(b []byte) ([]byte, error) {
+		b = append(b, `{"jsonrpc":"2.0","method":"rpc.cancel","params":{"id":`...)
+		return append(strconv.AppendUint(b, id, 10), '}'), nil
+	})
+}
+
+// respond writes a response; id nil is null.
+func (c *Conn) respond(id []byte, result any, err error) error {
+	name, value := `,"result":`, result
+	if err != nil {
+		name, value = `,"error":`, toRPC(err)
+	}
+	return c.write(context.Background(), wait, func(b []byte) ([]byte, error) {
+		b = append(b, `{"jsonrpc":"2.0","id":`...)
+		if id == nil {
+			b = append(b, "null"...)
+		}
+		b = append(b, id...)
+		return appendValue(append(b, name...), value)
+	})
+}
+
+// write sends the line that fill appends but for its end.
+func (c *Conn) write(ctx context.Context, mode putMode, fill func([]byte) ([]byte, error)) error {
+	p := linePool.Get().(*[]byte)
+	line, err := fill((*p)[:0])
+	line = append(line, "}\n"...)
+	switch {
+	case err != nil:
+		err = kinds.Errorf(kinds.Invalid, "%v", err)
+	case len(line) > c.opts.MaxLine:
+		err = kinds.Errorf(kinds.TooLarge, "%d bytes are over the socket's limit of %d: send less in one message", len(line), c.opts.MaxLine)
+	default:
+		err = c.out.put(ctx, line, mode)
+	}
+	if cap(line) <= kept {
+		*p = line
+		linePool.Put(p)
+	}
+	return err
+}

@@ -1,0 +1,633 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// subtract serves the methods of the examples in JSON-RPC 2.0, section 7.
+func subtract(_ context.Context, _ *Conn, r *Request) {
+	switch r.Method {
+	case "subtract":
+		var p struct {
+			Subtrahend int `json:"subtrahend"`
+			Minuend    int `json:"minuend"`
+		}
+		if r.Params.Kind() == '[' {
+			var list [2]int
+			if err := json.Unmarshal(r.Params, &list); err != nil {
+				r.ReplyError(err)
+				return
+			}
+			r.Reply(list[0] - list[1])
+			return
+		}
+		if err := r.Bind(&p); err != nil {
+			r.ReplyError(err)
+			return
+		}
+		r.Reply(p.Minuend - p.Subtrahend)
+	case "empty":
+		if err := r.Bind(nil); err != nil {
+			r.ReplyError(err)
+			return
+		}
+		r.Reply(nil)
+	case "silent":
+	default:
+		r.ReplyError(MethodNotFound(r.Method))
+	}
+}
+
+func TestConformance(t *testing.T) {
+	code := func(n int, id string) string { return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":%d}`, id, n) }
+	tests := []struct{ in, want string }{ // want "": no answer
+		{`{"jsonrpc": "2.0", "method": "subtract", "params": [42, 23], "id": 1}`, `{"jsonrpc":"2.0","id":1,"result":19}`},
+		{`{"jsonrpc": "2.0", "method": "subtract", "params": [23, 42], "id": 2}`, `{"jsonrpc":"2.0","id":2,"result":-19}`},
+		{`{"jsonrpc": "2.0", "method": "subtract", "params": {"subtrahend": 23, "minuend": 42}, "id": 3}`, `{"jsonrpc":"2.0","id":3,"result":19}`},
+		{`{"jsonrpc": "2.0", "method": "subtract", "params": {"minuend": 42, "subtrahend": 23}, "id": 4}`, `{"jsonrpc":"2.0","id":4,"result":19}`},
+		{`{"jsonrpc": "2.0", "method": "update", "params": [1,2,3,4,5]}`, ``},
+		{`{"jsonrpc": "2.0", "method": "foobar"}`, ``},
+		{`{"jsonrpc": "2.0", "method": "foobar", "id": "1"}`, code(-32601, `"1"`)},
+		{`{"jsonrpc": "2.0", "method": "foobar, "params": "bar", "baz]`, code(-32700, `null`)},
+		{`{"jsonrpc": "2.0", "method": 1, "params": "bar"}`, code(-32600, `null`)},
+		{`[{"jsonrpc": "2.0", "method": "sum", "params": [1,2,4], "id": "1"},{"jsonrpc": "2.0", "method"]`, code(-32700, `null`)},
+		{`[]`, code(-32600, `null`)},
+		{`[1,2,3]`, code(-32600, `null`)},
+		// Batches are refused whole.
+		{`[{"jsonrpc": "2.0", "method": "subtract", "params": [42, 23], "id": 1}]`, code(-32600, `null`)},
+
+		// Ids are echoed as they came.
+		{`{"jsonrpc":"2.0","method":"empty","id":"ü\u0041"}`, `{"jsonrpc":"2.0","id":"ü\u0041","result":{}}`},
+		{`{"jsonrpc":"2.0","method":"empty","id":1.50e2}`, `{"jsonrpc":"2.0","id":1.50e2,"result":{}}`},
+		{`{"jsonrpc":"2.0","method":"empty","id":-12345678901234567890}`, `{"jsonrpc":"2.0","id":-12345678901234567890,"result":{}}`},
+		{`{"jsonrpc":"2.0","method":"empty","id":""}`, `{"jsonrpc":"2.0","id":"","result":{}}`},
+		{`{"jsonrpc":"2.0","method":"empty","id":null}`, code(-32600, `null`)},
+		{`{"jsonrpc":"2.0","method":"empty","id":[1]}`, code(-32600, `null`)},
+		{`{"jsonrpc":"2.0","method":"empty","id":true}`, code(-32600, `null`)},
+		{`{"jsonrpc":"2.0","method":"empty","id":"` + strings.Repeat("x", 300) + `"}`, code(-32600, `null`)},
+		{`{"jsonrpc":"2.0","method":"empty","id":01}`, code(-32700, `null`)},
+
+		// Requests that are none.
+		{`{"method":"empty","id":5}`, code(-32600, `5`)},
+		{`{"jsonrpc":"1.0","method":"empty","id":5}`, code(-32600, `5`)},
+		{`{"jsonrpc":2.0,"method":"empty","id":5}`, code(-32600, `5`)},
+		{`{"jsonrpc":"2.0","id":5}`, code(-32600, `5`)},
+		{`{"jsonrpc":"2.0","method":null,"id":5}`, code(-32600, `5`)},
+		{`{"jsonrpc":"2.0","method":"empty","params":null,"id":5}`, code(-32600, `5`)},
+		{`{"jsonrpc":"2.0","method":"empty","params":"x","id":5}`, code(-32600, `5`)},
+		{`{"jsonrpc":"2.0","method":"empty","result":1,"id":5}`, code(-32600, `5`)},
+		{`{"jsonrpc":"2.0","method":"empty","id":5,"id":5}`, code(-32600, `null`)},
+		{`{}`, code(-32600, `null`)},
+		{`7`, code(-32600, `null`)},
+		{`"text"`, code(-32600, `null`)},
+		{`{"jsonrpc":"2.0","method":"empty","id":5`, code(-32700, `null`)},
+		{`{"jsonrpc":"2.0","method":"empty","id":5}}`, code(-32700, `null`)},
+		{`{"jsonrpc":"2.0","method":"empty","id":5,}`, code(-32700, `null`)},
+		{`{"jsonrpc":"2.0","method":"empty","id":nul}`, code(-32700, `null`)},
+		{"{\"jsonrpc\":\"2.0\",\"method\":\"\xff\",\"id\":5}", code(-32600, `5`)},
+		{"\x00\x16\x03\x01", code(-32700, `null`)},
+		{`GET / HTTP/1.1`, code(-32700, `null`)},
+
+		// Params.
+		{`{"jsonrpc":"2.0","method":"empty","params":{},"id":5}`, `{"jsonrpc":"2.0","id":5,"result":{}}`},
+		{`{"jsonrpc":"2.0","method":"empty","params":{"a":1},"id":5}`, code(-32602, `5`)},
+		{`{"jsonrpc":"2.0","method":"empty","params":[],"id":5}`, code(-32602, `5`)},
+		{`{"jsonrpc":"2.0","method":"subtract","params":{"minuend":"x"},"id":5}`, code(-32602, `5`)},
+		{`{"jsonrpc":"2.0","method":"subtract","params":{"minuend":[1}},"id":5}`, code(-32700, `5`)},
+
+		// Form.
+		{" \t{ \"jsonrpc\" : \"2.0\" ,\t\"method\":\"empty\" , \"id\" : 5 } \r", `{"jsonrpc":"2.0","id":5,"result":{}}`},
+		{`{"\u006asonrpc":"2.0","\u006dethod":"em\u0070ty","id":5}`, `{"jsonrpc":"2.0","id":5,"result":{}}`},
+		{`{"jsonrpc":"2.0","method":"empty","id":5,"extra":{"method":"x"}}`, `{"jsonrpc":"2.0","id":5,"result":{}}`},
+		{``, ``},
+		{` `, ``},
+
+		// A handler that gives no answer.
+		{`{"jsonrpc":"2.0","method":"silent","id":5}`, code(-32000, `5`)},
+		{`{"jsonrpc":"2.0","method":"silent"}`, ``},
+
+		// Responses to nothing.
+		{`{"jsonrpc":"2.0","id":99,"result":{}}`, ``},
+		{`{"jsonrpc":"2.0","id":"x","result":{}}`, ``},
+		{`{"jsonrpc":"2.0","id":99,"error":{"code":1,"message":"x"}}`, ``},
+		{`{"id":99,"result":1,"error":1}`, ``},
+	}
+	near, far := unixPair(t)
+	run(t, NewConn(far, Options{Handler: subtract}))
+	r := bufio.NewReader(near)
+	for _, test := range tests {
+		// A request behind it shows where no answer came. It may overtake.
+		fmt.Fprintf(near, "%s\n", test.in)
+		var got string
+		if test.want != "" {
+			got = readAnswer(t, r)
+		}
+		fmt.Fprintf(near, "%s\n", `{"jsonrpc":"2.0","method":"empty","id":"sentinel"}`)
+		if s := readAnswer(t, r); s != `{"jsonrpc":"2.0","id":"sentinel","result":{}}` {
+			t.Errorf("%s\n got %s\nwant no answer", test.in, s)
+			readAnswer(t, r)
+		}
+		if got != test.want {
+			t.Errorf("%s\n got %s\nwant %s", test.in, got, test.want)
+		}
+	}
+}
+
+// readAnswer reads a line and reduces an error to its code.
+func readAnswer(t *testing.T, r *bufio.Reader) string {
+	t.Helper()
+	line, err := r.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !jsontext.Value(line).IsValid() {
+		t.Errorf("not JSON: %s", line)
+	}
+	var m struct {
+		ID    jsontext.Value `json:"id"`
+		Error *RPCError      `json:"error"`
+	}
+	if err := json.Unmarshal([]byte(line), &m); err != nil {
+		t.Errorf("%s: %v", line, err)
+	}
+	if m.Error != nil {
+		if m.Error.Message == "" {
+			t.Errorf("%s: no message", line)
+		}
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":%d}`, m.ID, m.Error.Code)
+	}
+	return strings.TrimSuffix(line, "\n")
+}
+
+// pair returns two connections that run until the test ends.
+func pair(t testing.TB, near, far Options) (*Conn, *Conn) {
+	a, b := unixPair(t)
+	ca, cb := NewConn(a, near), NewConn(b, far)
+	run(t, ca, cb)
+	return ca, cb
+}
+
+func TestErrorsCross(t *testing.T) {
+	full := kinds.Errorf(kinds.Overloaded, "wait a \"little\"\n")
+	full.RetryAfterMS, full.From = 250, "desk"
+	full.Details = jsontext.Value(`{"delivered":"no"}`)
+	broken := kinds.Errorf(kinds.NotFound, "x")
+	broken.Details = jsontext.Value(`{`)
+	tests := []struct {
+		err  error
+		want error
+	}{
+		{full, full},
+		{fmt.Errorf("query: %w", full), full},
+		{&RPCError{Code: -32602, Message: "to: missing"}, &RPCError{Code: -32602, Message: "to: missing"}},
+		{context.DeadlineExceeded, kinds.Errorf(kinds.Timeout, "context deadline exceeded")},
+		{context.Canceled, kinds.Errorf(kinds.Cancelled, "context canceled")},
+		{errors.New("disk on fire"), kinds.Errorf(kinds.Internal, "disk on fire")},
+		{broken, kinds.Errorf(kinds.NotFound, "x")},
+		{kinds.Errorf("of_tomorrow", "\xff"), kinds.Errorf("of_tomorrow", "\ufffd")},
+	}
+	for _, test := range tests {
+		caller, _ := pair(t, Options{}, Options{Handler: func(_ context.Context, _ *Conn, r *Request) { r.ReplyError(test.err) }})
+		err := caller.Call(t.Context(), "x", nil, nil)
+		got, _ := json.Marshal(err)
+		want, _ := json.Marshal(test.want)
+		if string(got) != string(want) || fmt.Sprintf("%T", err) != fmt.Sprintf("%T", test.want) {
+			t.Errorf("%v:\n got %T %s\nwant %T %s", test.err, err, got, test.want, want)
+		}
+	}
+}
+
+func TestThousandCallsBothWays(t *testing.T) {
+	a, b := pair(t, Options{Handler: echo}, Options{Handler: echo})
+	var wg sync.WaitGroup
+	for i := range 1000 {
+		for _, c := range []*Conn{a, b} {
+			wg.Go(func() {
+				text := fmt.Sprintf(`{"question":"%d","pad":"%s"}`, i, strings.Repeat("x", i*7%3000))
+				var answer Answer
+				if err := c.Call(t.Context(), MethodQuery, &QueryParams{To: "desk", Payload: wire.Payload(text)}, &answer); err != nil {
+					t.Error(err)
+				} else if string(answer.Payload) != text {
+					t.Errorf("got %.40s, want %.40s", answer.Payload, text)
+				}
+			})
+		}
+	}
+	wg.Wait()
+}
+
+func TestCancel(t *testing.T) {
+	started, ended := make(chan struct{}), make(chan struct{})
+	caller, _ := pair(t, Options{}, Options{Handler: func(ctx context.Context, _ *Conn, r *Request) {
+		if r.Method == "quick" {
+			r.Reply(nil)
+			return
+		}
+		close(started)
+		<-ctx.Done()
+		r.ReplyError(ctx.Err())
+		close(ended)
+	}})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-started; cancel() }()
+	if err := caller.Call(ctx, "slow", nil, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	<-ended
+	if err := caller.Call(t.Context(), "quick", nil, nil); err != nil {
+		t.Errorf("the late answer did harm: %v", err)
+	}
+	if err := caller.Call(ctx, "quick", nil, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("a call whose context has ended: %v", err)
+	}
+}
+
+func TestConnectionLoss(t *testing.T) {
+	block := func(ctx context.Context, _ *Conn, r *Request) { <-ctx.Done() }
+	for name, lose := range map[string]func(near, far *Conn){
+		"other end closes": func(_, far *Conn) { far.Close() },
+		"own end closes":   func(near, _ *Conn) { near.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			near, far := pair(t, Options{}, Options{Handler: block})
+			var wg sync.WaitGroup
+			for range 50 {
+				wg.Go(func() {
+					err := near.Call(t.Context(), "slow", nil, nil)
+					e := (*kinds.Error)(nil)
+					if !errors.Is(err, ErrClosed) || !errors.As(err, &e) || e.Code != kinds.DaemonUnavailable || e.Delivered() != kinds.DeliveredUnknown || !e.Retryable {
+						t.Errorf("got %v", err)
+					}
+				})
+			}
+			waitFor(t, far, 50)
+			lose(near, far)
+			wg.Wait()
+			<-near.Done()
+			err := near.Call(t.Context(), "slow", nil, nil)
+			e := (*kinds.Error)(nil)
+			if !errors.As(err, &e) || e.Delivered() != kinds.DeliveredNo {
+				t.Errorf("after the end: %v", err)
+			}
+			if err := near.Notify("x", nil); !errors.Is(err, ErrClosed) {
+				t.Errorf("after the end: %v", err)
+			}
+			if near.Err() == nil {
+				t.Error("Err is nil after the end")
+			}
+		})
+	}
+}
+
+// waitFor returns when n handlers of c run.
+func waitFor(t *testing.T, c *Conn, n int) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		c.mu.Lock()
+		running := c.running
+		c.mu.Unlock()
+		if running == n {
+			return
+		}
+		time.Sleep(time.Millisecond) // polling another goroutine's progress
+	}
+	t.Fatalf("%d handlers never ran", n)
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	near, _ := unixPair(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := NewConn(near, Options{}).Run(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestHalfClose(t *testing.T) {
+	near, far := unixPair(t)
+	release := make(chan struct{})
+	run(t, NewConn(far, Options{Handler: func(_ context.Context, _ *Conn, r *Request) {
+		<-release
+		r.Reply(nil)
+	}}))
+	// The last line has no end.
+	io.WriteString(near, `{"jsonrpc":"2.0","method":"a","id":1}`+"\n"+`{"jsonrpc":"2.0","method":"a","id":2}`)
+	near.(*net.UnixConn).CloseWrite()
+	close(release)
+	answers, err := io.ReadAll(near)
+	if err != nil || strings.Count(string(answers), `"result":{}`) != 2 {
+		t.Errorf("got %q, %v", answers, err)
+	}
+}
+
+func TestCloseCancelsHandlers(t *testing.T) {
+	for name, leave := range map[string]func(*net.UnixConn){
+		"close":                func(c *net.UnixConn) { c.Close() },
+		"half-close and close": func(c *net.UnixConn) { c.CloseWrite(); c.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			near, far := unixPair(t)
+			ended := make(chan struct{})
+			c := NewConn(far, Options{Handler: func(ctx context.Context, _ *Conn, r *Request) {
+				<-ctx.Done()
+				close(ended)
+			}})
+			run(t, c)
+			io.WriteString(near, `{"jsonrpc":"2.0","method":"a","id":1}`+"\n")
+			waitFor(t, c, 1)
+			leave(near.(*net.UnixConn))
+			<-ended
+			<-c.Done()
+		})
+	}
+}
+
+// A client that has finished writing and closes only later is noticed then.
+func TestLateClose(t *testing.T) {
+	near, far := unixPair(t)
+	ended := make(chan struct{})
+	c := NewConn(far, Options{Handler: func(ctx context.Context, _ *Conn, r *Request) {
+		if r.Method == "quick" {
+			r.Reply(nil)
+			return
+		}
+		<-ctx.Done()
+		close(ended)
+	}})
+	run(t, c)
+	io.WriteString(near, `{"jsonrpc":"2.0","method":"slow","id":1}`+"\n")
+	waitFor(t, c, 1)
+	io.WriteString(near, `{"jsonrpc":"2.0","method":"quick","id":2}`)
+	near.(*net.UnixConn).CloseWrite()
+	readAnswer(t, bufio.NewReader(near)) // the end of writing has been seen
+	select {
+	case <-ended:
+		t.Fatal("a half-close cancelled the handler")
+	default:
+	}
+	near.Close()
+	<-ended
+}
+
+func TestLongLine(t *testing.T) {
+	near, far := unixPair(t)
+	c := NewConn(far, Options{MaxLine: 1000, Handler: subtract})
+	run(t, c)
+	go func() {
+		fmt.Fprintf(near, `{"jsonrpc":"2.0","method":"empty","id":1,"pad":"%s"}`+"\n", strings.Repeat("x", 4<<20))
+	}()
+	line, err := bufio.NewReader(near).ReadString('\n')
+	if err != nil || !strings.Contains(line, `"code":"too_large"`) || !strings.Contains(line, `"id":null`) {
+		t.Errorf("got %q, %v", line, err)
+	}
+	if _, err := near.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the connection lives: %v", err)
+	}
+}
+
+func TestLongLineOut(t *testing.T) {
+	big := wire.Payload(`{"pad":"` + strings.Repeat("x", 2000) + `"}`)
+	near, _ := pair(t, Options{MaxLine: 1000}, Options{MaxLine: 1000, Handler: func(_ context.Context, _ *Conn, r *Request) {
+		r.Reply(big)
+	}})
+	for name, params := range map[string]any{"call": big, "reply": nil} {
+		if err := near.Call(t.Context(), "x", params, nil); !errors.Is(err, &kinds.Error{Code: kinds.TooLarge}) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestUnreadableResultAndParams(t *testing.T) {
+	near, _ := pair(t, Options{}, Options{Handler: func(_ context.Context, _ *Conn, r *Request) {
+		r.Reply(map[string]any{"x": make(chan int)})
+	}})
+	if err := near.Call(t.Context(), "x", nil, nil); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
+		t.Errorf("got %v", err)
+	}
+	if err := near.Call(t.Context(), "x", &QueryParams{To: "\xff"}, nil); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// An error about a line of ours without an id ends the connection: the call that
+// it is about cannot be told.
+func TestErrorWithoutID(t *testing.T) {
+	near, far := pair(t, Options{}, Options{Handler: subtract})
+	err := near.Call(t.Context(), "x", wire.Payload(`{"a":}]`), nil)
+	if !errors.Is(err, ErrClosed) || !strings.Contains(err.Error(), "parse error") {
+		t.Errorf("got %v", err)
+	}
+	<-far.Done()
+}
+
+func TestNotificationsInOrder(t *testing.T) {
+	got := make(chan string, 100)
+	near, _ := pair(t, Options{}, Options{Notified: func(method string, params jsontext.Value) { got <- method + string(params) }})
+	for i := range 100 {
+		if err := near.Notify("n", jsontext.Value(fmt.Sprintf("{\n\"i\":%d}", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 100 {
+		if s, want := <-got, fmt.Sprintf(`n{ "i":%d}`, i); s != want {
+			t.Fatalf("got %s, want %s", s, want)
+		}
+	}
+}
+
+func TestInFlightLimit(t *testing.T) {
+	release := make(chan struct{})
+	near, far := unixPair(t)
+	c := NewConn(far, Options{MaxInFlight: 2, Handler: func(ctx context.Context, _ *Conn, r *Request) {
+		if string(r.id) == "3" {
+			if ctx.Err() == nil {
+				t.Error("rpc.cancel passed by a request that waits")
+			}
+		}
+		<-release
+		r.Reply(nil)
+	}})
+	run(t, c)
+	const more = 10
+	go func() {
+		for i := range 2 + maxWaiting + more {
+			fmt.Fprintf(near, `{"jsonrpc":"2.0","method":"a","id":%d}`+"\n", i+1)
+		}
+	}()
+	r := bufio.NewReader(near)
+	for range more {
+		if line, err := r.ReadString('\n'); err != nil || !strings.Contains(line, `"code":"overloaded"`) || !strings.Contains(line, `"retry_after_ms":1000`) {
+			t.Fatalf("got %s, %v", line, err)
+		}
+	}
+	waitFor(t, c, 2)
+	io.WriteString(near, `{"jsonrpc":"2.0","method":"rpc.cancel","params":{"id":3}}`+"\n"+`{"jsonrpc":"2.0","method":"a","id":"last"}`+"\n")
+	r.ReadString('\n') // the cancel has been read
+	close(release)
+	for range 2 + maxWaiting {
+		if line, err := r.ReadString('\n'); err != nil || !strings.Contains(line, `"result":{}`) {
+			t.Fatalf("got %s, %v", line, err)
+		}
+	}
+}
+
+func TestStalledReaderIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		c := NewConn(near, Options{})
+		done := make(chan error)
+		go func() { done <- c.Run(t.Context()) }()
+		start := time.Now()
+		go c.Call(t.Context(), "x", nil, nil)
+		if err := <-done; !errors.Is(err, errStalled) || time.Since(start) != stallLimit {
+			t.Errorf("got %v after %v", err, time.Since(start))
+		}
+		far.Close()
+	})
+}
+
+func TestSlowReaderIsNotDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		c := NewConn(near, Options{})
+		go c.Run(t.Context())
+		if err := c.Notify("x", nil); err != nil {
+			t.Fatal(err)
+		}
+		var got []byte
+		for buf := make([]byte, 3); len(got) == 0 || got[len(got)-1] != '\n'; {
+			time.Sleep(4 * time.Second)
+			n, err := far.Read(buf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, buf[:n]...)
+		}
+		if s := string(got); s != `{"jsonrpc":"2.0","method":"x"}`+"\n" {
+			t.Errorf("got %s", s)
+		}
+		c.Close()
+		far.Close()
+	})
+}
+
+func TestFullQueue(t *testing.T) {
+	for name, params := range map[string]any{
+		"lines": nil,
+		"bytes": wire.Payload(`{"pad":"` + strings.Repeat("x", 100<<10) + `"}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				near, far := net.Pipe()
+				c := NewConn(near, Options{PushBack: true})
+				go c.Run(t.Context())
+				n := 0
+				for c.Notify("x", params) == nil {
+					n++
+				}
+				if err := c.Notify("x", params); err != ErrFull {
+					t.Errorf("got %v", err)
+				}
+				if err := c.Call(t.Context(), "x", params, nil); err != ErrFull {
+					t.Errorf("got %v", err)
+				}
+				want := maxQueueLines
+				if params != nil {
+					want = maxQueueBytes/(100<<10) + 1
+				}
+				if n != want {
+					t.Errorf("%d lines were queued, want %d", n, want)
+				}
+				r := bufio.NewReader(far)
+				for range n {
+					if _, err := r.ReadString('\n'); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := c.Notify("x", params); err != nil {
+					t.Errorf("there is room again: %v", err)
+				}
+				c.Close()
+				far.Close()
+			})
+		})
+	}
+}
+
+func TestFullQueueWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		c := NewConn(near, Options{})
+		go c.Run(t.Context())
+		for range maxQueueLines {
+			c.Notify("x", nil)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := c.Call(ctx, "y", nil, nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		sent := make(chan error)
+		go func() { sent <- c.Notify("z", nil) }()
+		r := bufio.NewReader(far)
+		for range maxQueueLines {
+			r.ReadString('\n')
+		}
+		if line, _ := r.ReadString('\n'); !strings.Contains(line, `"z"`) {
+			t.Errorf("got %s", line)
+		}
+		if err := <-sent; err != nil {
+			t.Error(err)
+		}
+		c.Close()
+		far.Close()
+	})
+}
+
+// What the socket does not take at once goes out in order, whole, and unmixed.
+func TestBigLinesBesideSmallOnes(t *testing.T) {
+	got := make(chan int, 100)
+	near, _ := pair(t, Options{}, Options{Notified: func(method string, params jsontext.Value) {
+		if !params.IsValid() {
+			t.Errorf("%s: %.60s…", method, params)
+		}
+		got <- len(params)
+	}})
+	big := wire.Payload(`{"pad":"` + strings.Repeat("x", 3<<20) + `"}`)
+	var wg sync.WaitGroup
+	for i := range 100 {
+		params := wire.Payload(`{}`)
+		if i%20 == 0 {
+			params = big
+		}
+		wg.Go(func() {
+			if err := near.Notify("n", params); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	total := 0
+	for range 100 {
+		total += <-got
+	}
+	if want := 5*len(big) + 95*2; total != want {
+		t.Errorf("got %d bytes, want %d", total, want)
+	}
+}

@@ -1,0 +1,245 @@
+package client
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxMembers bounds the members of an object that is scanned: their names are
+// compared pairwise.
+const maxMembers = 32
+
+// object is where the members of one JSON object stand in a text. Nested values
+// are not judged: their ends are found by counting brackets, which is many times
+// faster than validating them.
+type object struct {
+	text    []byte
+	n       int
+	members [maxMembers]struct{ name, value span }
+	err     error // what is wrong beyond the syntax
+}
+
+type span struct{ from, to int32 }
+
+var errSyntax = errors.New("not one well-formed JSON object")
+
+// scan reads the object that begins at text[at], and returns the index after it,
+// -1 where the syntax is broken. If params is not nil it becomes what the member
+// params or result holds, in the same pass.
+func (o *object) scan(text []byte, at int, params *object) int {
+	o.text, o.n, o.err = text, 0, nil
+	if at == len(text) || text[at] != '{' {
+		return -1
+	}
+	if at = space(text, at+1); at < len(text) && text[at] == '}' {
+		return at + 1
+	}
+	for {
+		name := at
+		if name == len(text) || text[name] != '"' {
+			return -1
+		}
+		nameEnd := skipString(text, name)
+		if nameEnd < 0 {
+			return -1
+		}
+		if at = space(text, nameEnd); at == len(text) || text[at] != ':' {
+			return -1
+		}
+		value := space(text, at+1)
+		end := -1
+		if params != nil && value < len(text) && text[value] == '{' && params.holds(text[name:nameEnd]) {
+			end = params.scan(text, value, nil)
+		} else {
+			end = skip(text, value)
+		}
+		if end < 0 {
+			return -1
+		}
+		o.add(span{int32(name), int32(nameEnd)}, span{int32(value), int32(end)})
+		if at = space(text, end); at == len(text) {
+			return -1
+		}
+		switch text[at] {
+		case ',':
+			at = space(text, at+1)
+		case '}':
+			return at + 1
+		default:
+			return -1
+		}
+	}
+}
+
+func (o *object) holds(name []byte) bool {
+	return string(name) == `"params"` || string(name) == `"result"`
+}
+
+// add refuses a name that was there before (RFC 7493, section 2.3).
+func (o *object) add(name, value span) {
+	if o.err != nil {
+		return
+	}
+	for i := range o.n {
+		if bytes.Equal(o.unquote(o.members[i].name), o.unquote(name)) {
+			o.err = fmt.Errorf("%.64q is given twice", o.unquote(name))
+			return
+		}
+	}
+	if o.n == maxMembers {
+		o.err = fmt.Errorf("more than %d members", maxMembers)
+		return
+	}
+	o.members[o.n].name, o.members[o.n].value = name, value
+	o.n++
+}
+
+// member returns the i-th member; both alias the text where they can.
+func (o *object) member(i int) (name []byte, v value) {
+	m := &o.members[i]
+	return o.unquote(m.name), value(o.text[m.value.from:m.value.to:m.value.to])
+}
+
+func (o *object) unquote(s span) []byte {
+	quoted := o.text[s.from:s.to]
+	if plain(quoted) {
+		return quoted[1 : len(quoted)-1]
+	}
+	b, err := jsontext.AppendUnquote(nil, quoted)
+	if err != nil {
+		o.err = errSyntax
+	}
+	return b
+}
+
+// skip returns the index after the JSON value at text[at:], -1 where there is
+// none. Scalars are validated, strings and nested values only delimited.
+func skip(text []byte, at int) int {
+	if at == len(text) {
+		return -1
+	}
+	switch text[at] {
+	case '"':
+		return skipString(text, at)
+	case '{', '[':
+		return skipNested(text, at)
+	}
+	end := at
+	for end < len(text) && classes[text[end]]&delimiter == 0 {
+		end++
+	}
+	if !scalar(text[at:end]) {
+		return -1
+	}
+	return end
+}
+
+const (
+	quote = 1 << iota
+	opening
+	closing
+	delimiter
+)
+
+var classes = func() (c [256]uint8) {
+	for class, chars := range map[uint8]string{quote: `"`, opening: "{[", closing: "}]"} {
+		for _, b := range []byte(chars) {
+			c[b] = class
+		}
+	}
+	for _, b := range []byte(",]} \t\r\n") {
+		c[b] |= delimiter
+	}
+	return c
+}()
+
+func skipNested(text []byte, at int) int {
+	depth := 0
+	for at < len(text) {
+		switch classes[text[at]] &^ delimiter {
+		case 0:
+			at++
+		case quote:
+			if at = skipString(text, at); at < 0 {
+				return -1
+			}
+		case opening:
+			depth++
+			at++
+		case closing:
+			at++
+			if depth--; depth == 0 {
+				return at
+			}
+		}
+	}
+	return -1
+}
+
+func scalar(v []byte) bool {
+	if len(v) == 0 {
+		return false
+	}
+	for i, c := range v {
+		if c < '0' || c > '9' || i == 0 && c == '0' && len(v) > 1 {
+			return jsontext.Value(v).IsValid()
+		}
+	}
+	return true
+}
+
+// skipString returns the index after the string at text[at:]. Short strings are
+// quickest read byte by byte.
+func skipString(text []byte, at int) int {
+	at++
+	for short := min(len(text), at+16); at < short; at++ {
+		switch text[at] {
+		case '"':
+			return at + 1
+		case '\\':
+			at++
+		}
+	}
+	return skipLong(text, at)
+}
+
+// skipLong goes on inside a string, at no escape's second half: the first quote
+// that an even number of backslashes precedes ends it.
+func skipLong(text []byte, at int) int {
+	for at < len(text) {
+		n := bytes.IndexByte(text[at:], '"')
+		if n < 0 {
+			return -1
+		}
+		escapes := 0
+		for escapes < n && text[at+n-escapes-1] == '\\' {
+			escapes++
+		}
+		at += n + 1
+		if escapes%2 == 0 {
+			return at
+		}
+	}
+	return -1
+}
+
+func space(text []byte, at int) int {
+	for at < len(text) && (text[at] == ' ' || text[at] == '\t' || text[at] == '\r' || text[at] == '\n') {
+		at++
+	}
+	return at
+}
+
+// plain reports whether a quoted string stands for itself: ASCII without escapes.
+func plain(quoted []byte) bool {
+	for _, c := range quoted[1 : len(quoted)-1] {
+		if c < ' ' || c >= utf8.RuneSelf || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
