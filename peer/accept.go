@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -32,6 +33,7 @@ func (n *Node) acceptAll() error {
 // greeted. A stranger gets no word of ours: its hello is read, it becomes pending,
 // and the connection is closed.
 func (n *Node) accept(qc *quic.Conn) {
+	defer n.endWith(qc)()
 	state := qc.ConnectionState().TLS
 	id, err := identity.PeerID(state)
 	if err != nil {
@@ -51,7 +53,7 @@ func (n *Node) accept(qc *quic.Conn) {
 		return
 	}
 	if _, trusted := n.cfg.Trust.Get(id); trusted {
-		newConn(n, qc, id).run(helloTime, true)
+		newConn(n, qc, id).run()
 		return
 	}
 	if !n.strangers.enter(qc.RemoteAddr()) {
@@ -66,11 +68,11 @@ func (n *Node) acceptStranger(qc *quic.Conn, id identity.ID) {
 	c := &conn{node: n, qc: qc, id: id}
 	if _, err := c.greet(strangerTime, false); err != nil {
 		code := closeProtocolError
-		if err == context.DeadlineExceeded {
+		if errors.Is(err, context.DeadlineExceeded) {
 			code = closeHelloTimeout
 		}
 		c.close(code, err.Error())
 		return
 	}
-	c.refuse(&refusedError{closeNotTrusted, "not trusted"})
+	c.refuse(&refusedError{closeNotTrusted, "not trusted", EventPending})
 }

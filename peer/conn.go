@@ -97,16 +97,22 @@ func (c *conn) endedWith() error {
 	return context.Cause(c.qc.Context())
 }
 
-// refusedError is a hello that is not accepted.
+// refusedError is a hello that is not accepted, and what to tell of it.
 type refusedError struct {
 	code   quic.ApplicationErrorCode
 	reason string
+	event  EventType // "": nothing
 }
 
 // run lives as long as the connection: greet, become ready, serve.
-func (c *conn) run(limit time.Duration, greet bool) {
+func (c *conn) run() {
 	defer close(c.ended)
-	items, err := c.greet(limit, greet)
+	if !take(&c.remote.greeting, maxGreeting) {
+		c.close(closeOverloaded, "too many connections at a time")
+		return
+	}
+	items, err := c.greet(helloTime, true)
+	c.remote.greeting.Add(-1)
 	if err != nil {
 		code := closeProtocolError
 		if errors.Is(err, context.DeadlineExceeded) {
@@ -119,11 +125,14 @@ func (c *conn) run(limit time.Duration, greet bool) {
 		c.refuse(r)
 		return
 	}
-	c.pinPQ()
 	c.node.log.Info("peer connected", "peer", c.id.Label(), "addr", c.addr(), "claim", c.claim)
 	var loops sync.WaitGroup
-	loops.Go(c.acceptExchanges)
-	loops.Go(c.acceptMessages)
+	if r := c.pinPQ(); r != nil {
+		c.refuse(r)
+	} else {
+		loops.Go(c.acceptExchanges)
+		loops.Go(c.acceptMessages)
+	}
 	if err := c.readControl(items); err != nil {
 		c.close(closeProtocolError, err.Error())
 	}
@@ -131,29 +140,26 @@ func (c *conn) run(limit time.Duration, greet bool) {
 	c.live.stop(c)
 	c.remote.remove(c)
 	loops.Wait()
-	c.node.log.Info("peer disconnected", "peer", c.id.Label(), "cause", context.Cause(c.qc.Context()))
+	c.node.log.Info("peer disconnected", "peer", c.id.Label(), "cause", c.endedWith())
 }
 
 // refuse closes a connection whose hello is not accepted. A stranger has become
-// pending before it hears of it.
+// pending before it hears of it; a blocked one leaves no trace, nor one that was
+// trusted meanwhile.
 func (c *conn) refuse(r *refusedError) {
-	switch {
-	case r.code == closeIdentityConflict:
-		c.node.emit(Event{Type: EventIdentityConflict, Peer: c.id, Name: c.claim, Addr: c.addr(), Detail: r.reason})
-	case r.code == closeNotTrusted && !c.node.cfg.Trust.Blocked(c.id):
-		if _, trusted := c.node.cfg.Trust.Get(c.id); trusted {
-			c.node.emit(Event{Type: EventIdentityConflict, Peer: c.id, Name: c.claim, Addr: c.addr(), Detail: r.reason})
-			break
-		}
+	c.node.log.Info("peer refused", "peer", c.id.Label(), "addr", c.addr(), "reason", r.reason)
+	switch r.event {
+	case EventIdentityConflict:
+		c.node.emit(Event{Type: r.event, Peer: c.id, Name: c.claim, Addr: c.addr(), Detail: r.reason})
+	case EventPending:
 		p := Pending{ID: c.id, Claim: c.claim, Addr: c.addr(), At: time.Now()}
 		if c.hello.PQ != nil {
 			p.PQ = identity.HashPQ(c.hello.PQ.Key)
 		}
-		if c.node.pending.add(p, c.qc.RemoteAddr()) {
-			c.node.emit(Event{Type: EventPending, Peer: c.id, Name: c.claim, Addr: c.addr()})
+		if c.node.waits(c.id) && c.node.pending.add(p, c.qc.RemoteAddr()) {
+			c.node.emit(Event{Type: r.event, Peer: c.id, Name: c.claim, Addr: c.addr()})
 		}
 	}
-	c.node.log.Info("peer refused", "peer", c.id.Label(), "addr", c.addr(), "reason", r.reason)
 	c.close(r.code, r.reason)
 }
 
@@ -163,27 +169,30 @@ func (c *conn) checkPQ(p identity.Peer) *refusedError {
 	pq := c.hello.PQ
 	switch {
 	case pq == nil && !p.PQ.IsZero():
-		return &refusedError{closeNotTrusted, "the post-quantum half of the identity is missing"}
+		return &refusedError{closeNotTrusted, "the post-quantum half of the identity is missing", EventIdentityConflict}
 	case pq == nil && c.node.cfg.RequirePQ:
-		return &refusedError{closeNotTrusted, "a post-quantum identity is required here"}
+		return &refusedError{closeNotTrusted, "a post-quantum identity is required here", EventIdentityConflict}
 	case pq == nil:
 		return nil
 	}
 	hash := identity.HashPQ(pq.Key)
 	if !p.PQ.IsZero() && p.PQ != hash {
-		return &refusedError{closeNotTrusted, "the post-quantum half of the identity is another one"}
+		return &refusedError{closeNotTrusted, "the post-quantum half of the identity is another one", EventIdentityConflict}
 	}
 	return nil
 }
 
-// pinPQ remembers the post-quantum half of a peer that was accepted.
-func (c *conn) pinPQ() {
+// pinPQ remembers the post-quantum half of a peer that was accepted. Of two
+// connections at once that show different ones, the first pins.
+func (c *conn) pinPQ() *refusedError {
 	if p, _ := c.node.cfg.Trust.Get(c.id); !p.PQ.IsZero() || c.hello.PQ == nil {
-		return
+		return c.checkPQ(p)
 	}
 	if err := c.node.cfg.Trust.Pin(c.id, identity.HashPQ(c.hello.PQ.Key)); err != nil {
 		c.node.log.Error("pin the post-quantum key", "peer", c.id.Label(), "err", err)
 	}
+	p, _ := c.node.cfg.Trust.Get(c.id)
+	return c.checkPQ(p)
 }
 
 // begin counts a stream that we are about to open; it fails when the connection
@@ -210,12 +219,17 @@ func (c *conn) finish() {
 }
 
 // goaway stops opening streams here and asks the peer to; what is open goes on.
+// Callers are goroutines of the node or wait for them.
 func (c *conn) goaway(code quic.ApplicationErrorCode) {
 	if !c.stopOpening(code) {
 		return
 	}
-	c.control.send(&wire.Goaway{Code: uint64(code)})
-	c.maybeDone()
+	// A dead connection's window may be full: whoever drains several, or has
+	// replaced this one, does not wait for it.
+	c.node.tasks.Go(func() {
+		c.control.send(&wire.Goaway{Code: uint64(code)})
+		c.maybeDone()
+	})
 }
 
 // stopOpening reports whether it was the first to do so.
@@ -266,9 +280,9 @@ func (c *conn) resetServed() {
 	}
 	c.mu.Unlock()
 	for _, s := range all {
-		code := streamGoingAway
-		if s.handled.Load() {
-			code = streamInternal
+		code := streamInternal
+		if s.begin() {
+			code = streamGoingAway // and now none will run
 		}
 		s.stream.CancelRead(code)
 		s.stream.CancelWrite(code)

@@ -7,13 +7,12 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/quic-go/quic-go"
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/wire"
-
-	"time"
 )
 
 // controlWriter is our control stream. It is nil on a connection that is refused.
@@ -38,19 +37,21 @@ func (w *controlWriter) send(item wire.Item) {
 	}
 }
 
-// trySend queues an item only if that takes no waiting.
-func (w *controlWriter) trySend(item wire.Item) {
+// trySend queues an item only if that takes no waiting, and reports whether.
+func (w *controlWriter) trySend(item wire.Item) bool {
 	if !w.mu.TryLock() {
-		return
+		return false
 	}
 	defer w.mu.Unlock()
 	if w.stream == nil {
-		return
+		return false
 	}
-	if b, err := wire.AppendItem(w.buf[:0], item); err == nil {
-		w.buf = b
-		w.stream.TryWriteAll(b)
+	b, err := wire.AppendItem(w.buf[:0], item)
+	if err != nil {
+		return false
 	}
+	w.buf = b
+	return w.stream.TryWriteAll(b) == nil
 }
 
 // greet sends our hello, unless the peer is a stranger, and reads the peer's.
@@ -85,6 +86,7 @@ func (c *conn) greet(limit time.Duration, send bool) (*bufio.Reader, error) {
 		return nil, errors.New("the first control item is not hello")
 	}
 	s.SetReadDeadline(time.Time{})
+	hello.MaxMessage = min(hello.MaxMessage, wire.MaxMaxMessage)
 	c.hello = hello
 	c.claim = identity.Claim(hello.Name)
 	c.hear()

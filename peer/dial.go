@@ -2,11 +2,11 @@ package peer
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"slices"
-	"strings"
+	"strconv"
 	"sync"
 	"time"
 
@@ -19,6 +19,7 @@ import (
 const (
 	dialTime    = 3 * time.Second
 	dialStagger = 100 * time.Millisecond
+	maxDialIPs  = 8 // of one host name
 	minBackoff  = 250 * time.Millisecond
 	maxBackoff  = 30 * time.Second
 )
@@ -27,16 +28,14 @@ const (
 // it together.
 type dial struct {
 	cancel  context.CancelFunc
-	once    sync.Once
 	settled chan struct{} // closed when a connection is ready or all have failed
 	err     *kinds.Error  // set before settled is closed
 }
 
-func (d *dial) settle(err *kinds.Error) {
-	d.once.Do(func() {
-		d.err = err
-		close(d.settled)
-	})
+// failure is why there is no connection, and for how long calls share that.
+type failure struct {
+	*kinds.Error
+	memory time.Duration
 }
 
 // ready returns a connection that answers: the one in use, proven alive if it has
@@ -46,14 +45,14 @@ func (r *remote) ready(ctx context.Context) (*conn, *kinds.Error) {
 	if c := r.current.Load(); c != nil && !c.silentFor(silence) {
 		return c, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	limited, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
 	for {
-		if c := r.current.Load(); c != nil && c.prove(ctx) {
+		if c := r.current.Load(); c != nil && c.prove(limited) {
 			return c, nil
 		}
-		if ctx.Err() != nil {
-			return nil, r.node.unreachable(r.id, kinds.DeliveredNo, "no answer; check that its daemon runs and the network between")
+		if limited.Err() != nil {
+			return nil, r.gaveUp(ctx)
 		}
 		d, err := r.startDial()
 		if err != nil {
@@ -67,14 +66,15 @@ func (r *remote) ready(ctx context.Context) (*conn, *kinds.Error) {
 			if d.err != nil {
 				return nil, d.err
 			}
-		case <-ctx.Done():
+		case <-limited.Done():
 			return nil, r.gaveUp(ctx)
 		}
 	}
 }
 
+// gaveUp says why ready did: the caller's ctx ended, or its own time.
 func (r *remote) gaveUp(ctx context.Context) *kinds.Error {
-	if errors.Is(ctx.Err(), context.Canceled) {
+	if ctx.Err() != nil {
 		return contextError(r.node, ctx, r.id, kinds.DeliveredNo)
 	}
 	return r.node.unreachable(r.id, kinds.DeliveredNo, "no answer; check that its daemon runs and the network between")
@@ -84,7 +84,7 @@ func (r *remote) gaveUp(ctx context.Context) *kinds.Error {
 // instead. Both nil: a connection is ready.
 func (r *remote) startDial() (*dial, *kinds.Error) {
 	if _, ok := r.node.cfg.Trust.Get(r.id); !ok {
-		return nil, kinds.Errorf(kinds.UnknownPeer, "%s is not trusted here; acpctl trust its full id first", r.id.Label()).WithDelivered(kinds.DeliveredNo)
+		return nil, r.node.unknown(r.id)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,8 +94,8 @@ func (r *remote) startDial() (*dial, *kinds.Error) {
 	if r.dial != nil {
 		return r.dial, nil
 	}
-	if err := r.recentVerdict(); err != nil {
-		return nil, err
+	if v := r.verdict; v != nil && time.Since(r.verdictAt) < v.memory {
+		return nil, v.Error
 	}
 	ctx, cancel := context.WithTimeout(r.node.ctx, dialTime)
 	d := &dial{cancel: cancel, settled: make(chan struct{})}
@@ -107,66 +107,124 @@ func (r *remote) startDial() (*dial, *kinds.Error) {
 	return d, nil
 }
 
-// recentVerdict returns a verdict that calls still share. Callers hold mu.
-func (r *remote) recentVerdict() *kinds.Error {
-	if r.verdict == nil {
-		return nil
+// settle ends the running dial, if there is one, with a verdict; nil: a
+// connection is ready, whoever dialled. Callers hold mu.
+func (r *remote) settle(verdict *failure) {
+	r.verdict, r.verdictAt = verdict, time.Now()
+	if r.dial == nil {
+		return
 	}
-	memory := shareVerdict
-	switch r.verdict.Code {
-	case kinds.NotTrusted:
-		memory = refusalMemory
-	case kinds.IdentityConflict:
-		memory = cloneWait
+	if verdict != nil {
+		r.dial.err = verdict.Error
 	}
-	if time.Since(r.verdictAt) < memory {
-		return r.verdict
-	}
-	return nil
+	close(r.dial.settled)
+	r.dial.cancel()
+	r.dial = nil
 }
 
-// runDial tries the addresses 100 ms apart until one gives a ready connection.
+// runDial tries the addresses until one gives a ready connection.
 func (r *remote) runDial(ctx context.Context, d *dial) {
-	defer d.cancel()
-	var (
-		addrs   = r.addrs()
-		results = make(chan *kinds.Error, len(addrs))
-		verdict = r.node.unreachable(r.id, kinds.DeliveredNo, "no address is known; start its daemon, or give one with acpctl trust --addr HOST:PORT")
-		running sync.WaitGroup
-		left    = len(addrs)
-	)
-	for i, addr := range addrs {
+	addrs := r.addrs()
+	verdict := &failure{r.node.unreachable(r.id, kinds.DeliveredNo, "no address is known; start its daemon, or give one with acpctl trust --addr HOST:PORT"), shareVerdict}
+	if len(addrs) > 0 {
+		verdict = r.node.raceAddrs(ctx, r.id, addrs, r.tryAddr)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dial == d { // else a connection that came in has settled it
+		r.settle(verdict)
+	}
+}
+
+// addrs returns where to dial: the address that last worked first.
+func (r *remote) addrs() []string {
+	known := r.node.cfg.Addrs(r.id)
+	r.mu.Lock()
+	good := r.lastGood
+	r.mu.Unlock()
+	if good == "" {
+		return known
+	}
+	return append([]string{good}, slices.DeleteFunc(slices.Clone(known), func(a string) bool { return a == good })...)
+}
+
+// tryAddr dials one address until a connection is ready, this or another. What it
+// leaves behind when another was quicker has its hello out and runs its course.
+func (r *remote) tryAddr(ctx context.Context, addr string, udp *net.UDPAddr) *failure {
+	qc, err := r.node.handshake(ctx, r.id, identity.ALPN, udp)
+	if err != nil {
+		return r.node.failed(r.id, addr, err)
+	}
+	c := newConn(r.node, qc, r.id)
+	if !r.node.begin(func() { defer r.node.endWith(qc)(); c.run() }) {
+		qc.CloseWithError(closeShutdown, "shutting down")
+		return r.node.failed(r.id, addr, quic.ErrTransportClosed)
+	}
+	select {
+	case <-c.ready:
+		return nil
+	case <-c.ended:
+		return r.node.failed(r.id, addr, c.endedWith())
+	case <-ctx.Done():
+		return r.node.failed(r.id, addr, ctx.Err())
+	}
+}
+
+// failed makes the verdict of an error, and says how long it is shared: a refusal
+// longer, and longest where the peer saw a clone of this identity.
+func (n *Node) failed(id identity.ID, addr string, err error) *failure {
+	f := &failure{n.dialError(id, addr, err), shareVerdict}
+	switch {
+	case f.Code == kinds.NotTrusted:
+		f.memory = refusalMemory
+	case closedWith(err, closeIdentityConflict):
+		f.memory = cloneWait
+	}
+	return f
+}
+
+// raceAddrs tries addresses 100 ms apart, and so the addresses of a host name,
+// until try gives nil once; else it returns the verdict that says most. It returns
+// when everything that it started has ended.
+func (n *Node) raceAddrs(ctx context.Context, id identity.ID, addrs []string, try func(context.Context, string, *net.UDPAddr) *failure) *failure {
+	return race(ctx, len(addrs), func(ctx context.Context, i int) *failure {
+		udp, err := resolve(ctx, addrs[i])
+		if err != nil {
+			return &failure{n.unreachable(id, kinds.DeliveredNo, "address %s: %v", addrs[i], err), shareVerdict}
+		}
+		return race(ctx, len(udp), func(ctx context.Context, j int) *failure { return try(ctx, addrs[i], udp[j]) })
+	})
+}
+
+func race(ctx context.Context, n int, try func(ctx context.Context, i int) *failure) *failure {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	results := make(chan *failure, n)
+	for i := range n {
 		running.Go(func() {
 			select {
 			case <-time.After(time.Duration(i) * dialStagger):
-			case <-d.settled:
-				results <- nil
-				return
 			case <-ctx.Done():
 			}
-			results <- r.tryAddr(ctx, d, addr)
+			results <- try(ctx, i)
 		})
 	}
-	for ; left > 0; left-- {
-		err := <-results
-		if err == nil {
-			verdict = nil
-			break
+	var verdict *failure
+	for range n {
+		f := <-results
+		if f == nil {
+			return nil
 		}
-		if left == len(addrs) || rank(err) > rank(verdict) {
-			verdict = err
+		if verdict == nil || rank(f.Error) > rank(verdict.Error) {
+			verdict = f
 		}
-		if err.Code == kinds.NotTrusted {
-			break // its word is final: no other address will say otherwise
+		if f.Code == kinds.NotTrusted {
+			break // the peer's word is final: no other address will say otherwise
 		}
 	}
-	r.mu.Lock()
-	r.dial = nil
-	r.verdict, r.verdictAt = verdict, time.Now()
-	d.settle(verdict) // without effect if a connection became ready
-	r.mu.Unlock()
-	d.cancel()
-	running.Wait()
+	return verdict
 }
 
 // rank orders verdicts: what a peer said outweighs what the network did.
@@ -182,66 +240,17 @@ func rank(err *kinds.Error) int {
 	return 1
 }
 
-// addrs returns where to dial: the address that last worked first.
-func (r *remote) addrs() []string {
-	known := r.node.cfg.Addrs(r.id)
-	r.mu.Lock()
-	good := r.lastGood
-	r.mu.Unlock()
-	if good == "" {
-		return known
+// resolve returns the addresses that host:port stands for, at least one; a host
+// name is looked up.
+func resolve(ctx context.Context, addr string) ([]*net.UDPAddr, error) {
+	if ap, err := netip.ParseAddrPort(addr); err == nil {
+		return []*net.UDPAddr{net.UDPAddrFromAddrPort(ap)}, nil
 	}
-	return append([]string{good}, slices.DeleteFunc(slices.Clone(known), func(a string) bool { return a == good })...)
-}
-
-// tryAddr dials one address until a connection is ready; nil: one is, this or
-// another.
-func (r *remote) tryAddr(ctx context.Context, d *dial, addr string) *kinds.Error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	udp, err := net.ResolveUDPAddr("udp", addr)
-	if host, _, e := net.SplitHostPort(addr); e == nil && net.ParseIP(strings.SplitN(host, "%", 2)[0]) == nil {
-		udp, err = resolve(ctx, addr)
-	}
+	host, service, err := net.SplitHostPort(addr)
 	if err != nil {
-		return r.node.unreachable(r.id, kinds.DeliveredNo, "address %s: %v", addr, err)
+		return nil, err
 	}
-	if r.node.probe != nil {
-		var probing sync.WaitGroup
-		defer probing.Wait()
-		defer cancel(nil)
-		probing.Go(func() {
-			if r.node.probe(ctx, udp) == refused {
-				cancel(errRefused)
-			}
-		})
-	}
-	c, err := r.node.dialConn(ctx, r.id, udp)
-	if err != nil {
-		if context.Cause(ctx) == errRefused {
-			err = errRefused
-		}
-		return r.node.dialError(r.id, addr, err)
-	}
-	select {
-	case <-c.ready:
-		return nil
-	case <-d.settled:
-		return nil // by another connection; this one's hello is out and runs its course
-	case <-c.ended:
-		return r.node.dialError(r.id, addr, c.endedWith())
-	case <-ctx.Done():
-		if context.Cause(ctx) == errRefused {
-			c.close(closeDead, "refused")
-			return r.node.dialError(r.id, addr, errRefused)
-		}
-		return r.node.dialError(r.id, addr, ctx.Err())
-	}
-}
-
-// resolve looks a host name up.
-func resolve(ctx context.Context, addr string) (*net.UDPAddr, error) {
-	host, port, err := net.SplitHostPort(addr)
+	port, err := strconv.ParseUint(service, 10, 16)
 	if err != nil {
 		return nil, err
 	}
@@ -249,25 +258,36 @@ func resolve(ctx context.Context, addr string) (*net.UDPAddr, error) {
 	if err != nil {
 		return nil, err
 	}
-	return net.ResolveUDPAddr("udp", net.JoinHostPort(ips[0].String(), port))
+	all := make([]*net.UDPAddr, min(len(ips), maxDialIPs))
+	for i := range all {
+		all[i] = net.UDPAddrFromAddrPort(netip.AddrPortFrom(ips[i].Unmap(), uint16(port)))
+	}
+	return all, nil
 }
 
-// dialConn completes a handshake and starts the connection.
-func (n *Node) dialConn(ctx context.Context, id identity.ID, addr net.Addr) (*conn, error) {
-	conf, err := n.clientTLS(id, identity.ALPN)
+// handshake dials one address and pins the peer. Beside it the host is asked
+// whether anything listens there.
+func (n *Node) handshake(ctx context.Context, id identity.ID, alpn string, addr *net.UDPAddr) (*quic.Conn, error) {
+	conf, err := n.cfg.Key.ClientTLS(id, n.cfg.RequirePQ, alpn)
 	if err != nil {
 		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	var probing sync.WaitGroup
+	defer probing.Wait()
+	defer cancel(nil)
+	if n.probe != nil {
+		probing.Go(func() {
+			if n.probe(ctx, addr) == refused {
+				cancel(errRefused)
+			}
+		})
 	}
 	qc, err := n.transport.Dial(ctx, addr, conf, n.config)
-	if err != nil {
-		return nil, err
+	if err != nil && context.Cause(ctx) == errRefused {
+		return nil, errRefused
 	}
-	c := newConn(n, qc, id)
-	if !n.begin(func() { c.run(helloTime, true) }) {
-		qc.CloseWithError(closeShutdown, "shutting down")
-		return nil, quic.ErrTransportClosed
-	}
-	return c, nil
+	return qc, err
 }
 
 // reconnect makes sure that one goroutine tries to reach the peer, from the
@@ -301,12 +321,12 @@ func (r *remote) runReconnect(retry chan struct{}) {
 			r.mu.Unlock()
 			return
 		}
-		r.mu.Unlock()
 		pause := rand.N(backoff)
-		backoff = min(2*backoff, maxBackoff)
-		if err != nil && err.Code == kinds.IdentityConflict {
-			pause = cloneWait
+		if v := r.verdict; v != nil && v.memory > shareVerdict {
+			pause = v.memory
 		}
+		r.mu.Unlock()
+		backoff = min(2*backoff, maxBackoff)
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
@@ -315,5 +335,10 @@ func (r *remote) runReconnect(retry chan struct{}) {
 		case <-r.node.ctx.Done():
 		}
 		timer.Stop()
+		r.mu.Lock()
+		if v := r.verdict; v != nil && v.memory == shareVerdict {
+			r.verdict = nil // calls share it; the pause was taken here
+		}
+		r.mu.Unlock()
 	}
 }

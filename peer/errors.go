@@ -50,6 +50,17 @@ func (n *Node) unreachable(id identity.ID, d kinds.Delivered, format string, arg
 	return kinds.Errorf(kinds.Unreachable, "%s: %s", n.nameOf(id), fmt.Sprintf(format, args...)).WithDelivered(d)
 }
 
+// unknown makes the error of a call to somebody who is not trusted.
+func (n *Node) unknown(id identity.ID) *kinds.Error {
+	return kinds.Errorf(kinds.UnknownPeer, "%s is not trusted here; acpctl trust its full id first", id.Label()).WithDelivered(kinds.DeliveredNo)
+}
+
+// closedWith reports whether the peer ended a connection with code.
+func closedWith(err error, code quic.ApplicationErrorCode) bool {
+	app := (*quic.ApplicationError)(nil)
+	return errors.As(err, &app) && app.Remote && app.ErrorCode == code
+}
+
 // nameOf returns the petname of a peer, or its label.
 func (n *Node) nameOf(id identity.ID) string {
 	if p, ok := n.cfg.Trust.Get(id); ok {

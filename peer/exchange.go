@@ -27,7 +27,10 @@ func (n *Node) Exchange(ctx context.Context, to identity.ID, env *wire.Envelope)
 	if err := n.seal(to, env, kinds.Exchange, wire.StreamExchange, out); err != nil {
 		return nil, 0, err
 	}
-	r := n.remote(to)
+	r, fail := n.reach(to)
+	if fail != nil {
+		return nil, 0, fail
+	}
 	limit := int32(maxExchanges)
 	if env.Kind == kinds.KindPing || env.Kind == kinds.KindCancel {
 		limit += spare
@@ -73,7 +76,7 @@ func (n *Node) seal(to identity.ID, env *wire.Envelope, class kinds.Class, t wir
 	if to == n.self {
 		return kinds.Errorf(kinds.Invalid, "%s: to: a message to oneself; name a peer", env.Kind)
 	}
-	if k, ok := kinds.Lookup(env.Kind); ok && k.Class != class && !(class == kinds.Message && env.Kind == kinds.KindError) {
+	if k, ok := kinds.Lookup(env.Kind); ok && k.Class != class {
 		return kinds.Errorf(kinds.Invalid, "%s: kind: it does not travel this way", env.Kind)
 	}
 	if err := kinds.Check(env); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"time"
 
@@ -23,7 +24,7 @@ import (
 const (
 	joinTime  = 10 * time.Second
 	joinBytes = 4<<10 + 2<<10 // and the post-quantum key
-	wrongWait = time.Second   // before a wrong token is answered, which limits guessing
+	wrongWait = time.Second   // before a wrong token is answered, one at a time
 )
 
 type joinRequest struct {
@@ -48,28 +49,32 @@ func (n *Node) Join(ctx context.Context, inv identity.Invitation) (identity.Peer
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinTime)
 	defer cancel()
-	conf, err := n.clientTLS(inv.ID, identity.ALPNJoin)
-	if err != nil {
-		return identity.Peer{}, kinds.Errorf(kinds.Internal, "join: %v", err)
+	if len(inv.Addrs) == 0 {
+		return identity.Peer{}, kinds.Errorf(kinds.Invalid, "join: the invitation names no address")
 	}
-	var fail error = kinds.Errorf(kinds.Invalid, "join: the invitation names no address")
-	for _, addr := range inv.Addrs {
-		attempt, stop := context.WithTimeout(ctx, dialTime)
-		udp, err := resolve(attempt, addr)
-		var qc *quic.Conn
-		if err == nil {
-			qc, err = n.transport.Dial(attempt, udp, conf, n.config)
-		}
-		stop()
+	connected := make(chan *quic.Conn, 1)
+	dialing, stop := context.WithTimeout(ctx, dialTime)
+	fail := n.raceAddrs(dialing, inv.ID, inv.Addrs, func(ctx context.Context, addr string, udp *net.UDPAddr) *failure {
+		qc, err := n.handshake(ctx, inv.ID, identity.ALPNJoin, udp)
 		if err != nil {
-			fail = n.joinError(inv, addr, err)
-			continue
+			return &failure{Error: n.joinError(inv, addr, err)}
 		}
-		p, err := n.join(ctx, qc, inv)
-		qc.CloseWithError(closeJoinClosed, "joined")
-		return p, err
+		select {
+		case connected <- qc:
+		default:
+			qc.CloseWithError(closeJoinClosed, "another address was quicker")
+		}
+		return nil
+	})
+	stop()
+	if fail != nil {
+		return identity.Peer{}, fail.Error
 	}
-	return identity.Peer{}, fail
+	qc := <-connected
+	defer n.endWith(qc)()
+	p, err := n.join(ctx, qc, inv)
+	qc.CloseWithError(closeJoinClosed, "joined")
+	return p, err
 }
 
 func (n *Node) joinError(inv identity.Invitation, addr string, err error) *kinds.Error {
@@ -114,6 +119,9 @@ func (n *Node) join(ctx context.Context, qc *quic.Conn, inv identity.Invitation)
 	if len(reply.PQ) > 0 && !inv.PQ.IsZero() && identity.HashPQ(reply.PQ) != inv.PQ {
 		return identity.Peer{}, kinds.Errorf(kinds.IdentityConflict, "join: the post-quantum key of %s is not the one in the invitation; ask for a new one", inv.ID.Label())
 	}
+	if n.cfg.RequirePQ && inv.PQ.IsZero() && len(reply.PQ) == 0 {
+		return identity.Peer{}, kinds.Errorf(kinds.NotTrusted, "join: a post-quantum identity is required here and %s has none; update it", inv.ID.Label())
+	}
 	claim := reply.Name
 	if claim == "" {
 		claim = inv.Name
@@ -122,11 +130,16 @@ func (n *Node) join(ctx context.Context, qc *quic.Conn, inv identity.Invitation)
 	if p.PQ.IsZero() && len(reply.PQ) > 0 {
 		p.PQ = identity.HashPQ(reply.PQ)
 	}
-	return n.adopt(p, claim)
+	p, err = n.adopt(p, claim)
+	if err != nil {
+		return p, kinds.Errorf(kinds.Internal, "join: %v", err)
+	}
+	n.joined(p)
+	return p, nil
 }
 
-// adopt trusts a peer and connects. It keeps the name that the peer has here;
-// else name, where it can be a petname, with a number if it is taken.
+// adopt trusts a peer. It keeps the name that the peer has here; else name, where
+// it can be a petname, with a number if it is taken.
 func (n *Node) adopt(p identity.Peer, name string) (identity.Peer, error) {
 	name = strings.ToLower(name)
 	if known, ok := n.cfg.Trust.Get(p.ID); ok {
@@ -134,13 +147,13 @@ func (n *Node) adopt(p identity.Peer, name string) (identity.Peer, error) {
 	} else if identity.CheckName(name) == nil {
 		p.Name = n.cfg.Trust.FreeName(name)
 	}
-	p, err := n.cfg.Trust.Trust(p)
-	if err != nil {
-		return p, kinds.Errorf(kinds.Internal, "join: %v", err)
-	}
+	return n.cfg.Trust.Trust(p)
+}
+
+// joined tells of a peer that was adopted and connects to it.
+func (n *Node) joined(p identity.Peer) {
 	n.emit(Event{Type: EventTrust, Peer: p.ID, Name: p.Name})
 	n.Connect(p.ID)
-	return p, nil
 }
 
 // serveJoin answers a connection under the joining ALPN.
@@ -188,6 +201,8 @@ func (n *Node) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, id id
 		return joinReply{Code: string(kinds.Invalid), Message: err.Error()}
 	case req.V != 1 || len(req.Token) != 16:
 		return joinReply{Code: string(kinds.Invalid), Message: "expected version 1 and a token of 16 bytes"}
+	case n.cfg.RequirePQ && len(req.PQ) == 0:
+		return joinReply{Code: string(kinds.NotAuthorized), Message: "a post-quantum identity is required here; update the joining side"}
 	case n.cfg.Trust.Blocked(id):
 		return joinReply{Code: string(kinds.NotAuthorized), Message: "this key was untrusted here; its owner's trust with the full id lifts that"}
 	}
@@ -195,29 +210,40 @@ func (n *Node) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, id id
 	if len(req.PQ) > 0 {
 		p.PQ = identity.HashPQ(req.PQ)
 	}
-	err = n.invitations.Redeem([16]byte(req.Token), id, func(name string) error {
+	err = n.invitations.Redeem([16]byte(req.Token), id, func(name string) (err error) {
 		if name == "" {
 			name = req.Name
 		}
-		n.pending.take(id)
-		r := n.remote(id)
-		r.mu.Lock()
-		r.lastGood = qc.RemoteAddr().String()
-		r.mu.Unlock()
-		_, err := n.adopt(p, name)
+		p, err = n.adopt(p, name)
 		return err
 	})
 	switch {
 	case err == nil:
+		r := n.remote(id)
+		r.mu.Lock()
+		r.lastGood = qc.RemoteAddr().String()
+		r.mu.Unlock()
+		n.joined(p)
 		return joinReply{Name: identity.Claim(n.cfg.Name), PQ: n.cfg.Key.PublicPQ()}
 	case errors.Is(err, identity.ErrNoInvitation), errors.Is(err, identity.ErrInvitationUsed):
 		n.log.Warn("join refused", "peer", id.Label(), "addr", qc.RemoteAddr().String(), "err", err)
-		select {
-		case <-time.After(wrongWait):
-		case <-ctx.Done():
-		}
+		n.holdBack(ctx)
 		return joinReply{Code: string(kinds.NotAuthorized), Message: err.Error()}
 	}
 	n.log.Error("join", "peer", id.Label(), "err", err)
 	return joinReply{Code: string(kinds.Internal), Message: "the trust store could not be written"}
+}
+
+// holdBack limits guessing: of all wrong tokens one a second is answered.
+func (n *Node) holdBack(ctx context.Context) {
+	select {
+	case n.wrongToken <- struct{}{}:
+		defer func() { <-n.wrongToken }()
+	case <-ctx.Done():
+		return
+	}
+	select {
+	case <-time.After(wrongWait):
+	case <-ctx.Done():
+	}
 }

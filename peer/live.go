@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/acpd/acpd/wire"
@@ -26,14 +27,17 @@ type liveness struct {
 	lastPing time.Time
 	packets  uint64 // received by the last tick
 	packetAt time.Time
+	asking   bool // the host, whether anything listens there
 	proof    *proof
 }
 
-// proof is a ping whose answer calls wait for.
+// proof is a ping whose answer calls wait for. Who takes it out of liveness
+// decides it.
 type proof struct {
-	n     uint64
-	over  chan struct{} // closed when it is decided
-	alive bool          // set before over is closed
+	n       uint64
+	packets uint64        // received before
+	over    chan struct{} // closed when it is decided
+	alive   bool          // set before over is closed
 }
 
 // watch arms the timer. Callers hold mu.
@@ -71,11 +75,14 @@ func (c *conn) tick() {
 	var (
 		dead = now.Sub(l.packetAt) >= deadAfter || l.pings-l.pongs > 2
 		ping = !dead && now.Sub(l.lastPing) >= pingEvery
-		ask  = !dead && !ping && l.pings > l.pongs && now.Sub(l.packetAt) >= tick && l.proof == nil
+		ask  = !dead && !ping && l.pings > l.pongs && now.Sub(l.packetAt) >= tick && !l.asking && c.node.probe != nil
 		n    uint64
 	)
 	if ping {
 		n = l.nextPing(now)
+	}
+	if ask {
+		l.asking = true
 	}
 	l.timer.Reset(tick)
 	c.mu.Unlock()
@@ -83,10 +90,23 @@ func (c *conn) tick() {
 	case dead:
 		c.close(closeDead, "no answer")
 	case ping:
-		c.control.trySend(&wire.Ping{N: n, Pad: make([]byte, pingPad)})
-	case ask: // a ping has been unanswered for a second: ask the host too
-		c.startProof()
+		c.ping(n)
+	case ask: // a ping has been unanswered for a second
+		c.node.begin(c.askHost)
 	}
+}
+
+// askHost closes the connection if the host says that nothing listens there.
+// That the host is silent too proves nothing yet.
+func (c *conn) askHost() {
+	ctx, cancel := context.WithTimeout(c.qc.Context(), proofTime)
+	defer cancel()
+	if c.node.probe(ctx, c.qc.RemoteAddr()) == refused {
+		c.close(closeDead, "nothing listens there any more")
+	}
+	c.mu.Lock()
+	c.live.asking = false
+	c.mu.Unlock()
 }
 
 // nextPing numbers a ping. Callers hold mu.
@@ -96,16 +116,26 @@ func (l *liveness) nextPing(now time.Time) uint64 {
 	return l.pings
 }
 
+// ping sends one. Where the control stream is full, packets will say whether the
+// peer lives, and what could not be sent is not unanswered.
+func (c *conn) ping(n uint64) {
+	if !c.control.trySend(&wire.Ping{N: n, Pad: make([]byte, pingPad)}) {
+		c.mu.Lock()
+		c.live.pongs = max(c.live.pongs, n)
+		c.mu.Unlock()
+	}
+}
+
 func (l *liveness) pong(c *conn, n uint64) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if n > l.pongs && n <= l.pings {
 		l.pongs = n
 	}
-	if l.proof != nil && n >= l.proof.n {
-		l.proof.alive = true
-		close(l.proof.over)
-		l.proof = nil
+	p := l.proof
+	c.mu.Unlock()
+	if p != nil && n >= p.n && c.takeProof(p) {
+		p.alive = true
+		close(p.over)
 	}
 }
 
@@ -134,48 +164,66 @@ func (c *conn) startProof() *proof {
 		c.mu.Unlock()
 		return p
 	}
-	p := &proof{n: c.live.nextPing(time.Now()), over: make(chan struct{})}
+	p := &proof{
+		n:       c.live.nextPing(time.Now()),
+		packets: c.qc.ConnectionStats().PacketsReceived,
+		over:    make(chan struct{}),
+	}
 	c.live.proof = p
 	c.mu.Unlock()
-	c.control.trySend(&wire.Ping{N: p.n, Pad: make([]byte, pingPad)})
+	c.ping(p.n)
 	if !c.node.begin(func() { c.runProof(p) }) {
-		c.decide(p, false)
+		if c.takeProof(p) {
+			close(p.over)
+		}
 		return nil
 	}
 	return p
 }
 
-// runProof waits for the pong, for the host's refusal, or for 2.5 s.
+// runProof waits for the pong, for the host's refusal, or for 2.5 s; a packet is
+// as good as a pong then.
 func (c *conn) runProof(p *proof) {
-	ctx, cancel := context.WithTimeoutCause(c.qc.Context(), proofTime, context.DeadlineExceeded)
+	ctx, cancel := context.WithTimeout(c.qc.Context(), proofTime)
 	defer cancel()
-	verdicts := make(chan verdict, 1)
+	refusals := make(chan struct{})
 	if c.node.probe != nil {
-		c.node.begin(func() { verdicts <- c.node.probe(ctx, c.qc.RemoteAddr()) })
-	}
-	for {
-		select {
-		case <-p.over:
-			return
-		case v := <-verdicts:
-			if v != refused {
-				continue // an answer proves the host, not this connection
+		var asking sync.WaitGroup
+		defer asking.Wait()
+		defer cancel()
+		asking.Go(func() {
+			if c.node.probe(ctx, c.qc.RemoteAddr()) == refused {
+				close(refusals)
 			}
-			c.close(closeDead, "nothing listens there any more")
-		case <-ctx.Done():
-			c.close(closeDead, "no answer")
+		})
+	}
+	reason := "no answer"
+	select {
+	case <-p.over:
+		return
+	case <-refusals:
+		reason = "nothing listens there any more"
+	case <-ctx.Done():
+		if c.endedWith() == nil && c.qc.ConnectionStats().PacketsReceived != p.packets {
+			reason = ""
 		}
-		c.decide(p, false)
+	}
+	if !c.takeProof(p) {
 		return
 	}
+	if p.alive = reason == ""; !p.alive {
+		c.close(closeDead, reason)
+	}
+	close(p.over)
 }
 
-func (c *conn) decide(p *proof, alive bool) {
+// takeProof reports whether p was still undecided; its taker decides it.
+func (c *conn) takeProof(p *proof) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.live.proof == p {
-		p.alive = alive
-		c.live.proof = nil
-		close(p.over)
+	if c.live.proof != p {
+		return false
 	}
+	c.live.proof = nil
+	return true
 }

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
+	"time"
 
 	"github.com/quic-go/quic-go"
 
@@ -26,16 +29,19 @@ const (
 // receipt is a receipt, or why there is none.
 type receipt struct{ *wire.Receipt }
 
-// Send sends a message and, with wait, blocks until its receipt is in: 5 s from
-// when its stream is open, 5 s for that. Without, it returns when the message is
-// written. The error is a *kinds.Error.
+// Send sends a message and, with wait, blocks until its receipt is in; without, it
+// returns when the message is written. On a ready connection that takes 5 s at
+// most, the wait for stream credit included. The error is a *kinds.Error.
 func (n *Node) Send(ctx context.Context, to identity.ID, env *wire.Envelope, wait bool) (Outcome, error) {
 	out := buffers.Get().(*bytes.Buffer)
 	defer putBuffer(out)
 	if err := n.seal(to, env, kinds.Message, wire.StreamMessage, out); err != nil {
 		return "", err
 	}
-	r := n.remote(to)
+	r, fail := n.reach(to)
+	if fail != nil {
+		return "", fail
+	}
 	for try := 1; ; try++ {
 		c, fail := r.ready(ctx)
 		if fail != nil {
@@ -54,6 +60,9 @@ func (n *Node) Send(ctx context.Context, to identity.ID, env *wire.Envelope, wai
 func (c *conn) send(ctx context.Context, env *wire.Envelope, out []byte, wait bool) (Outcome, *kinds.Error) {
 	if err := c.node.fits(env.Kind, len(out)-1, int(c.hello.MaxMessage)); err != nil {
 		return "", err.(*kinds.Error)
+	}
+	if c.unreceipted() >= maxReceipts {
+		return "", kinds.Errorf(kinds.Overloaded, "%s owes %d receipts; try again later", c.node.nameOf(c.id), maxReceipts).WithDelivered(kinds.DeliveredNo)
 	}
 	if c.begin() != nil {
 		return "", errNothingSent
@@ -79,7 +88,9 @@ func (c *conn) send(ctx context.Context, env *wire.Envelope, out []byte, wait bo
 
 	stop := context.AfterFunc(ctx, func() { s.CancelWrite(streamCancelled) })
 	_, err = s.Write(out)
-	if stop() && err == nil {
+	if !stop() {
+		err = ctx.Err() // and the stream is reset
+	} else if err == nil {
 		err = s.Close()
 	}
 	if err != nil {
@@ -103,6 +114,16 @@ func (c *conn) send(ctx context.Context, env *wire.Envelope, out []byte, wait bo
 		return "", c.node.connectionError(c.id, context.Cause(c.qc.Context()))
 	}
 	return "", contextError(c.node, ctx, c.id, kinds.DeliveredUnknown)
+}
+
+// maxReceipts bounds what a peer may leave without receipt: as a rule its stream
+// credit does, but it may give that back without a word.
+const maxReceipts = 4096
+
+func (c *conn) unreceipted() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.receipts)
 }
 
 func (c *conn) outcome(r *wire.Receipt) (Outcome, *kinds.Error) {
@@ -168,6 +189,9 @@ func (c *conn) serveMessage(s *quic.ReceiveStream) {
 		c.control.send(r)
 	})
 	state, err := c.take(s)
+	if err == nil && state != wire.Handed && state != wire.Held {
+		err = fmt.Errorf("the handler's outcome is %v", state)
+	}
 	switch {
 	case errors.Is(err, errSecondControl):
 		c.close(closeProtocolError, err.Error())
@@ -187,10 +211,12 @@ var errSecondControl = errors.New("a second control stream")
 func (c *conn) take(s *quic.ReceiveStream) (wire.ReceiptState, error) {
 	in := buffers.Get().(*bytes.Buffer)
 	defer putBuffer(in)
+	s.SetReadDeadline(time.Now().Add(byteTime))
 	var typ [1]byte
 	if _, err := io.ReadFull(s, typ[:]); err != nil {
-		s.CancelRead(codeOf(err))
-		return 0, kinds.Errorf(kinds.Invalid, "the stream ended before its type")
+		code := codeOf(err)
+		s.CancelRead(code)
+		return 0, c.readError(code)
 	}
 	c.hear()
 	switch wire.StreamType(typ[0]) {
@@ -238,15 +264,8 @@ func (c *conn) readError(code quic.StreamErrorCode) *kinds.Error {
 	return kinds.Errorf(kinds.Cancelled, "the sender gave the message up")
 }
 
-// clip keeps a receipt within its item.
+// clip makes of foreign text what a receipt can carry.
 func clip(s string) string {
 	const most = 1024
-	if len(s) <= most {
-		return s
-	}
-	for i := most; ; i-- {
-		if s[i]&0xc0 != 0x80 {
-			return s[:i]
-		}
-	}
+	return strings.ToValidUTF8(s[:min(len(s), most)], "")
 }

@@ -21,10 +21,10 @@ package peer
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -33,6 +33,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -110,8 +111,9 @@ type Node struct {
 
 	invitations identity.Invitations
 	pending     pendingTable
-	strangers   gate // strangers whose hello is being read
-	joiners     gate // invitations being redeemed
+	strangers   gate          // strangers whose hello is being read
+	joiners     gate          // invitations being redeemed
+	wrongToken  chan struct{} // holds who is about to hear that its token is wrong
 
 	ctx    context.Context // ends when everything must
 	cancel context.CancelFunc
@@ -162,7 +164,9 @@ func Listen(cfg Config) (*Node, error) {
 		log:       cfg.Logger,
 		remotes:   make(map[identity.ID]*remote),
 		strangers: gate{all: 8, perSource: 2},
-		joiners:   gate{all: 8, perSource: 8},
+		joiners:   gate{all: 8, perSource: 4},
+
+		wrongToken: make(chan struct{}, 1),
 	}
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
@@ -266,15 +270,11 @@ func (n *Node) Serve(ctx context.Context) error {
 
 // Close ends the node at once, without draining; calls in flight fail.
 func (n *Node) Close() {
-	// First nobody may begin anything; then the goroutines lose their contexts and
-	// connections, are waited for, and only then the socket goes from under them.
-	n.mu.Lock()
-	n.closing = true
-	n.mu.Unlock()
+	// First nobody may begin anything; then the goroutines lose their contexts, and
+	// with them every connection ends; they are waited for, and only then the socket
+	// goes from under them.
+	n.close()
 	n.cancel()
-	for _, c := range n.connections() {
-		c.close(closeShutdown, "shutting down")
-	}
 	n.tasks.Wait()
 	n.transport.Close()
 	n.socket.Close()
@@ -283,9 +283,7 @@ func (n *Node) Close() {
 // drain says goaway on every connection and waits until all are done, or resets
 // what is left after drainTime (protocol, section 2).
 func (n *Node) drain() {
-	n.mu.Lock()
-	n.closing = true
-	n.mu.Unlock()
+	n.close()
 	conns := n.connections()
 	for _, c := range conns {
 		c.goaway(closeShutdown)
@@ -315,14 +313,33 @@ func ended(conns []*conn, d time.Duration) bool {
 
 func (n *Node) connections() []*conn {
 	n.mu.RLock()
-	defer n.mu.RUnlock()
+	remotes := slices.Collect(maps.Values(n.remotes))
+	n.mu.RUnlock() // before a remote's: who holds that may ask whether the node is closing
 	var all []*conn
-	for _, r := range n.remotes {
+	for _, r := range remotes {
 		r.mu.Lock()
 		all = append(all, r.conns...)
 		r.mu.Unlock()
 	}
 	return all
+}
+
+// close lets nothing begin any more.
+func (n *Node) close() {
+	n.mu.Lock()
+	n.closing = true
+	n.mu.Unlock()
+}
+
+func (n *Node) isClosing() bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.closing
+}
+
+// endWith ends a connection when the node is closed, until stop is called.
+func (n *Node) endWith(qc *quic.Conn) (stop func() bool) {
+	return context.AfterFunc(n.ctx, func() { qc.CloseWithError(closeShutdown, "shutting down") })
 }
 
 // begin starts a goroutine of the node, unless it is closing.
@@ -336,7 +353,8 @@ func (n *Node) begin(f func()) bool {
 	return true
 }
 
-// remote returns the state kept for a peer, made on first use.
+// remote returns the state kept for a peer that is or was trusted, made on first
+// use.
 func (n *Node) remote(id identity.ID) *remote {
 	n.mu.RLock()
 	r := n.remotes[id]
@@ -352,6 +370,21 @@ func (n *Node) remote(id identity.ID) *remote {
 	r = &remote{node: n, id: id}
 	n.remotes[id] = r
 	return r
+}
+
+// reach returns the state kept for a peer that a call is for, which must be
+// trusted: strangers take no room.
+func (n *Node) reach(id identity.ID) (*remote, *kinds.Error) {
+	n.mu.RLock()
+	r := n.remotes[id]
+	n.mu.RUnlock()
+	if r != nil {
+		return r, nil
+	}
+	if _, ok := n.cfg.Trust.Get(id); !ok {
+		return nil, n.unknown(id)
+	}
+	return n.remote(id), nil
 }
 
 func (n *Node) emit(e Event) {
@@ -401,9 +434,4 @@ func (n *Node) Peer(id identity.ID) (Peer, bool) {
 		return Peer{}, false
 	}
 	return c.describe(), true
-}
-
-// clientTLS pins the peer.
-func (n *Node) clientTLS(id identity.ID, alpn string) (*tls.Config, error) {
-	return n.cfg.Key.ClientTLS(id, n.cfg.RequirePQ, alpn)
 }

@@ -70,7 +70,7 @@ func (w *network) conn(addr *net.UDPAddr) net.PacketConn {
 
 func (w *network) addr() *net.UDPAddr {
 	w.n++
-	return &net.UDPAddr{IP: net.IPv4(192, 0, 2, byte(w.n)), Port: 7117}
+	return &net.UDPAddr{IP: net.IPv4(192, 0, 2, byte(w.n)).To4(), Port: 7117}
 }
 
 func newKey(t testing.TB) *identity.Key {
@@ -204,10 +204,7 @@ func code(err error) kinds.Code { return kinds.AsError(err).Code }
 func bubble(t *testing.T, router simnet.Router, f func(t *testing.T, w *network)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newNetwork(t, router)
-		started := false
-		_ = started
-		f(t, w)
+		f(t, newNetwork(t, router))
 	})
 }
 

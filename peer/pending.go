@@ -87,9 +87,17 @@ func (t *pendingTable) take(id identity.ID) (Pending, bool) {
 func (n *Node) Pending() []Pending {
 	n.pending.mu.Lock()
 	defer n.pending.mu.Unlock()
-	all := make([]Pending, len(n.pending.entries))
-	for i, e := range n.pending.entries {
-		all[i] = e.Pending
+	all := make([]Pending, 0, len(n.pending.entries))
+	for _, e := range n.pending.entries {
+		if n.waits(e.ID) { // it may have been decided on while it was added
+			all = append(all, e.Pending)
+		}
 	}
 	return all
+}
+
+// waits reports whether nobody has decided on a key yet.
+func (n *Node) waits(id identity.ID) bool {
+	_, trusted := n.cfg.Trust.Get(id)
+	return !trusted && !n.cfg.Trust.Blocked(id)
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
-	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -20,11 +19,13 @@ type remote struct {
 	budget  budget
 	inBytes atomic.Int64 // of envelopes being received or answered
 
+	greeting atomic.Int32 // connections whose hello is awaited
+
 	mu        sync.Mutex // guards what follows
 	conns     []*conn    // ready, in the order in which they became so
 	past      []pastBoot // boots that were superseded, the oldest first
 	dial      *dial      // running, or nil
-	verdict   *kinds.Error
+	verdict   *failure   // of the last dial; nil: a connection became ready since
 	verdictAt time.Time
 	lastGood  string        // address that last worked
 	keep      bool          // reconnect in the background
@@ -37,7 +38,8 @@ type pastBoot struct {
 }
 
 const (
-	maxConns      = 4 // two in use at most, since one of two is told to go; the others drain
+	maxConns      = 4  // two in use at most, since one of two is told to go; the others drain
+	maxGreeting   = 16 // raced addresses of one peer may all answer
 	maxPastBoots  = 16
 	cloneMemory   = 10 * time.Minute
 	cloneWait     = 30 * time.Second
@@ -61,12 +63,9 @@ func (r *remote) admit(c *conn) (refused *refusedError) {
 			r.conns = slices.Delete(r.conns, 0, 1)
 		}
 		c.since = time.Now()
-		r.verdict = nil
 		r.lastGood = c.addr()
 		r.choose()
-		if r.dial != nil {
-			r.dial.settle(nil)
-		}
+		r.settle(nil)
 		close(c.ready)
 	}
 	var victim *conn
@@ -89,9 +88,12 @@ func (r *remote) admit(c *conn) (refused *refusedError) {
 
 // check decides on trust, the post-quantum pin and clones. Callers hold mu.
 func (r *remote) check(c *conn) *refusedError {
+	if r.node.isClosing() {
+		return &refusedError{closeShutdown, "shutting down", ""}
+	}
 	p, trusted := r.node.cfg.Trust.Get(r.id)
 	if !trusted {
-		return &refusedError{closeNotTrusted, "not trusted"}
+		return &refusedError{closeNotTrusted, "not trusted", EventPending}
 	}
 	if err := c.checkPQ(p); err != nil {
 		return err
@@ -99,7 +101,7 @@ func (r *remote) check(c *conn) *refusedError {
 	now := time.Now()
 	r.past = slices.DeleteFunc(r.past, func(p pastBoot) bool { return now.Sub(p.at) > cloneMemory })
 	if slices.ContainsFunc(r.past, func(p pastBoot) bool { return p.boot == c.hello.Boot }) {
-		return &refusedError{closeIdentityConflict, "another process shows the same key"}
+		return &refusedError{closeIdentityConflict, "another process shows the same key", EventIdentityConflict}
 	}
 	return nil
 }
@@ -207,9 +209,13 @@ const (
 )
 
 func take(counter *atomic.Int32, limit int32) bool {
-	if counter.Add(1) > limit {
-		counter.Add(-1)
-		return false
+	for {
+		n := counter.Load()
+		if n >= limit {
+			return false
+		}
+		if counter.CompareAndSwap(n, n+1) {
+			return true
+		}
 	}
-	return true
 }

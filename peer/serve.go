@@ -25,9 +25,13 @@ const (
 
 // served is an exchange of the peer's that is not answered yet.
 type served struct {
-	stream  *quic.Stream
-	handled atomic.Bool // a handler has been called
+	stream *quic.Stream
+	begun  atomic.Bool
 }
+
+// begin is asked once for the handler, before it is called, and by whoever gives
+// the exchange up; only the first gets true, so what the peer is told of it is so.
+func (s *served) begin() bool { return s.begun.CompareAndSwap(false, true) }
 
 // acceptExchanges serves the peer's bidirectional streams, each in a goroutine.
 func (c *conn) acceptExchanges() {
@@ -87,11 +91,13 @@ func (c *conn) serveTyped(s *quic.Stream, sv *served) quic.StreamErrorCode {
 		if h == nil {
 			return streamUnknown
 		}
-		sv.handled.Store(true)
+		if !sv.begin() {
+			return streamGoingAway
+		}
 		s.SetReadDeadline(time.Time{})
-		st := &Stream{s: s}
+		st := &Stream{s: s, done: func() {}}
 		h(s.Context(), c.id, st)
-		st.end()
+		st.Close()
 		return streamNone
 	}
 	in := buffers.Get().(*bytes.Buffer)
@@ -105,7 +111,9 @@ func (c *conn) serveTyped(s *quic.Stream, sv *served) quic.StreamErrorCode {
 	if err != nil {
 		return streamInvalid
 	}
-	sv.handled.Store(true)
+	if !sv.begin() {
+		return streamGoingAway
+	}
 	reply := c.answer(s.Context(), env)
 	out := buffers.Get().(*bytes.Buffer)
 	defer putBuffer(out)
@@ -117,8 +125,9 @@ func (c *conn) serveTyped(s *quic.Stream, sv *served) quic.StreamErrorCode {
 		out.Reset()
 		reply.AppendReply(out)
 	}
+	s.SetWriteDeadline(time.Now().Add(envelopeTime))
 	if _, err := s.Write(out.Bytes()); err != nil {
-		return streamNone // the sender gave up
+		return codeOf(err) // the sender gave up, or does not read
 	}
 	s.Close()
 	return streamNone

@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -16,8 +17,9 @@ import (
 // peer's flow control and end with ctx of the call that opened it; their errors
 // are QUIC's. Exactly one goroutine may read and one may write.
 type Stream struct {
-	s    *quic.Stream
-	done func() // nil on the accepting side
+	s     *quic.Stream
+	done  func() // called once, at the end
+	ended atomic.Bool
 }
 
 // features of the stream types that a hello must announce.
@@ -30,7 +32,10 @@ var features = map[wire.StreamType]string{
 // writes the type. It blocks like Exchange does until a connection is ready.
 // The caller ends it with Close or Cancel; when ctx ends, it is cancelled.
 func (n *Node) OpenStream(ctx context.Context, to identity.ID, t wire.StreamType) (*Stream, error) {
-	r := n.remote(to)
+	r, fail := n.reach(to)
+	if fail != nil {
+		return nil, fail
+	}
 	if !take(&r.budget.bulk, maxBulk) {
 		return nil, kinds.Errorf(kinds.Overloaded, "%d streams to %s are open; wait for one to end", maxBulk, n.nameOf(to)).WithDelivered(kinds.DeliveredNo)
 	}
@@ -88,28 +93,24 @@ func (s *Stream) CloseWrite() error { return s.s.Close() }
 func (s *Stream) SetReadDeadline(t time.Time) error { return s.s.SetReadDeadline(t) }
 
 // Close ends both halves: what was written arrives, what was not read is
-// refused. It is called once.
+// refused. After Close or Cancel both do nothing.
 func (s *Stream) Close() error {
+	if s.ended.Swap(true) {
+		return nil
+	}
 	err := s.s.Close()
 	s.s.CancelRead(streamNone)
-	if s.done != nil {
-		s.done()
-	}
+	s.done()
 	return err
 }
 
-// Cancel gives the stream up: the peer sees it reset. It is called once, in place
-// of Close.
+// Cancel gives the stream up: the peer sees it reset. After Close or Cancel both
+// do nothing.
 func (s *Stream) Cancel() {
+	if s.ended.Swap(true) {
+		return
+	}
 	s.s.CancelRead(streamCancelled)
 	s.s.CancelWrite(streamCancelled)
-	if s.done != nil {
-		s.done()
-	}
-}
-
-// end is the accepting side's Close, after the handler.
-func (s *Stream) end() {
-	s.s.Close()
-	s.s.CancelRead(streamNone)
+	s.done()
 }

@@ -78,7 +78,7 @@ func simultaneousDial(t *testing.T, seed uint64) {
 
 	const each = 8
 	var calls sync.WaitGroup
-	talk := func(from, to *side, offset time.Duration) {
+	talk := func(from, to *side, offset time.Duration, rnd *rand.Rand) {
 		time.Sleep(offset)
 		for i := range each {
 			calls.Go(func() {
@@ -96,8 +96,8 @@ func simultaneousDial(t *testing.T, seed uint64) {
 		}
 	}
 	offset := time.Duration(rnd.Int64N(int64(3 * base)))
-	calls.Go(func() { talk(a, b, 0) })
-	calls.Go(func() { talk(b, a, offset) })
+	calls.Go(func() { talk(a, b, 0, rand.New(rand.NewPCG(seed, 4))) })
+	calls.Go(func() { talk(b, a, offset, rand.New(rand.NewPCG(seed, 5))) })
 	calls.Wait()
 
 	time.Sleep(8 * time.Second) // for the loser to drain
