@@ -25,6 +25,7 @@ package identity
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -46,7 +47,7 @@ func ParseID(s string) (ID, error) {
 }
 
 // String returns 64 lower-case hex digits.
-func (id ID) String() string { return fmt.Sprintf("%x", id[:]) }
+func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
 // Label returns the first 10 hex digits. It tells ids apart in output and
 // proves nothing.
@@ -68,6 +69,9 @@ func (id ID) IsZero() bool { return id == ID{} }
 
 // Compare orders ids by their bytes, as [bytes.Compare] does.
 func (id ID) Compare(other ID) int { return bytes.Compare(id[:], other[:]) }
+
+// AppendText appends the form that [ParseID] reads.
+func (id ID) AppendText(b []byte) ([]byte, error) { return hex.AppendEncode(b, id[:]), nil }
 
 // MarshalText returns the form that [ParseID] reads.
 func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
