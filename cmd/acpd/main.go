@@ -1,0 +1,164 @@
+// Command acpd is the daemon: one state directory, one identity, one process.
+//
+// It exits with 0 when it was told to end (SIGTERM, SIGINT), 1 when something on
+// this machine stands in its way, and 2 when it is called wrongly. What is for a
+// person to read at the first start goes to standard output, the log to standard
+// error.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/daemon"
+	"github.com/acpd/acpd/identity"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+const (
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+func run(args []string, stdout, stderr io.Writer) int {
+	cmd := command(stdout, stderr)
+	cmd.SetArgs(args)
+	cmd.SetOut(stdout)
+	cmd.SetErr(stderr)
+	err := cmd.Execute()
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(stderr, "acpd:", err)
+	if failure := (*failed)(nil); errors.As(err, &failure) {
+		return exitFailure
+	}
+	fmt.Fprintln(stderr, "See: acpd --help")
+	return exitUsage
+}
+
+// failed is an error of the daemon, as opposed to one of usage.
+type failed struct{ error }
+
+func (f *failed) Unwrap() error { return f.error }
+
+func command(stdout, stderr io.Writer) *cobra.Command {
+	var o daemon.Options
+	var verbose, quiet bool
+	cmd := &cobra.Command{
+		Use:   "acpd",
+		Short: "Carry messages between this machine's agents and those of its peers",
+		Example: `  acpd                                          run with the state in ~/.acp
+  acpd --home /srv/reviewer                     a second identity on this machine
+  acpd --home /tmp/a --listen 127.0.0.1:0 --no-mdns   one of many, for a test`,
+		Long: `acpd runs until it gets SIGTERM or SIGINT; SIGHUP makes it read config.yaml again.
+The state directory is --home, else $ACP_HOME, else ~/.acp. Settings beyond these
+flags stand in config.yaml there.`,
+		Version:       version(),
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := check(&o); err != nil {
+				return err
+			}
+			o.Version, o.Log = version(), stderr
+			switch {
+			case verbose:
+				o.Level = level(slog.LevelDebug)
+			case quiet:
+				o.Level = level(slog.LevelError)
+			}
+			if err := serve(cmd.Context(), o, stdout); err != nil {
+				return &failed{err}
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Home, "home", "", "state directory (default $ACP_HOME or ~/.acp)")
+	f.StringVar(&o.Listen, "listen", "", "UDP address to listen on, as host:port (default port 7117)")
+	f.StringVar(&o.Name, "name", "", "what this daemon calls itself (default the host name)")
+	f.Bool("no-mdns", false, "do not announce or look for peers by mDNS")
+	f.BoolVarP(&verbose, "verbose", "v", false, "log more")
+	f.BoolVarP(&quiet, "quiet", "q", false, "log errors only")
+	f.Bool("version", false, "print the version") // without cobra's -v, which is taken
+	cmd.MarkFlagsMutuallyExclusive("verbose", "quiet")
+	cmd.SetVersionTemplate("acpd {{.Version}}\n")
+	cmd.CompletionOptions.DisableDefaultCmd = true
+	return cmd
+}
+
+func level(l slog.Level) *slog.Level { return &l }
+
+// check refuses flags that no daemon could take.
+func check(o *daemon.Options) error {
+	if o.Name != "" {
+		if err := identity.CheckName(o.Name); err != nil {
+			return fmt.Errorf("--name: %w", err)
+		}
+	}
+	if o.Listen != "" {
+		if _, _, err := net.SplitHostPort(o.Listen); err != nil {
+			return fmt.Errorf("--listen %q: write host:port, like 0.0.0.0:7117 or 127.0.0.1:0", o.Listen)
+		}
+	}
+	return nil
+}
+
+// serve runs a daemon until a signal ends it.
+func serve(ctx context.Context, o daemon.Options, stdout io.Writer) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+
+	d, err := daemon.Open(ctx, o)
+	if err != nil {
+		return err
+	}
+	if d.IsNew() {
+		welcome(stdout, d)
+	}
+	return d.Run(ctx, hangup)
+}
+
+// welcome is printed once, when the identity was made.
+func welcome(w io.Writer, d *daemon.Daemon) {
+	home := ""
+	if usual, err := daemon.Home(""); err != nil || usual != d.Dir() {
+		home = "ACP_HOME=" + quote(d.Dir()) + " "
+	}
+	fmt.Fprintf(w, "New identity %s\nListening on %s\nConnect another machine: %sacpctl invite\n",
+		d.ID(), strings.Join(d.Addrs(), ", "), home)
+}
+
+// quote makes a path one word of a shell command.
+func quote(path string) string {
+	if strings.Trim(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-") == "" {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}
+
+// version is the module's version as the Go tool recorded it.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(devel)"
+	}
+	return info.Main.Version
+}

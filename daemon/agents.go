@@ -1,0 +1,323 @@
+package daemon
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// Bounds of the registry.
+const (
+	maxAgents         = 256
+	maxDeclared       = 64 // domains or topics of one agent
+	defaultConcurrent = 4
+	overloadedRetryMS = 1000
+)
+
+// offered are the kinds that an agent can declare.
+var offered = [...]string{kinds.KindQuery, kinds.KindDelegate, kinds.KindCancel, kinds.KindNotify, kinds.KindResult, kinds.KindError}
+
+// agent is an attached agent: a connection that answers. Its fields but running
+// never change.
+type agent struct {
+	client.AttachParams
+	conn  *client.Conn
+	since time.Time
+
+	running int // requests under way; under agents.mu
+}
+
+// takes reports whether the agent wants messages of a kind.
+func (a *agent) takes(kind string) bool { return len(a.Kinds) == 0 || slices.Contains(a.Kinds, kind) }
+
+// agents is the registry of what is attached, and the one place that chooses who
+// gets a message.
+type agents struct {
+	mu       sync.Mutex // guards the rest, and running of each agent
+	attached []*agent   // the last attached last
+	load     map[string]int
+	// load counts the accepted delegations by the agent's name: they stay its work
+	// while it is away.
+}
+
+func newAgents() *agents { return &agents{load: make(map[string]int)} }
+
+// attach registers an agent. The one that it replaces, of the same name or on the
+// same connection, is returned.
+func (r *agents) attach(conn *client.Conn, p client.AttachParams) (a, replaced *agent, err error) {
+	if err := checkAttach(&p); err != nil {
+		return nil, nil, err
+	}
+	if p.MaxConcurrent == 0 {
+		p.MaxConcurrent = defaultConcurrent
+	}
+	a = &agent{AttachParams: p, conn: conn, since: time.Now()}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, old := range r.attached {
+		if old.conn != conn && old.Name != p.Name {
+			continue
+		}
+		if old.conn != conn && !p.TakeOver {
+			return nil, nil, kinds.Errorf(kinds.Invalid, "attach: name: an agent %q is attached already: choose another name, or set take_over to replace it", p.Name)
+		}
+		replaced = old
+		r.attached = slices.Delete(r.attached, i, i+1)
+		break
+	}
+	if len(r.attached) >= maxAgents {
+		return nil, nil, kinds.Errorf(kinds.Overloaded, "attach: %d agents are attached, the most there can be: detach one first", maxAgents)
+	}
+	r.attached = append(r.attached, a)
+	return a, replaced, nil
+}
+
+func checkAttach(p *client.AttachParams) error {
+	switch {
+	case p.Name == "" || len(p.Name) > wire.MaxLabel || strings.Contains(p.Name, "/") || identity.Claim(p.Name) != p.Name:
+		return kinds.Errorf(kinds.Invalid, "attach: name: expected 1 to %d printable bytes without a slash", wire.MaxLabel)
+	case len(p.Domains) > maxDeclared || len(p.Topics) > maxDeclared:
+		return kinds.Errorf(kinds.Invalid, "attach: domains, topics: at most %d of each", maxDeclared)
+	case p.MaxConcurrent < 0:
+		return kinds.Errorf(kinds.Invalid, "attach: max_concurrent: expected 1 or more")
+	}
+	for _, k := range p.Kinds {
+		if !slices.Contains(offered[:], k) {
+			return kinds.Errorf(kinds.Invalid, "attach: kinds: %q: expected some of %s", k, strings.Join(offered[:], ", "))
+		}
+	}
+	for _, d := range p.Domains {
+		if err := kinds.CheckDomain("domains", d); err != nil {
+			return kinds.Errorf(kinds.Invalid, "attach: %s", err)
+		}
+	}
+	for _, t := range p.Topics {
+		if err := kinds.CheckDomain("topics", t); err != nil {
+			return kinds.Errorf(kinds.Invalid, "attach: %s", err)
+		}
+	}
+	return nil
+}
+
+// detach removes an agent and reports whether it was still attached.
+func (r *agents) detach(a *agent) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := slices.Index(r.attached, a)
+	if i < 0 {
+		return false
+	}
+	r.attached = slices.Delete(r.attached, i, i+1)
+	return true
+}
+
+// work adds to the accepted delegations of a name.
+func (r *agents) work(name string, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.load[name] += n; r.load[name] == 0 {
+		delete(r.load, name)
+	}
+}
+
+// active is what an agent has to do. The caller holds mu.
+func (r *agents) active(a *agent) int { return a.running + r.load[a.Name] }
+
+// pick chooses the agent for a query or delegate and reserves a place, which
+// release gives back: the one that is named, else the one with the longest
+// matching domain, of those the least busy, then the last attached.
+func (r *agents) pick(kind, domain, name string) (*agent, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var best *agent
+	var bestMatch int
+	candidates := 0
+	for _, a := range r.attached {
+		if !a.takes(kind) || name != "" && a.Name != name {
+			continue
+		}
+		candidates++
+		match := 0
+		if domain != "" && name == "" {
+			if match = longest(a.Domains, domain); match < 0 {
+				continue
+			}
+		}
+		if best == nil || match > bestMatch || match == bestMatch && r.before(a, best) {
+			best, bestMatch = a, match
+		}
+	}
+	switch {
+	case best != nil && r.active(best) >= best.MaxConcurrent:
+		e := kinds.Errorf(kinds.Overloaded, "agent %s works on %d requests, as many as it takes: try again later", best.Name, r.active(best))
+		e.RetryAfterMS = overloadedRetryMS
+		return nil, e
+	case best != nil:
+		best.running++
+		return best, nil
+	case candidates > 0:
+		return nil, r.unknownDomain(kind, domain)
+	case name != "":
+		return nil, kinds.Errorf(kinds.NoAgent, "no agent %q is attached that takes a %s: name another, or none", name, kind)
+	}
+	return nil, kinds.Errorf(kinds.NoAgent, "no agent is attached that takes a %s: try again when one is", kind)
+}
+
+// before reports whether a, attached after b, is to be chosen of two whose domains
+// match equally: one with a free place, then the less busy, then the later.
+func (r *agents) before(a, b *agent) bool {
+	aFull, bFull := r.active(a) >= a.MaxConcurrent, r.active(b) >= b.MaxConcurrent
+	if aFull != bFull {
+		return bFull
+	}
+	return r.active(a) <= r.active(b)
+}
+
+// longest returns the length of the longest domain that matches, 0 where none is
+// declared, -1 where none matches.
+func longest(domains []string, domain string) int {
+	if len(domains) == 0 {
+		return 0
+	}
+	n := -1
+	for _, d := range domains {
+		if kinds.UnderDomain(domain, d) {
+			n = max(n, len(d))
+		}
+	}
+	return n
+}
+
+// unknownDomain names the domains that there are. The caller holds mu.
+func (r *agents) unknownDomain(kind, domain string) error {
+	var known []string
+	for _, a := range r.attached {
+		if a.takes(kind) {
+			known = append(known, a.Domains...)
+		}
+	}
+	slices.Sort(known)
+	known = slices.Compact(known)
+	e := kinds.Errorf(kinds.UnknownDomain, "no attached agent takes the domain %q: choose one of %s, or none", domain, strings.Join(known, ", "))
+	if details, err := json.Marshal(map[string][]string{"domains": known}); err == nil {
+		e.Details = details
+	}
+	return e
+}
+
+func (r *agents) release(a *agent) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a.running--
+}
+
+// named returns the attached agent of a name, or nil.
+func (r *agents) named(name string) *agent {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.attached {
+		if a.Name == name {
+			return a
+		}
+	}
+	return nil
+}
+
+// takers returns who wants a message: of a notify those whose topics match, of
+// others all; or the one that is named.
+func (r *agents) takers(kind, topic, name string) []*agent {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []*agent
+	for _, a := range r.attached {
+		if a.takes(kind) && (name == "" || a.Name == name) && (topic == "" || longest(a.Topics, topic) >= 0) {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// summary is what pong says of all agents together.
+func (r *agents) summary() (status string, active, attached int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	full := len(r.attached) > 0
+	for _, a := range r.attached {
+		active += a.running
+		full = full && r.active(a) >= a.MaxConcurrent
+	}
+	for _, n := range r.load {
+		active += n
+	}
+	switch {
+	case full:
+		status = "overloaded"
+	case active > 0:
+		status = "busy"
+	default:
+		status = "idle"
+	}
+	return status, active, len(r.attached)
+}
+
+// list describes the attached agents.
+func (r *agents) list() []client.Agent {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make([]client.Agent, 0, len(r.attached))
+	for _, a := range r.attached {
+		all = append(all, client.Agent{
+			Name: a.Name, Kinds: a.Kinds, Domains: a.Domains, Topics: a.Topics,
+			MaxConcurrent: a.MaxConcurrent, Active: r.active(a), Since: a.since.UTC(),
+		})
+	}
+	return all
+}
+
+// capabilities answers discover: what the named agent registered, or all of them
+// together under the daemon's name.
+func (r *agents) capabilities(self, name string) (*kinds.Capabilities, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	sum := &kinds.Capabilities{AgentName: self}
+	n := 0
+	for _, a := range r.attached {
+		if name != "" && a.Name != name {
+			continue
+		}
+		n++
+		sum.Domains = append(sum.Domains, a.Domains...)
+		sum.MaxConcurrentTasks += uint64(a.MaxConcurrent)
+		if c := a.Capabilities; c != nil {
+			sum.Domains = append(sum.Domains, c.Domains...)
+			sum.Channels = append(sum.Channels, c.Channels...)
+			sum.Tools = append(sum.Tools, c.Tools...)
+			sum.Model = c.Model
+			if name != "" && c.AgentName != "" {
+				sum.AgentName = c.AgentName
+			}
+		}
+		if name != "" && sum.AgentName == self {
+			sum.AgentName = a.Name
+		}
+	}
+	if name != "" && n == 0 {
+		return nil, kinds.Errorf(kinds.NoAgent, "no agent %q is attached", name)
+	}
+	if n != 1 {
+		sum.Model = "" // several answer for themselves
+	}
+	for _, list := range []*[]string{&sum.Domains, &sum.Channels, &sum.Tools} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
+	return sum, nil
+}

@@ -1,0 +1,128 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/store"
+	"github.com/acpd/acpd/wire"
+)
+
+// reporters bounds the errors that are told at the same time.
+const reporters = 8
+
+// run acts on what is due until ctx ends: deadlines, tasks whose agent does not
+// come back, entries that have lived long enough. It sleeps until the next of
+// them. report tells a peer how a task of its own ended.
+func (ts *tasks) run(ctx context.Context, report func(context.Context, *task) error) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var reports errgroup.Group
+	reports.SetLimit(reporters)
+	defer reports.Wait()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ts.wake:
+		case <-timer.C:
+		}
+		now := time.Now()
+		var due []*task
+		ts.mu.Lock()
+		var next time.Time
+		for _, t := range ts.table {
+			switch at := t.due(); {
+			case !at.After(now):
+				due = append(due, t)
+			case next.IsZero() || at.Before(next):
+				next = at
+			}
+		}
+		ts.next = next
+		ts.mu.Unlock()
+		for _, t := range due {
+			if err := ts.act(ctx, t, now, func() {
+				reports.Go(func() error { ts.tell(ctx, t, report); return nil })
+			}); err != nil {
+				return err
+			}
+		}
+		switch {
+		case len(due) > 0:
+			timer.Reset(0) // acting changed what is next
+		case next.IsZero():
+			timer.Stop()
+		default:
+			timer.Reset(time.Until(next))
+		}
+	}
+}
+
+// act does the one thing that is due for t; tell starts a report.
+func (ts *tasks) act(ctx context.Context, t *task, now time.Time, tell func()) error {
+	ts.mu.Lock()
+	over, forgotten := t.expires()
+	final, owed, alone := t.final(), t.owed, !t.alone.IsZero()
+	if owed && now.Before(forgotten) {
+		t.retry = now.Add(t.pause) // the next one, unless this one succeeds
+		t.pause = min(2*t.pause, slowestReport)
+		ts.mu.Unlock()
+		tell()
+		return nil
+	}
+	ts.mu.Unlock()
+	switch {
+	case !now.Before(forgotten):
+		if !final {
+			if _, err := ts.end(ctx, t, ending{state: client.TaskExpired, outcome: "the deadline passed"}); err != nil {
+				return err
+			}
+		}
+		return ts.drop(ctx, t)
+	case final:
+		return nil
+	case alone:
+		lost := kinds.Errorf(kinds.Internal, "agent %s went away while it worked on this and did not come back: delegate it again", t.agent)
+		_, err := ts.end(ctx, t, ending{state: client.TaskFailed, id: wire.NewMessageID(), outcome: lost.Message, payload: kinds.Encode(lost), owed: t.reports})
+		return err
+	case !now.Before(over):
+		_, err := ts.end(ctx, t, ending{state: client.TaskExpired, outcome: "the deadline passed"})
+		return err
+	}
+	return nil
+}
+
+// tell reports the end of a task to its owner and marks it as told when the owner
+// has taken it, or does not want it.
+func (ts *tasks) tell(ctx context.Context, t *task, report func(context.Context, *task) error) {
+	if err := report(ctx, t); err != nil {
+		return // retry is set
+	}
+	ts.mu.Lock()
+	t.owed = false
+	ts.change(t)
+	ts.mu.Unlock()
+	// A crash before this is on disk only repeats the report, under the same id.
+	_ = ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return sqlPaid(tx, t.row) })
+}
+
+// orphan starts the time in which an agent of that name has to come back for its
+// tasks; adopt ends it.
+func (ts *tasks) orphan(name string) { ts.leave(name, time.Now()) }
+func (ts *tasks) adopt(name string)  { ts.leave(name, time.Time{}) }
+
+func (ts *tasks) leave(name string, at time.Time) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	for _, t := range ts.table {
+		if t.direction == client.Taken && t.agent == name && !t.final() {
+			t.alone = at
+			ts.change(t)
+		}
+	}
+}

@@ -1,0 +1,388 @@
+// Package daemon is acpd: it joins the identity, the peers, the store and the
+// agents of one state directory.
+//
+// It serves the local API on a unix socket, hands what peers send to the agents
+// that are attached there, remembers delegations and held messages on disk, and
+// answers repeats with the first outcome. A message takes the goroutine that read
+// it all the way: from the socket's request to the peer's stream and back, and
+// from the peer's stream to the agent's connection and back.
+//
+// What it has said stays true: a receipt handed or held, an ack and an accepted
+// delegation outlive a crash, and nobody hears of them before they are on disk.
+//
+// It leaves to others how messages travel (package peer), what they mean (package
+// kinds), what a person allows (package config), and flags, signals and terminals
+// (cmd/acpd).
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	systemd "github.com/coreos/go-systemd/v22/daemon"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
+	"github.com/acpd/acpd/store"
+)
+
+// Options say what the command line may say; everything else stands in
+// config.yaml, which these go before.
+type Options struct {
+	Home    string      // state directory; "": $ACP_HOME or ~/.acp
+	Listen  string      // UDP host:port; "": as configured
+	Name    string      // what the daemon calls itself; "": as configured
+	Version string      // of the program
+	Log     io.Writer   // nil: nothing is logged
+	Level   *slog.Level // nil: as configured
+}
+
+// defaultPort is listened on unless it is taken or another is configured.
+const defaultPort = "7117"
+
+// Daemon is an open state directory.
+type Daemon struct {
+	options Options
+	home    home
+	id      identity.ID
+	name    string
+	isNew   bool
+	started time.Time
+	config  atomic.Pointer[config.Config]
+	log     *slog.Logger
+	level   slog.LevelVar
+
+	lock   *lock
+	key    *identity.Key
+	trust  *identity.TrustStore
+	store  *store.DB
+	node   *peer.Node
+	socket *net.UnixListener
+
+	agents      *agents
+	tasks       *tasks
+	inbox       *inbox
+	repeats     *repeats
+	exchanges   *exchanges
+	discoveries *discoveries
+	subscribers *subscribers
+	gate        *gate
+	count       *counts
+	sightings   *sightings
+
+	draining atomic.Bool
+	calls    sync.WaitGroup // calls to agents that outlive the message they are for
+}
+
+// Open takes the state directory, makes what is missing in it, and binds both
+// sockets; nothing is answered before [Daemon.Run]. Whatever stands in the way is
+// an error that says what to do. A daemon that is not run is closed.
+func Open(ctx context.Context, o Options) (*Daemon, error) {
+	d := &Daemon{
+		options: o, started: time.Now(),
+		agents: newAgents(), repeats: newRepeats(), exchanges: newExchanges(), discoveries: newDiscoveries(),
+		subscribers: new(subscribers), count: newCounts(), sightings: newSightings(),
+	}
+	if err := d.open(ctx); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+func (d *Daemon) open(ctx context.Context) error {
+	dir, err := Home(d.options.Home)
+	if err != nil {
+		return err
+	}
+	if d.home, err = openHome(dir); err != nil {
+		return err
+	}
+	// The lock before everything else: what follows may write.
+	if d.lock, err = takeLock(dir, d.home.lock()); err != nil {
+		return err
+	}
+	cfg, err := d.loadConfig()
+	if err != nil {
+		return err
+	}
+	d.config.Store(cfg)
+	d.name = cfg.Name
+	d.log = d.newLogger(cfg)
+	if d.key, d.isNew, err = identity.LoadOrCreateKey(d.home.key()); err != nil {
+		return err
+	}
+	d.id = d.key.ID()
+	trust, warning, err := identity.OpenTrust(dir)
+	if err != nil {
+		return err
+	}
+	if warning != nil {
+		d.log.Warn("trust store", "warning", warning)
+	}
+	d.trust = trust
+	d.gate = newGate(trust, cfg)
+	if d.store, err = store.Open(ctx, d.home.state()); err != nil {
+		return err
+	}
+	if err := d.store.Migrate(ctx, "daemon", schema); err != nil {
+		return err
+	}
+	if d.inbox, err = openInbox(ctx, d.store); err != nil {
+		return err
+	}
+	if d.tasks, err = openTasks(ctx, d.store, d.agents); err != nil {
+		return err
+	}
+	if d.node, err = d.listen(ctx, cfg); err != nil {
+		return err
+	}
+	d.socket, err = listenSocket(ctx, d.home.socket())
+	return err
+}
+
+// loadConfig reads config.yaml, with the command line before it.
+func (d *Daemon) loadConfig() (*config.Config, error) {
+	cfg, err := config.Load(d.home.config())
+	if err != nil {
+		return nil, err
+	}
+	if d.options.Listen != "" {
+		cfg.Listen = d.options.Listen
+	}
+	if d.options.Name != "" {
+		cfg.Name = d.options.Name
+	}
+	return cfg, nil
+}
+
+// listen opens the UDP socket: on the configured port; else on the one that was
+// chosen before, else on 7117, else on a free one, which is kept for the next start.
+func (d *Daemon) listen(ctx context.Context, cfg *config.Config) (*peer.Node, error) {
+	host, port := "", "0"
+	if cfg.Listen != "" {
+		var err error
+		if host, port, err = net.SplitHostPort(cfg.Listen); err != nil {
+			return nil, fmt.Errorf("listen: %w: write host:port, like 0.0.0.0:7117", err)
+		}
+	}
+	if port != "0" {
+		return d.listenOn(cfg, host, port)
+	}
+	kept, err := readSetting(ctx, d.store, settingPort)
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	var ports []string
+	if kept != "" {
+		ports = append(ports, kept)
+	}
+	if cfg.Listen == "" {
+		ports = append(ports, defaultPort)
+	}
+	for _, port := range ports {
+		n, err := d.listenOn(cfg, host, port)
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return n, err
+		}
+	}
+	n, err := d.listenOn(cfg, host, "0")
+	if err != nil {
+		return nil, err
+	}
+	chosen := strconv.Itoa(n.Addr().(*net.UDPAddr).Port)
+	if err := writeSetting(ctx, d.store, settingPort, chosen); err != nil {
+		n.Close()
+		return nil, fmt.Errorf("listen: keep the port: %w", err)
+	}
+	return n, nil
+}
+
+func (d *Daemon) listenOn(cfg *config.Config, host, port string) (*peer.Node, error) {
+	n, err := peer.Listen(peer.Config{
+		Key: d.key, Trust: d.trust, Name: d.name, Software: "acpd " + d.options.Version,
+		MaxMessage: cfg.MaxMessage, RequirePQ: cfg.PostQuantum == config.Require,
+		Listen: net.JoinHostPort(host, port), Addrs: d.addrs,
+		Exchange: d.onExchange, Message: d.onMessage, Event: d.onEvent,
+		Logger: d.log,
+	})
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("listen: UDP port %s is taken by another program: stop that, or choose another port with listen in config.yaml or --listen: %w", port, err)
+	}
+	return n, err
+}
+
+// addrs returns where a person said that a peer is: config.yaml goes before the
+// trust store.
+func (d *Daemon) addrs(id identity.ID) []string {
+	cfg := d.config.Load()
+	p, _ := d.trust.Get(id)
+	fixed := cfg.Peers[id.String()].Addrs
+	if p.Name != "" {
+		fixed = append(slices.Clip(fixed), cfg.Peers[p.Name].Addrs...)
+	}
+	for _, a := range p.Addrs {
+		if !slices.Contains(fixed, a) {
+			fixed = append(slices.Clip(fixed), a)
+		}
+	}
+	return fixed
+}
+
+// Run serves until ctx ends, then drains for up to 5 s, closes everything and
+// returns nil. It returns an error where a part fails: then all of it ends. What
+// comes on reload, which may be nil, makes it read config.yaml again.
+func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
+	g, working := errgroup.WithContext(ctx)
+	// The local socket outlives the peers' connections: while these drain, agents
+	// still answer what has come in.
+	local, closeLocal := context.WithCancel(context.WithoutCancel(ctx))
+	defer closeLocal()
+	g.Go(func() error {
+		defer closeLocal()
+		return d.node.Serve(working)
+	})
+	g.Go(func() error { return d.serve(local) })
+	g.Go(func() error { return d.tasks.run(working, d.reportLost) })
+	g.Go(func() error {
+		for {
+			select {
+			case <-working.Done():
+				return nil
+			case <-reload:
+				if err := d.reload(); err != nil {
+					d.log.Error("the old configuration stays", "err", err)
+				}
+			}
+		}
+	})
+	defer context.AfterFunc(working, func() {
+		d.draining.Store(true)
+		d.log.Info("draining")
+		d.tell(systemd.SdNotifyStopping)
+	})()
+	for _, p := range d.trust.Peers() {
+		d.node.Connect(p.ID)
+	}
+	d.log.Info("ready", "id", d.id, "name", d.name, "addr", d.node.Addr(), "socket", d.home.socket(), "took", time.Since(d.started))
+	d.tell(systemd.SdNotifyReady)
+	err := g.Wait()
+	d.calls.Wait()
+	return errors.Join(err, d.Close())
+}
+
+// tell tells systemd, where that started us.
+func (d *Daemon) tell(state string) {
+	if _, err := systemd.SdNotify(false, state); err != nil {
+		d.log.Warn("systemd was not told", "state", state, "err", err)
+	}
+}
+
+// Close gives everything back that Open took: first the sockets, so that nothing
+// new begins; then the store, which nobody uses any more; last the lock, when
+// another daemon may have the directory. It is safe after Run, and twice.
+func (d *Daemon) Close() error {
+	var errs []error
+	if d.socket != nil {
+		d.socket.Close() // also removes its file
+	}
+	if d.node != nil {
+		d.node.Close()
+	}
+	if d.store != nil {
+		errs = append(errs, d.store.Close())
+	}
+	if d.lock != nil {
+		errs = append(errs, d.lock.release())
+	}
+	d.socket, d.node, d.store, d.lock = nil, nil, nil, nil
+	return errors.Join(errs...)
+}
+
+// reload reads config.yaml again; when that is not valid the old one stays.
+// Policy, rates, addresses of peers and the log level count at once, everything
+// else from the next start.
+func (d *Daemon) reload() error {
+	next, err := d.loadConfig()
+	if err != nil {
+		return err
+	}
+	old := d.config.Swap(next)
+	d.gate.set(next)
+	d.setLevel(next)
+	for _, p := range d.trust.Peers() {
+		if !slices.Equal(old.Peers[p.Name].Addrs, next.Peers[p.Name].Addrs) || !slices.Equal(old.Peers[p.ID.String()].Addrs, next.Peers[p.ID.String()].Addrs) {
+			d.node.Connect(p.ID)
+		}
+	}
+	if old.Name != next.Name || old.Listen != next.Listen || old.MaxMessage != next.MaxMessage ||
+		old.PostQuantum != next.PostQuantum || old.Log.Format != next.Log.Format {
+		d.log.Warn("name, listen, max_message, post_quantum and log.format change at the next start")
+	}
+	d.log.Info("configuration reloaded")
+	return nil
+}
+
+// ID returns the daemon's identity.
+func (d *Daemon) ID() identity.ID { return d.id }
+
+// IsNew reports whether the identity was made by this Open.
+func (d *Daemon) IsNew() bool { return d.isNew }
+
+// Addrs returns where peers can reach the daemon, as host:port.
+func (d *Daemon) Addrs() []string { return d.node.LocalAddrs() }
+
+// Dir returns the state directory.
+func (d *Daemon) Dir() string { return string(d.home) }
+
+// nameOf returns a peer's petname, or its id where it has none any more.
+func (d *Daemon) nameOf(id identity.ID) string {
+	if p, ok := d.trust.Get(id); ok {
+		return p.Name
+	}
+	return id.String()
+}
+
+// counts counts messages by kind.
+type counts struct{ received, sent map[string]*atomic.Uint64 } // the maps never change
+
+func newCounts() *counts {
+	c := &counts{make(map[string]*atomic.Uint64), make(map[string]*atomic.Uint64)}
+	for _, k := range kinds.Table() {
+		c.received[k.Name], c.sent[k.Name] = new(atomic.Uint64), new(atomic.Uint64)
+	}
+	return c
+}
+
+func (c *counts) in(kind string)  { add(c.received, kind) }
+func (c *counts) out(kind string) { add(c.sent, kind) }
+
+func add(m map[string]*atomic.Uint64, kind string) {
+	if n := m[kind]; n != nil {
+		n.Add(1)
+	}
+}
+
+// sums returns what is not zero.
+func sums(m map[string]*atomic.Uint64) map[string]uint64 {
+	all := make(map[string]uint64)
+	for kind, n := range m {
+		if v := n.Load(); v > 0 {
+			all[kind] = v
+		}
+	}
+	return all
+}

@@ -1,0 +1,239 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/store"
+	"github.com/acpd/acpd/wire"
+)
+
+// onDelegate hands a task to an agent and enters it as taken, on disk before the
+// ack leaves. A connection that is lost meanwhile does not end it: its sender does
+// not know then, and may repeat; only a sender that gives up cancels.
+func (d *Daemon) onDelegate(ctx context.Context, sender identity.Peer, env *wire.Envelope, hash digest) (outcome, bool) {
+	if t := d.tasks.get(client.Taken, sender.ID, env.ID); t != nil {
+		return d.recorded(ctx, t, hash), true
+	}
+	p, err := kinds.Parse[kinds.Delegate](env.Payload)
+	if err != nil {
+		return refused(err)
+	}
+	if err := d.gate.admit(sender, env.Kind, p.Domain); err != nil {
+		return refused(err)
+	}
+	a, err := d.agents.pick(env.Kind, p.Domain, env.Agent)
+	if err != nil {
+		return refused(err)
+	}
+	defer d.agents.release(a)
+	t := &task{
+		direction: client.Taken, peer: sender.ID, id: env.ID, hash: hash, agent: a.Name,
+		chain: chainOf(env), reports: p.Reports(), created: time.Now(),
+	}
+	if p.DeadlineMS > 0 {
+		t.deadline = t.created.Add(p.Deadline())
+	}
+	if _, _, err := d.tasks.begin(ctx, t, p.Task); err != nil {
+		return refused(err)
+	}
+
+	running, cancel := context.WithTimeout(context.WithoutCancel(ctx), ackTime)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		if givenUp(ctx) {
+			cancel()
+		}
+	})()
+	var ack wire.Payload
+	in := &client.Inbound{Envelope: *env, Name: sender.Name, DeadlineMS: p.DeadlineMS}
+	if err := ask(running, a, in, &ack); err != nil {
+		return outcome{err: d.lost(ctx, t, err)}, true
+	}
+	said, err := parseAck(ack)
+	if err != nil {
+		return outcome{err: d.lost(ctx, t, err)}, true
+	}
+	state := client.TaskAccepted
+	if !said.Accepted {
+		state = client.TaskRefused
+	}
+	if err := d.tasks.ack(ctx, t, state, ack); err != nil {
+		return outcome{err: d.lost(ctx, t, err)}, true
+	}
+	if d.agents.named(a.Name) == nil { // it left while this was written
+		d.tasks.orphan(a.Name)
+	}
+	return outcome{reply: &wire.Envelope{Kind: kinds.KindAck, Payload: ack}}, true
+}
+
+// lost ends a taken task that has no ack, and returns why.
+func (d *Daemon) lost(ctx context.Context, t *task, err error) error {
+	e := kinds.AsError(err)
+	state := client.TaskFailed
+	if e.Code == kinds.Cancelled {
+		state = client.TaskCancelled
+	}
+	if _, err := d.tasks.end(ctx, t, ending{state: state, outcome: e.Message, payload: kinds.Encode(e)}); err != nil {
+		d.log.Error("delegation", "id", t.id, "err", err)
+	}
+	return e
+}
+
+// recorded answers the repeat of a delegation that the table remembers.
+func (d *Daemon) recorded(ctx context.Context, t *task, hash digest) outcome {
+	if t.hash != hash {
+		return outcome{err: kinds.Errorf(kinds.Invalid, "id: %s was used for another delegate: a repeat has the same content, anything else needs an id of its own", t.id)}
+	}
+	if _, acked := d.tasks.stateOf(t); !acked {
+		return outcome{err: kinds.Errorf(kinds.Internal, "the receiver was interrupted before its agent had answered: look there whether the task was begun")}
+	}
+	ack, err := d.tasks.ackOf(ctx, t)
+	if err != nil {
+		return outcome{err: err}
+	}
+	return outcome{reply: &wire.Envelope{Kind: kinds.KindAck, Payload: ack}}
+}
+
+// parseAck checks the answer of an agent to delegate or cancel.
+func parseAck(p wire.Payload) (*kinds.Ack, error) {
+	row, _ := kinds.Lookup(kinds.KindAck)
+	if err := row.CheckPayload(p); err != nil {
+		return nil, kinds.Errorf(kinds.Internal, "the agent's answer is not valid: %v", err)
+	}
+	return kinds.Parse[kinds.Ack](p)
+}
+
+// notAccepted is the answer to a cancel that comes too late.
+func notAccepted(state string) wire.Payload {
+	return kinds.Encode(&kinds.Ack{Code: kinds.NotFound, Message: "the delegation is " + state + " already"})
+}
+
+// onCancel passes a cancellation to the agent that has the task. Where that is
+// away, the entry alone is cancelled: what the agent sends later is not found.
+func (d *Daemon) onCancel(ctx context.Context, sender identity.Peer, env *wire.Envelope) (outcome, bool) {
+	t := d.tasks.get(client.Taken, sender.ID, *env.Ref)
+	if t == nil {
+		return refused(notFound(*env.Ref))
+	}
+	if err := d.gate.admit(sender, env.Kind, ""); err != nil {
+		return refused(err)
+	}
+	if state, _ := d.tasks.stateOf(t); final(state) {
+		return outcome{reply: &wire.Envelope{Kind: kinds.KindAck, Payload: notAccepted(state)}}, true
+	}
+	ack := kinds.Encode(&kinds.Ack{Accepted: true})
+	if a := d.agents.named(t.agent); a != nil {
+		running, cancel := context.WithTimeout(ctx, ackTime)
+		defer cancel()
+		if err := ask(running, a, &client.Inbound{Envelope: *env, Name: sender.Name, Delegation: d.describe(ctx, t, false)}, &ack); err != nil {
+			return refused(err) // cancelling twice does no harm
+		}
+	}
+	said, err := parseAck(ack)
+	if err != nil {
+		return refused(err)
+	}
+	if said.Accepted {
+		if err := d.cancelled(ctx, t, env); err != nil {
+			return refused(err)
+		}
+	}
+	return outcome{reply: &wire.Envelope{Kind: kinds.KindAck, Payload: ack}}, true
+}
+
+// cancelled ends a task by the cancel env.
+func (d *Daemon) cancelled(ctx context.Context, t *task, env *wire.Envelope) error {
+	outcome := "cancelled"
+	if c, err := kinds.Parse[kinds.Cancel](env.Payload); err == nil && c.Reason != "" {
+		outcome = c.Reason
+	}
+	_, err := d.tasks.end(ctx, t, ending{state: client.TaskCancelled, id: env.ID, outcome: outcome})
+	return err
+}
+
+// onReport takes a result, or an error, of a delegation that was given to the
+// sender: into the table first, on disk, then to the agent that delegated, else to
+// all, else to the inbox.
+func (d *Daemon) onReport(ctx context.Context, sender identity.Peer, env *wire.Envelope) (outcome, bool) {
+	t := d.tasks.get(client.Given, sender.ID, *env.Ref)
+	if t == nil {
+		return refused(notFound(*env.Ref))
+	}
+	if err := d.gate.admit(sender, env.Kind, ""); err != nil {
+		return refused(err)
+	}
+	open, err := d.report(ctx, t, env)
+	if err != nil {
+		return refused(err)
+	}
+	// The same message again, after a restart that lost its outcome, goes its way.
+	if !open && !d.tasks.repeated(t, env.ID) {
+		state, _ := d.tasks.stateOf(t)
+		return refused(kinds.Errorf(kinds.NotFound, "ref: the delegation %s is %s already: nothing more is expected", t.id, state))
+	}
+	takers := d.agents.takers(env.Kind, "", env.Agent)
+	for i, a := range takers {
+		if a.Name == t.agent {
+			takers = takers[i : i+1]
+			break
+		}
+	}
+	return d.hand(ctx, env, takers, &client.Inbound{Envelope: *env, Name: sender.Name, Delegation: d.describe(ctx, t, false)})
+}
+
+// report enters a result or error and reports whether the task was open.
+func (d *Daemon) report(ctx context.Context, t *task, env *wire.Envelope) (open bool, err error) {
+	e := ending{state: client.TaskFailed, id: env.ID, payload: env.Payload}
+	if env.Kind == kinds.KindError {
+		p, err := kinds.Parse[kinds.Error](env.Payload)
+		if err != nil {
+			return false, err
+		}
+		e.outcome = p.Message
+		return d.tasks.end(ctx, t, e)
+	}
+	p, err := kinds.Parse[kinds.Result](env.Payload)
+	if err != nil {
+		return false, err
+	}
+	e.outcome = p.Outcome
+	switch p.Status {
+	case "partial":
+		return d.tasks.partial(ctx, t, env.Payload)
+	case "completed":
+		e.state = client.TaskCompleted
+	}
+	return d.tasks.end(ctx, t, e)
+}
+
+func notFound(ref wire.MessageID) *kinds.Error {
+	return kinds.Errorf(kinds.NotFound, "ref: %s names no delegation between these two: it never came, or was long ago", ref)
+}
+
+// describe returns a task as the local API shows it; payloads adds the results. A
+// failing disk leaves out the text.
+func (d *Daemon) describe(ctx context.Context, t *task, payloads bool) *client.Task {
+	shown := d.tasks.show(t)
+	shown.Peer = d.nameOf(t.peer)
+	err := d.store.Read(ctx, func(tx *store.Tx) error { return sqlShow(tx, t.row, &shown, payloads) })
+	if err != nil {
+		d.log.Error("read a delegation", "id", t.id, "err", err)
+	}
+	return &shown
+}
+
+// reportLost tells the owner of a taken task that it will not be done.
+func (d *Daemon) reportLost(ctx context.Context, t *task) error {
+	shown := d.describe(ctx, t, true)
+	env := &wire.Envelope{ID: t.finalID, Kind: kinds.KindError, Ref: &t.id, Payload: shown.Result, Thread: t.chain.thread, Hops: t.chain.hops, Trace: t.chain.trace}
+	_, err := d.send(ctx, t.peer, env, true)
+	if e := kinds.AsError(err); err != nil && (e.Retryable || e.Code == kinds.NotTrusted) {
+		d.log.Warn("a lost delegation could not be reported yet", "id", t.id, "peer", t.peer.Label(), "err", err)
+		return err
+	}
+	return nil // taken, or not wanted
+}

@@ -1,0 +1,251 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// How long the daemon waits for an agent.
+const (
+	confirmTime = 4 * time.Second  // for its word that it has a message
+	ackTime     = 30 * time.Second // for the ack of a delegate or cancel
+)
+
+// onExchange answers an exchange of a trusted peer, in the goroutine of its
+// stream. The envelope has been checked.
+func (d *Daemon) onExchange(ctx context.Context, from identity.ID, env *wire.Envelope) (*wire.Envelope, error) {
+	sender, ok := d.trust.Get(from)
+	if !ok {
+		return nil, kinds.Errorf(kinds.NotAuthorized, "%s: the receiver does not trust the sender any more", env.Kind)
+	}
+	d.count.in(env.Kind)
+	d.subscribers.copy(env, client.In)
+	var reply *wire.Envelope
+	var err error
+	switch env.Kind {
+	case kinds.KindQuery:
+		reply, err = d.onQuery(ctx, sender, env)
+	case kinds.KindDelegate, kinds.KindCancel:
+		out := d.once(ctx, sender, env)
+		reply, err = out.reply, out.err
+	case kinds.KindPing:
+		reply, err = d.onPing(sender)
+	case kinds.KindDiscover:
+		reply, err = d.onDiscover(sender, env)
+	default:
+		err = kinds.Errorf(kinds.UnknownKind, "kind: %q is not known here", env.Kind)
+	}
+	if err != nil {
+		d.count.out(kinds.KindError)
+		return nil, err
+	}
+	d.count.out(reply.Kind)
+	// The outcome is kept for repeats, each of which gets an envelope of its own.
+	fresh := *reply
+	fresh.ID = wire.NewMessageID()
+	if d.subscribers.list() != nil {
+		full := fresh
+		full.V, full.From, full.To, full.Ref, full.Thread = wire.Version, d.id, from, &env.ID, env.Thread
+		full.TS = uint64(time.Now().UnixMilli())
+		d.subscribers.copy(&full, client.Out)
+	}
+	return &fresh, nil
+}
+
+// onMessage takes a message of a trusted peer; the state becomes its receipt.
+func (d *Daemon) onMessage(ctx context.Context, from identity.ID, env *wire.Envelope) (wire.ReceiptState, error) {
+	sender, ok := d.trust.Get(from)
+	if !ok {
+		return 0, kinds.Errorf(kinds.NotAuthorized, "%s: the receiver does not trust the sender any more", env.Kind)
+	}
+	d.count.in(env.Kind)
+	d.subscribers.copy(env, client.In)
+	out := d.once(ctx, sender, env)
+	return out.state, out.err
+}
+
+// once runs a message unless it has come before; then it returns what became of
+// the first run.
+func (d *Daemon) once(ctx context.Context, sender identity.Peer, env *wire.Envelope) (out outcome) {
+	first, fresh, err := d.repeats.begin(sender.ID, env)
+	if err != nil {
+		return outcome{err: err}
+	}
+	if !fresh {
+		return d.repeats.wait(ctx, first)
+	}
+	// Also when a handler panics: nobody may wait for it for ever.
+	out = outcome{err: kinds.Errorf(kinds.Internal, "%s: the receiver failed", env.Kind)}
+	keep := true
+	defer func() {
+		if keep {
+			d.repeats.finish(first, out)
+		} else {
+			d.repeats.forget(sender.ID, first, out)
+		}
+	}()
+	switch env.Kind {
+	case kinds.KindDelegate:
+		out, keep = d.onDelegate(ctx, sender, env, first.hash)
+	case kinds.KindCancel:
+		out, keep = d.onCancel(ctx, sender, env)
+	case kinds.KindNotify:
+		out, keep = d.onNotify(ctx, sender, env)
+	default: // result, error: no other kind is a message
+		out, keep = d.onReport(ctx, sender, env)
+	}
+	return out
+}
+
+// refused is the outcome of a message with which nothing was done, so that a
+// repeat may run anew.
+func refused(err error) (outcome, bool) { return outcome{err: err}, false }
+
+func (d *Daemon) onPing(sender identity.Peer) (*wire.Envelope, error) {
+	if err := d.gate.admit(sender, kinds.KindPing, ""); err != nil {
+		return nil, err
+	}
+	status, active, attached := d.agents.summary()
+	return &wire.Envelope{Kind: kinds.KindPong, Payload: kinds.Encode(&kinds.Pong{
+		Status: status, UptimeSecs: uint64(time.Since(d.started).Seconds()), ActiveTasks: uint64(active),
+		AgentName: d.name, Attached: uint64(attached),
+	})}, nil
+}
+
+func (d *Daemon) onDiscover(sender identity.Peer, env *wire.Envelope) (*wire.Envelope, error) {
+	if err := d.gate.admit(sender, kinds.KindDiscover, ""); err != nil {
+		return nil, err
+	}
+	c, err := d.agents.capabilities(d.name, env.Agent)
+	if err != nil {
+		return nil, err
+	}
+	return &wire.Envelope{Kind: kinds.KindCapabilities, Payload: kinds.Encode(c)}, nil
+}
+
+// onQuery asks an agent; the sender's giving up is passed on to it.
+func (d *Daemon) onQuery(ctx context.Context, sender identity.Peer, env *wire.Envelope) (*wire.Envelope, error) {
+	q, err := kinds.Parse[kinds.Query](env.Payload)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.gate.admit(sender, env.Kind, q.Domain); err != nil {
+		return nil, err
+	}
+	a, err := d.agents.pick(env.Kind, q.Domain, env.Agent)
+	if err != nil {
+		return nil, err
+	}
+	defer d.agents.release(a)
+	defer d.exchanges.enter(env)()
+	ctx, cancel := context.WithTimeout(ctx, q.Deadline())
+	defer cancel()
+	var answer wire.Payload
+	in := &client.Inbound{Envelope: *env, Name: sender.Name, DeadlineMS: uint64(q.Deadline().Milliseconds())}
+	if err := ask(ctx, a, in, &answer); err != nil {
+		return nil, err
+	}
+	return &wire.Envelope{Kind: kinds.KindResponse, Payload: answer}, nil
+}
+
+// onNotify hands a notification to all who want it, or holds it.
+func (d *Daemon) onNotify(ctx context.Context, sender identity.Peer, env *wire.Envelope) (outcome, bool) {
+	topic := topicOf(env)
+	if err := d.gate.admit(sender, env.Kind, ""); err != nil {
+		return refused(err)
+	}
+	return d.hand(ctx, env, d.agents.takers(env.Kind, topic, env.Agent), &client.Inbound{Envelope: *env, Name: sender.Name})
+}
+
+// hand gives a message to the takers; if none confirms it, it goes to the inbox.
+// The sender's connection may end meanwhile: the message has arrived all the same.
+func (d *Daemon) hand(ctx context.Context, env *wire.Envelope, takers []*agent, in *client.Inbound) (outcome, bool) {
+	ctx = context.WithoutCancel(ctx)
+	if d.confirmed(ctx, takers, in) {
+		return outcome{state: wire.Handed}, true
+	}
+	if err := d.inbox.hold(ctx, env); err != nil {
+		return refused(err)
+	}
+	return outcome{state: wire.Held}, true
+}
+
+// confirmed reports whether an agent has confirmed the message in time.
+func (d *Daemon) confirmed(ctx context.Context, takers []*agent, in *client.Inbound) bool {
+	if len(takers) == 0 {
+		return false
+	}
+	tell := func(a *agent) error {
+		ctx, cancel := context.WithTimeout(ctx, confirmTime)
+		defer cancel()
+		err := ask(ctx, a, in, nil)
+		if err != nil {
+			d.log.Debug("not confirmed", "agent", a.Name, "kind", in.Kind, "id", in.ID, "err", err)
+		}
+		return err
+	}
+	if len(takers) == 1 {
+		return tell(takers[0]) == nil
+	}
+	// The first word counts; the others have their time all the same.
+	said := make(chan error, len(takers))
+	for _, a := range takers {
+		d.calls.Go(func() { said <- tell(a) })
+	}
+	for range takers {
+		if <-said == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// ask calls an agent by the message's kind and puts what goes wrong in the
+// sender's terms.
+func ask(ctx context.Context, a *agent, in *client.Inbound, answer any) error {
+	err := a.conn.Call(ctx, in.Kind, in, answer)
+	if err == nil {
+		return nil
+	}
+	var coded *kinds.Error
+	var rpc *client.RPCError
+	switch {
+	case ctx.Err() != nil:
+		return ended(ctx)
+	case errors.Is(err, client.ErrFull):
+		e := kinds.Errorf(kinds.Overloaded, "agent %s has too many messages to read: try again later", a.Name)
+		e.RetryAfterMS = overloadedRetryMS
+		return e
+	case errors.Is(err, client.ErrClosed):
+		return kinds.Errorf(kinds.NoAgent, "agent %s went away: try again when it is back", a.Name)
+	case errors.As(err, &coded):
+		return coded.Foreign()
+	case errors.As(err, &rpc) && rpc.Code == client.CodeMethodNotFound:
+		return kinds.Errorf(kinds.UnknownKind, "agent %s does not take a %s", a.Name, in.Kind)
+	}
+	return kinds.Errorf(kinds.Internal, "agent %s failed: %v", a.Name, err)
+}
+
+// ended says why a context is over.
+func ended(ctx context.Context) *kinds.Error {
+	if e := (*kinds.Error)(nil); errors.As(context.Cause(ctx), &e) {
+		return e
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return kinds.Errorf(kinds.Timeout, "the deadline passed: allow more time")
+	}
+	return kinds.Errorf(kinds.Cancelled, "the caller gave up")
+}
+
+// givenUp reports whether the sender reset its exchange, as opposed to a
+// connection that was lost under it: those errors all are net.ErrClosed too.
+func givenUp(ctx context.Context) bool {
+	return ctx.Err() != nil && !errors.Is(context.Cause(ctx), net.ErrClosed)
+}

@@ -1,0 +1,108 @@
+package daemon
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// maxFilter bounds each list of a filter.
+const maxFilter = 64
+
+// subscription is what one connection wants copies of.
+type subscription struct {
+	client.SubscribeParams
+	conn  *client.Conn
+	peers []identity.ID
+}
+
+// subscribers are the subscriptions, one a connection. Copies are for looking on:
+// they count as delivered to nobody, and a subscriber that does not keep up loses
+// some while nobody waits for it.
+type subscribers struct {
+	all atomic.Pointer[[]*subscription] // replaced, never changed; nil: none
+	mu  sync.Mutex                      // taken by those who replace it
+}
+
+func (s *subscribers) list() []*subscription {
+	if all := s.all.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
+
+// set replaces the subscription of a connection; nil ends it.
+func (s *subscribers) set(conn *client.Conn, sub *subscription) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := slices.DeleteFunc(slices.Clone(s.list()), func(old *subscription) bool { return old.conn == conn })
+	if sub != nil {
+		next = append(next, sub)
+	}
+	if len(next) == 0 {
+		s.all.Store(nil)
+		return
+	}
+	s.all.Store(&next)
+}
+
+// copy sends a message to those who want it.
+func (s *subscribers) copy(env *wire.Envelope, direction string) {
+	for _, sub := range s.list() {
+		if sub.wants(env, direction) {
+			sub.notify(client.NotifyMessage, &client.Message{Envelope: *env, Direction: direction})
+		}
+	}
+}
+
+// event sends an event to those who want it.
+func (s *subscribers) event(e client.Event) {
+	for _, sub := range s.list() {
+		f := sub.Events
+		if (f.All || slices.Contains(f.Types, e.Type)) && (len(sub.peers) == 0 || slices.Contains(sub.peers, e.Peer)) {
+			sub.notify(client.NotifyEvent, &e)
+		}
+	}
+}
+
+func (sub *subscription) wants(env *wire.Envelope, direction string) bool {
+	other := env.From
+	if direction == client.Out {
+		other = env.To
+	}
+	switch {
+	case len(sub.Kinds) > 0 && !slices.Contains(sub.Kinds, env.Kind):
+		return false
+	case len(sub.peers) > 0 && !slices.Contains(sub.peers, other):
+		return false
+	case len(sub.Topics) > 0:
+		return env.Kind == kinds.KindNotify && longest(sub.Topics, topicOf(env)) >= 0
+	}
+	return true
+}
+
+// notify writes to the subscriber. A full queue loses this copy; a connection that
+// has ended is taken care of where it ends.
+func (sub *subscription) notify(method string, params any) {
+	if err := sub.conn.Notify(method, params); errors.Is(err, client.ErrFull) {
+		return
+	}
+}
+
+// topicOf returns a notify's topic. The payload has been checked.
+func topicOf(env *wire.Envelope) string {
+	if env.Kind != kinds.KindNotify {
+		return ""
+	}
+	n, err := kinds.Parse[kinds.Notify](env.Payload)
+	if err != nil {
+		return ""
+	}
+	return n.Topic
+}

@@ -1,0 +1,53 @@
+package daemon
+
+import (
+	"sync"
+
+	"github.com/acpd/acpd/wire"
+)
+
+// exchanges are the inbound queries that agents work on, so that what they send
+// meanwhile can name them as its parent. Package peer bounds how many there are.
+type exchanges struct {
+	mu   sync.Mutex // guards open
+	open map[wire.MessageID]*openExchange
+}
+
+// openExchange counts, for a query that is repeated while it runs runs again.
+type openExchange struct {
+	chain chain
+	n     int
+}
+
+func newExchanges() *exchanges { return &exchanges{open: make(map[wire.MessageID]*openExchange)} }
+
+// enter makes env known until leave is called.
+func (x *exchanges) enter(env *wire.Envelope) (leave func()) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	e := x.open[env.ID]
+	if e == nil {
+		e = &openExchange{chain: chainOf(env)}
+		x.open[env.ID] = e
+	}
+	e.n++
+	e.chain.hops = max(e.chain.hops, env.Hops)
+	return func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		if e.n--; e.n == 0 {
+			delete(x.open, env.ID)
+		}
+	}
+}
+
+// find returns the chain of an open exchange.
+func (x *exchanges) find(id wire.MessageID) (chain, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	e := x.open[id]
+	if e == nil {
+		return chain{}, false
+	}
+	return e.chain, true
+}

@@ -1,0 +1,92 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// home is a state directory, absolute. One directory is one daemon is one agent
+// identity.
+type home string
+
+func (h home) key() string    { return filepath.Join(string(h), "identity.key") }
+func (h home) config() string { return filepath.Join(string(h), "config.yaml") }
+func (h home) state() string  { return filepath.Join(string(h), "state.db") }
+func (h home) socket() string { return filepath.Join(string(h), "acp.sock") }
+func (h home) lock() string   { return filepath.Join(string(h), "lock") }
+
+// Home returns the state directory that dir means: dir itself, else $ACP_HOME,
+// else ~/.acp. It is absolute and need not exist.
+func Home(dir string) (string, error) {
+	if dir == "" {
+		dir = os.Getenv("ACP_HOME")
+	}
+	if dir == "" {
+		user, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("state directory: %w: name one with --home", err)
+		}
+		dir = filepath.Join(user, ".acp")
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("state directory: %w", err)
+	}
+	return abs, nil
+}
+
+// openHome makes the directory or checks that it is ours and ours alone.
+func openHome(dir string) (home, error) {
+	h := home(dir)
+	if n := len(h.socket()); n > maxSocketPath {
+		return "", fmt.Errorf("state directory: the socket's path %s has %d bytes, and this system takes %d: choose a shorter directory with --home or ACP_HOME", h.socket(), n, maxSocketPath)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("state directory: %w: name another with --home", err)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return "", fmt.Errorf("state directory: %w", err)
+	}
+	if owner := int(info.Sys().(*syscall.Stat_t).Uid); owner != os.Geteuid() {
+		return "", fmt.Errorf("state directory: %s belongs to user %d and this is user %d: name a directory of your own with --home", dir, owner, os.Geteuid())
+	}
+	if info.Mode().Perm()&0o077 == 0 {
+		return h, nil
+	}
+	// One that somebody has just made for us holds nothing that was ever open.
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return "", fmt.Errorf("state directory: %w", err)
+	}
+	if len(files) > 0 {
+		return "", fmt.Errorf("state directory: %s is open to others (mode %04o): chmod 700 %s", dir, info.Mode().Perm(), dir)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return "", fmt.Errorf("state directory: %w", err)
+	}
+	return h, nil
+}
+
+// removeStale removes the socket that a killed daemon left. The lock is held, so
+// nobody listens on it; anything but a socket is not ours to remove.
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("socket: %w", err)
+	}
+	if info.Mode().Type() != fs.ModeSocket {
+		return fmt.Errorf("socket: %s is there and is no socket: move it away", path)
+	}
+	if err := os.Remove(path); err != nil {
+		return fmt.Errorf("socket: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+)
+
+// maxConnections bounds the local connections. One over it is told so.
+const maxConnections = 1024
+
+// listenSocket opens the unix socket, born with mode 0600. The directory's lock is
+// held, so a file that is there is a killed daemon's.
+func listenSocket(ctx context.Context, path string) (*net.UnixListener, error) {
+	if err := removeStale(path); err != nil {
+		return nil, err
+	}
+	l, err := (&net.ListenConfig{Control: bornPrivate}).Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("socket: %w", err)
+	}
+	return l.(*net.UnixListener), nil
+}
+
+// serve accepts local connections until ctx ends; then it closes them and waits
+// for what runs on them.
+func (d *Daemon) serve(ctx context.Context) error {
+	var sessions sync.WaitGroup
+	defer sessions.Wait()
+	defer context.AfterFunc(ctx, func() { d.socket.Close() })()
+	places := make(chan struct{}, maxConnections)
+	for {
+		c, err := d.socket.AcceptUnix()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("accept on %s: %w", d.home.socket(), err)
+		}
+		if err := admitUser(c); err != nil {
+			refuse(c, err)
+			continue
+		}
+		select {
+		case places <- struct{}{}:
+		default:
+			refuse(c, kinds.Errorf(kinds.Overloaded, "%d connections are open on this socket, the most there can be: close some", maxConnections))
+			continue
+		}
+		sessions.Go(func() {
+			defer func() { <-places }()
+			d.converse(ctx, c)
+		})
+	}
+}
+
+// admitUser lets in the user whom the state directory belongs to.
+func admitUser(c *net.UnixConn) error {
+	uid, err := peerUID(c)
+	if err != nil {
+		return kinds.Errorf(kinds.Internal, "the kernel does not say who connected: %v", err)
+	}
+	if uid != os.Geteuid() {
+		return kinds.Errorf(kinds.NotAuthorized, "this daemon belongs to user %d, and you are user %d: run your own", os.Geteuid(), uid)
+	}
+	return nil
+}
+
+// refuse says why in a line and closes the connection. The line fits any socket
+// buffer, so nobody is waited for.
+func refuse(c *net.UnixConn, cause error) {
+	defer c.Close()
+	e := kinds.AsError(cause)
+	data, err := json.Marshal(e)
+	if err != nil {
+		return
+	}
+	line, err := json.Marshal(struct {
+		Version string           `json:"jsonrpc"`
+		ID      *int             `json:"id"`
+		Error   *client.RPCError `json:"error"`
+	}{"2.0", nil, &client.RPCError{Code: client.CodeProtocol, Message: e.Message, Data: data}})
+	if err != nil {
+		return
+	}
+	c.Write(append(line, '\n'))
+}
+
+// session is one local connection.
+type session struct {
+	daemon *Daemon
+	conn   *client.Conn
+
+	mu    sync.Mutex // guards agent
+	agent *agent     // nil: it has not attached
+}
+
+// converse serves one connection to its end.
+func (d *Daemon) converse(ctx context.Context, c *net.UnixConn) {
+	s := &session{daemon: d}
+	s.conn = client.NewConn(c, client.Options{
+		MaxLine:  d.config.Load().MaxMessage + client.LineMargin,
+		Handler:  s.handle,
+		PushBack: true,
+	})
+	err := s.conn.Run(ctx)
+	d.subscribers.set(s.conn, nil)
+	s.mu.Lock()
+	a := s.agent
+	s.mu.Unlock()
+	if a != nil && d.agents.detach(a) {
+		d.tasks.orphan(a.Name)
+		d.log.Info("agent detached", "agent", a.Name)
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		d.log.Debug("local connection ended", "err", err)
+	}
+}
+
+// name returns the name under which the connection has attached.
+func (s *session) name() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.agent == nil {
+		return ""
+	}
+	return s.agent.Name
+}
+
+// handle answers one request, in a goroutine of its own.
+func (s *session) handle(ctx context.Context, _ *client.Conn, r *client.Request) {
+	m, ok := methods[r.Method]
+	if !ok {
+		r.ReplyError(client.MethodNotFound(r.Method))
+		return
+	}
+	result, err := m(ctx, s, r)
+	if err != nil {
+		r.ReplyError(err)
+		return
+	}
+	r.Reply(result)
+}

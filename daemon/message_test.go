@@ -1,0 +1,474 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+func TestQueryIsAnsweredByAnAttachedAgent(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	got := make(chan *client.Inbound, 1)
+	const response = `{"summary":"42","data":{"n":12345678901234567890},"own":[1.50]}`
+	laptop.agent(client.AttachParams{Name: "reviewer"}, into(t, got, response))
+	var a client.Answer
+	asker := desk.dial()
+	asker.must("query", client.QueryParams{Head: client.Head{Thread: "t1"}, To: "laptop", Payload: wire.Payload(`{"question":"why?","mine":1.0}`)}, &a)
+	if string(a.Payload) != response || a.Kind != kinds.KindResponse || a.From != laptop.ID() || a.RTTUS == 0 {
+		t.Errorf("answer %+v %s", a, a.Payload)
+	}
+	in := receive(t, "query", got)
+	if in.From != desk.ID() || in.Name != "desk" || in.Thread != "t1" || in.DeadlineMS != 30000 || string(in.Payload) != `{"question":"why?","mine":1.0}` {
+		t.Errorf("inbound %+v %s", in, in.Payload)
+	}
+}
+
+func TestQueryFailsAsTheAgentDoes(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	asker := desk.dial()
+	asker.refused(kinds.NoAgent, "query", client.QueryParams{To: "laptop", Payload: query("?")})
+	agent := laptop.agent(client.AttachParams{Name: "reviewer", Domains: []string{"code"}}, func(_ context.Context, r *client.Request) {
+		switch q := parse[kinds.Query](t, bind(t, r).Payload); q.Question {
+		case "coded":
+			r.ReplyError(kinds.Errorf(kinds.NotAuthorized, "not for you"))
+		case "local":
+			r.ReplyError(kinds.Errorf(kinds.UnknownPeer, "who?"))
+		case "plain":
+			r.ReplyError(errors.New("out of paper"))
+		case "method":
+			r.ReplyError(client.MethodNotFound("query"))
+		case "malformed":
+			r.Reply(wire.Payload(`{"data":1}`))
+		case "broken":
+			r.Reply(wire.Payload(`{"summary":"\ud800"}`))
+		}
+	})
+	for question, code := range map[string]kinds.Code{
+		"coded": kinds.NotAuthorized, "local": kinds.Internal, "plain": kinds.Internal,
+		"method": kinds.UnknownKind, "malformed": kinds.Internal, "broken": kinds.Internal,
+	} {
+		if e := asker.refused(code, "query", client.QueryParams{To: "laptop", Payload: query(question)}); e.From != laptop.ID().String() {
+			t.Errorf("%s: from %q", question, e.From)
+		}
+	}
+	e := asker.refused(kinds.UnknownDomain, "query", client.QueryParams{To: "laptop", Payload: wire.Payload(`{"question":"?","domain":"codec"}`)})
+	if string(e.Details) != `{"domains":["code"]}` {
+		t.Errorf("details %s", e.Details)
+	}
+	asker.refused(kinds.NoAgent, "query", client.QueryParams{To: "laptop/planner", Payload: query("?")})
+	agent.Close()
+	eventually(t, "detached", func() bool {
+		err := asker.call("query", client.QueryParams{To: "laptop", Payload: query("gone")}, nil)
+		return errors.Is(err, &kinds.Error{Code: kinds.NoAgent})
+	})
+}
+
+func TestPeerSlashAgentReachesTheOneThatIsMeant(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	for _, name := range []string{"planner", "reviewer"} {
+		laptop.agent(client.AttachParams{Name: name}, say(`{"summary":"`+name+`"}`))
+	}
+	asker := desk.dial()
+	for _, name := range []string{"planner", "reviewer", "planner"} {
+		var a client.Answer
+		asker.must("query", client.QueryParams{To: "laptop/" + name, Payload: query("who?")}, &a)
+		if got := parse[kinds.Response](t, a.Payload).Summary; got != name {
+			t.Errorf("laptop/%s was answered by %s", name, got)
+		}
+	}
+}
+
+func TestDiscoverShowsWhatIsAttached(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.agent(client.AttachParams{Name: "reviewer", Domains: []string{"code.go"}, MaxConcurrent: 2, Capabilities: &kinds.Capabilities{Tools: []string{"compiler"}, Model: "m1"}}, nil)
+	asker := desk.dial()
+	var first, second, third client.Answer
+	asker.must("discover", client.DiscoverParams{To: "laptop"}, &first)
+	c := parse[kinds.Capabilities](t, first.Payload)
+	if c.AgentName != "laptop" || fmt.Sprintf("%v %v %v %v", c.Domains, c.Tools, c.Model, c.MaxConcurrentTasks) != "[code.go] [compiler] m1 2" {
+		t.Errorf("%s", first.Payload)
+	}
+	laptop.agent(client.AttachParams{Name: "planner", Domains: []string{"plans"}}, nil)
+	asker.must("discover", client.DiscoverParams{To: "laptop"}, &second)
+	if second.ID != first.ID {
+		t.Error("the second answer is not the cached one")
+	}
+	asker.must("discover", client.DiscoverParams{To: "laptop", Fresh: true}, &third)
+	if c := parse[kinds.Capabilities](t, third.Payload); fmt.Sprint(c.Domains, c.MaxConcurrentTasks) != "[code.go plans] 6" {
+		t.Errorf("%s", third.Payload)
+	}
+	asker.must("discover", client.DiscoverParams{To: "laptop/planner"}, &third)
+	if c := parse[kinds.Capabilities](t, third.Payload); c.AgentName != "planner" || fmt.Sprint(c.Domains) != "[plans]" {
+		t.Errorf("%s", third.Payload)
+	}
+}
+
+func TestPingSaysHowBusyTheAgentsAre(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	asker := desk.dial()
+	pong := func() *kinds.Pong {
+		var a client.Answer
+		asker.must("ping", client.PingParams{To: "laptop"}, &a)
+		return parse[kinds.Pong](t, a.Payload)
+	}
+	if p := pong(); p.Status != "idle" || p.Attached != 0 {
+		t.Errorf("%+v", p)
+	}
+	arrived, leave := make(chan struct{}, 2), make(chan struct{})
+	laptop.agent(client.AttachParams{Name: "reviewer", MaxConcurrent: 2}, func(_ context.Context, r *client.Request) {
+		arrived <- struct{}{}
+		<-leave
+		r.Reply(wire.Payload(`{"summary":""}`))
+	})
+	var asking sync.WaitGroup
+	for i, status := range []string{"busy", "overloaded"} {
+		asking.Go(func() {
+			asker.must("query", client.QueryParams{To: "laptop", Payload: query("?")}, nil)
+		})
+		receive(t, "query", arrived)
+		if p := pong(); p.Status != status || p.ActiveTasks != uint64(i+1) || p.Attached != 1 {
+			t.Errorf("with %d queries: %+v", i+1, p)
+		}
+	}
+	e := asker.refused(kinds.Overloaded, "query", client.QueryParams{To: "laptop", Payload: query("?")})
+	if e.RetryAfterMS != 1000 || !e.Retryable {
+		t.Errorf("%+v", e)
+	}
+	close(leave)
+	asking.Wait()
+}
+
+func TestNotifyIsHandedOrHeld(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	asker := desk.dial()
+	notify := func(topic string) *client.Receipt {
+		t.Helper()
+		r := new(client.Receipt)
+		asker.must("notify", client.NotifyParams{To: client.To("laptop"), Payload: kinds.Encode(&kinds.Notify{Topic: topic})}, r)
+		return r
+	}
+	if r := notify("nobody"); r.State != client.Held {
+		t.Errorf("nobody is attached: %+v", r)
+	}
+	got := make(chan *client.Inbound, 1)
+	laptop.agent(client.AttachParams{Name: "reviewer", Topics: []string{"build"}}, into(t, got, `{}`))
+	if r := notify("build.done"); r.State != client.Handed {
+		t.Errorf("an agent confirms: %+v", r)
+	}
+	receive(t, "notify", got)
+	if r := notify("builder"); r.State != client.Held {
+		t.Errorf("no topic matches: %+v", r)
+	}
+	laptop.agent(client.AttachParams{Name: "mute", Topics: []string{"silence"}}, func(ctx context.Context, r *client.Request) { <-ctx.Done() })
+	laptop.agent(client.AttachParams{Name: "sulky", Topics: []string{"refusal"}}, func(ctx context.Context, r *client.Request) { r.ReplyError(errors.New("no")) })
+	if r := notify("refusal"); r.State != client.Held {
+		t.Errorf("the agent refuses: %+v", r)
+	}
+	begun := time.Now()
+	if r := notify("silence"); r.State != client.Held {
+		t.Errorf("the agent says nothing: %+v", r)
+	}
+	if took := time.Since(begun); took < 3900*time.Millisecond || took > 4900*time.Millisecond {
+		t.Errorf("held after %v", took)
+	}
+	topics := func(d *running) (all []string) {
+		var in client.Inbox
+		d.dial().must("inbox", client.InboxParams{}, &in)
+		for _, m := range in.Messages {
+			all = append(all, parse[kinds.Notify](t, m.Envelope.Payload).Topic)
+		}
+		return all
+	}
+	const want = "[nobody builder refusal silence]"
+	if got := fmt.Sprint(topics(laptop)); got != want {
+		t.Errorf("inbox %s, want %s", got, want)
+	}
+	laptop.stop()
+	laptop = start(t, laptop.dir, "laptop")
+	if got := fmt.Sprint(topics(laptop)); got != want {
+		t.Errorf("inbox after a restart %s, want %s", got, want)
+	}
+}
+
+func TestNotifyToSeveral(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	phone := start(t, stateDir(t), "phone")
+	befriend(t, desk, phone)
+	laptop.agent(client.AttachParams{Name: "reviewer"}, say(`{}`))
+	asker := desk.dial()
+	var all []client.Receipt
+	p := client.NotifyParams{To: client.ToAll("laptop", "nobody", "phone"), Payload: kinds.Encode(&kinds.Notify{Topic: "t"})}
+	asker.must("notify", p, &all)
+	if len(all) != 3 || all[0].State != client.Handed || all[1].Error == nil || all[1].Error.Code != kinds.UnknownPeer || all[2].State != client.Held || all[0].ID == all[2].ID || all[1].To != "nobody" {
+		t.Errorf("%+v", all)
+	}
+	p.ID = wire.NewMessageID()
+	asker.refused(kinds.Invalid, "notify", p)
+	var one client.Receipt
+	no := false
+	asker.must("notify", client.NotifyParams{To: client.To("laptop"), Payload: p.Payload, Wait: &no}, &one)
+	if one.State != client.Sent {
+		t.Errorf("%+v", one)
+	}
+}
+
+func TestInterruptedQueryIsCancelledAtTheAgent(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	began, ended := make(chan struct{}, 1), make(chan struct{}, 1)
+	laptop.agent(client.AttachParams{Name: "reviewer"}, func(ctx context.Context, r *client.Request) {
+		began <- struct{}{}
+		<-ctx.Done() // by rpc.cancel: the connection lives
+		ended <- struct{}{}
+	})
+	p := client.QueryParams{To: "laptop", Payload: query("?")}
+	t.Run("by rpc.cancel", func(t *testing.T) {
+		asker := desk.dial()
+		ctx, cancel := context.WithCancel(t.Context())
+		failed := make(chan error, 1)
+		go func() { failed <- asker.Call(ctx, "query", p, nil) }()
+		receive(t, "query", began)
+		cancel()
+		if err := receive(t, "error", failed); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		receive(t, "the agent's rpc.cancel", ended)
+	})
+	t.Run("by closing the connection", func(t *testing.T) {
+		asker := desk.dial()
+		failed := make(chan error, 1)
+		go func() { failed <- asker.call("query", p, nil) }()
+		receive(t, "query", began)
+		asker.Close()
+		if err := receive(t, "error", failed); !errors.Is(err, client.ErrClosed) {
+			t.Error(err)
+		}
+		receive(t, "the agent's rpc.cancel", ended)
+	})
+	t.Run("by the deadline", func(t *testing.T) {
+		asker := desk.dial()
+		asker.refused(kinds.Timeout, "query", client.QueryParams{To: "laptop", Payload: wire.Payload(`{"question":"?","deadline_ms":50}`)})
+		receive(t, "query", began)
+		receive(t, "the agent's rpc.cancel", ended)
+	})
+}
+
+// TestBurstOfNotifies is not parallel: it has a time to keep.
+func TestBurstOfNotifies(t *testing.T) {
+	const n = 10000
+	burst := func(t *testing.T, state string, laptopDoes func(*running)) (took time.Duration, laptop *running) {
+		desk, laptop := pair(t)
+		laptopDoes(laptop)
+		asker := desk.dial()
+		asker.must("ping", client.PingParams{To: "laptop"}, nil)
+		var other atomic.Int64
+		var calls sync.WaitGroup
+		begun := time.Now()
+		for i := range n {
+			calls.Go(func() {
+				var r client.Receipt
+				err := asker.call("notify", client.NotifyParams{To: client.To("laptop"), Payload: kinds.Encode(&kinds.Notify{Topic: fmt.Sprint("t", i)})}, &r)
+				if (err != nil || r.State != state) && other.Add(1) == 1 {
+					t.Errorf("%+v, %v", r, err)
+				}
+			})
+		}
+		calls.Wait()
+		took = time.Since(begun)
+		t.Logf("%d %s in %v", n-other.Load(), state, took)
+		return took, laptop
+	}
+	inTime := func(t *testing.T, once func(t *testing.T) time.Duration) {
+		for range 3 { // of a machine that does other things as well
+			if once(t) < 2*time.Second || raceEnabled || t.Failed() {
+				return
+			}
+		}
+		t.Error("not one of three bursts took less than 2 s")
+	}
+	t.Run("handed", func(t *testing.T) {
+		inTime(t, func(t *testing.T) time.Duration {
+			var mu sync.Mutex
+			got := make(map[string]int)
+			took, _ := burst(t, client.Handed, func(laptop *running) {
+				laptop.agent(client.AttachParams{Name: "reviewer"}, func(_ context.Context, r *client.Request) {
+					topic := parse[kinds.Notify](t, bind(t, r).Payload).Topic
+					mu.Lock()
+					got[topic]++
+					mu.Unlock()
+					r.Reply(nil)
+				})
+			})
+			mu.Lock()
+			defer mu.Unlock()
+			if len(got) != n {
+				t.Errorf("%d of %d arrived", len(got), n)
+			}
+			return took
+		})
+	})
+	t.Run("held", func(t *testing.T) {
+		inTime(t, func(t *testing.T) time.Duration {
+			took, laptop := burst(t, client.Held, func(*running) {})
+			got := make(map[string]bool)
+			l := laptop.dial()
+			for p := (client.InboxParams{Limit: 1000}); ; {
+				var in client.Inbox
+				l.must("inbox", p, &in)
+				for _, m := range in.Messages {
+					got[parse[kinds.Notify](t, m.Envelope.Payload).Topic] = true
+				}
+				if p.After = in.Next; p.After == 0 {
+					break
+				}
+			}
+			if len(got) != n {
+				t.Errorf("%d of %d are in the inbox", len(got), n)
+			}
+			return took
+		})
+	})
+}
+
+func TestSlowQueriesHinderNobody(t *testing.T) {
+	t.Parallel()
+	const slow = 64
+	desk, laptop := pair(t)
+	arrived, leave := make(chan struct{}, slow), make(chan struct{})
+	laptop.agent(client.AttachParams{Name: "reviewer", MaxConcurrent: slow + 2}, func(ctx context.Context, r *client.Request) {
+		switch r.Method {
+		case "delegate", "cancel":
+			r.Reply(wire.Payload(`{"accepted":true}`))
+			return
+		}
+		if parse[kinds.Query](t, bind(t, r).Payload).Question == "slow" {
+			arrived <- struct{}{}
+			<-leave
+		}
+		r.Reply(wire.Payload(`{"summary":""}`))
+	})
+	asker := desk.dial()
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer close(leave)
+	for range slow {
+		asking.Go(func() {
+			if err := asker.call("query", client.QueryParams{To: "laptop", Payload: query("slow")}, nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range slow {
+		receive(t, "slow query", arrived)
+	}
+	var given client.Delegated
+	asker.must("delegate", client.DelegateParams{To: "laptop", Payload: kinds.Encode(&kinds.Delegate{Task: "t"})}, &given)
+	begun := time.Now()
+	asker.must("query", client.QueryParams{To: "laptop", Payload: query("quick")}, nil)
+	asker.must("ping", client.PingParams{To: "laptop"}, nil)
+	asker.must("cancel", client.CancelParams{Ref: given.ID}, nil)
+	if took := time.Since(begun); took > time.Second {
+		t.Errorf("a quick query, a ping and a cancel took %v", took)
+	}
+}
+
+func TestParentCarriesThreadAndHops(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	// Two agents that ask each other for ever: the chain ends by itself.
+	var deepest atomic.Uint64
+	ends := make(chan error, 1)
+	relay := func(d *running, to string) {
+		var l *local
+		ready := make(chan struct{})
+		l = d.agent(client.AttachParams{Name: "relay", MaxConcurrent: 64}, func(_ context.Context, r *client.Request) {
+			<-ready
+			in := bind(t, r)
+			if in.Thread != "ring" {
+				t.Errorf("hop %d has thread %q", in.Hops, in.Thread)
+			}
+			deepest.Store(in.Hops)
+			var a client.Answer
+			if err := l.call("query", client.QueryParams{Head: client.Head{Parent: in.ID}, To: to, Payload: in.Payload}, &a); err != nil {
+				r.ReplyError(err)
+				return
+			}
+			r.Reply(a.Payload)
+		})
+		close(ready)
+	}
+	relay(laptop, "desk")
+	relay(desk, "laptop")
+	go func() {
+		ends <- desk.dial().call("query", client.QueryParams{Head: client.Head{Thread: "ring"}, To: "laptop", Payload: query("round?")}, nil)
+	}()
+	if err := receive(t, "the end of the ring", ends); !errors.Is(err, &kinds.Error{Code: kinds.LoopDetected}) {
+		t.Error(err)
+	}
+	if deepest.Load() != wire.MaxHops {
+		t.Errorf("the chain ended at hop %d", deepest.Load())
+	}
+	asker := desk.dial()
+	asker.refused(kinds.NotFound, "query", client.QueryParams{Head: client.Head{Parent: wire.NewMessageID()}, To: "laptop", Payload: query("?")})
+	asker.refused(kinds.Invalid, "query", client.QueryParams{Head: client.Head{Parent: wire.NewMessageID(), Thread: "t"}, To: "laptop", Payload: query("?")})
+}
+
+func TestSubscriberGetsCopies(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	copies, events := make(chan *client.Message, 16), make(chan *client.Event, 16)
+	l := laptop.dialWith(func(_ context.Context, r *client.Request) {
+		switch r.Method {
+		case client.NotifyMessage:
+			m := new(client.Message)
+			if err := r.Bind(m); err != nil {
+				t.Error(err)
+			}
+			copies <- m
+		case client.NotifyEvent:
+			e := new(client.Event)
+			if err := r.Bind(e); err != nil {
+				t.Error(err)
+			}
+			events <- e
+		}
+	})
+	l.must("subscribe", client.SubscribeParams{Kinds: []string{"notify", "ping", "pong"}, Peers: []string{"desk"}, Events: client.EventFilter{Types: []string{"down"}}}, nil)
+	asker := desk.dial()
+	var r client.Receipt
+	asker.must("notify", client.NotifyParams{To: client.To("laptop"), Payload: kinds.Encode(&kinds.Notify{Topic: "t"})}, &r)
+	if r.State != client.Held {
+		t.Errorf("a copy counted as %s", r.State)
+	}
+	if m := receive(t, "copy", copies); m.Direction != client.In || m.Envelope.ID != r.ID || m.Envelope.From != desk.ID() {
+		t.Errorf("%+v", m)
+	}
+	asker.must("ping", client.PingParams{To: "laptop"}, nil)
+	directions := map[string]string{}
+	for range 2 {
+		m := receive(t, "copy", copies)
+		directions[m.Envelope.Kind] = m.Direction
+	}
+	if directions["ping"] != client.In || directions["pong"] != client.Out {
+		t.Errorf("%v", directions)
+	}
+	desk.stop()
+	if e := receive(t, "event", events); e.Type != client.EventDown || e.Name != "desk" || e.Peer != desk.ID() {
+		t.Errorf("%+v", e)
+	}
+}

@@ -1,0 +1,255 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
+	"github.com/acpd/acpd/wire"
+)
+
+// methods is the local API: every method and what serves it.
+var methods = map[string]method{
+	client.MethodPing:      with((*Daemon).ping),
+	client.MethodDiscover:  with((*Daemon).discover),
+	client.MethodQuery:     with((*Daemon).query),
+	client.MethodDelegate:  with((*Daemon).delegate),
+	client.MethodCancel:    with((*Daemon).cancel),
+	client.MethodNotify:    with((*Daemon).notify),
+	client.MethodResult:    with((*Daemon).result),
+	client.MethodError:     with((*Daemon).fail),
+	client.MethodWhoami:    with((*Daemon).whoami),
+	client.MethodStatus:    with((*Daemon).status),
+	client.MethodPeers:     with((*Daemon).peers),
+	client.MethodTasks:     with((*Daemon).listTasks),
+	client.MethodTask:      with((*Daemon).task),
+	client.MethodWait:      with((*Daemon).wait),
+	client.MethodInbox:     with((*Daemon).listInbox),
+	client.MethodAck:       with((*Daemon).ack),
+	client.MethodInvite:    with((*Daemon).invite),
+	client.MethodJoin:      with((*Daemon).join),
+	client.MethodTrust:     with((*Daemon).trustPeer),
+	client.MethodUntrust:   with((*Daemon).untrust),
+	client.MethodPending:   with((*Daemon).pending),
+	client.MethodPolicy:    with((*Daemon).policy),
+	client.MethodAttach:    with((*Daemon).attach),
+	client.MethodSubscribe: with((*Daemon).subscribe),
+}
+
+type method func(context.Context, *session, *client.Request) (any, error)
+
+// none are the params of a method that has none.
+type none = struct{}
+
+// with reads the params.
+func with[P any](f func(*Daemon, context.Context, *session, *P) (any, error)) method {
+	return func(ctx context.Context, s *session, r *client.Request) (any, error) {
+		p := new(P)
+		if err := r.Bind(p); err != nil {
+			return nil, err
+		}
+		return f(s.daemon, ctx, s, p)
+	}
+}
+
+func (d *Daemon) describeSelf() client.Whoami {
+	return client.Whoami{
+		ID: d.id, Name: d.name, Version: d.options.Version, UptimeSecs: uint64(time.Since(d.started).Seconds()),
+		Listen: d.node.LocalAddrs(), Home: string(d.home),
+	}
+}
+
+func (d *Daemon) whoami(context.Context, *session, *none) (any, error) {
+	return d.describeSelf(), nil
+}
+
+func (d *Daemon) status(context.Context, *session, *none) (any, error) {
+	state, active, _ := d.agents.summary()
+	if d.draining.Load() {
+		state = "draining"
+	}
+	return &client.Status{
+		Whoami: d.describeSelf(), State: state, PeersConnected: len(d.node.Peers()), Agents: d.agents.list(), TasksActive: active,
+		Messages: client.MessageCount{In: sums(d.count.received), Out: sums(d.count.sent)},
+	}, nil
+}
+
+// attach makes the connection answer. Tasks that waited for an agent of this name
+// have it again.
+func (d *Daemon) attach(_ context.Context, s *session, p *client.AttachParams) (any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, replaced, err := d.agents.attach(s.conn, *p)
+	if err != nil {
+		return nil, err
+	}
+	s.agent = a
+	if replaced != nil && replaced.Name != a.Name {
+		d.tasks.orphan(replaced.Name)
+	}
+	if replaced != nil && replaced.conn != s.conn {
+		replaced.conn.Close() // it would wait for messages in vain
+	}
+	d.tasks.adopt(a.Name)
+	d.log.Info("agent attached", "agent", a.Name, "domains", a.Domains, "kinds", a.Kinds)
+	return nil, nil
+}
+
+func (d *Daemon) subscribe(_ context.Context, s *session, p *client.SubscribeParams) (any, error) {
+	if len(p.Kinds) > maxFilter || len(p.Topics) > maxFilter || len(p.Events.Types) > maxFilter {
+		return nil, kinds.Errorf(kinds.Invalid, "subscribe: at most %d kinds, topics and types", maxFilter)
+	}
+	peers, err := d.resolveAll(p.Peers)
+	if err != nil {
+		return nil, err
+	}
+	d.subscribers.set(s.conn, &subscription{SubscribeParams: *p, conn: s.conn, peers: peers})
+	return nil, nil
+}
+
+func (d *Daemon) listTasks(ctx context.Context, _ *session, _ *none) (any, error) {
+	all := d.tasks.list(func(*task) bool { return true })
+	slices.SortFunc(all, func(a, b *task) int { return a.created.Compare(b.created) })
+	out := &client.Tasks{Tasks: make([]client.Task, 0, len(all))}
+	for _, t := range all {
+		out.Tasks = append(out.Tasks, *d.describe(ctx, t, false))
+	}
+	return out, nil
+}
+
+func (d *Daemon) findTask(id wire.MessageID) (*task, error) {
+	t := d.tasks.find(id, client.Given, client.Taken)
+	if t == nil {
+		return nil, kinds.Errorf(kinds.NotFound, "id: %s names no delegation here: see tasks", id)
+	}
+	return t, nil
+}
+
+func (d *Daemon) task(ctx context.Context, _ *session, p *client.TaskParams) (any, error) {
+	t, err := d.findTask(p.ID)
+	if err != nil {
+		return nil, err
+	}
+	return d.describe(ctx, t, true), nil
+}
+
+func (d *Daemon) wait(ctx context.Context, _ *session, p *client.WaitParams) (any, error) {
+	t, err := d.findTask(p.ID)
+	if err != nil {
+		return nil, err
+	}
+	waiting := ctx
+	if p.TimeoutMS > 0 {
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithTimeout(ctx, time.Duration(min(p.TimeoutMS, uint64(kinds.MaxTaskDeadline.Milliseconds())))*time.Millisecond)
+		defer cancel()
+	}
+	if err := d.tasks.wait(waiting, t, p.AfterPartials); err != nil {
+		return nil, err
+	}
+	return d.describe(ctx, t, true), nil
+}
+
+func (d *Daemon) listInbox(ctx context.Context, _ *session, p *client.InboxParams) (any, error) {
+	peers, err := d.filter(p.Kinds, p.Peers)
+	if err != nil {
+		return nil, err
+	}
+	if p.Limit < 0 {
+		return nil, kinds.Errorf(kinds.Invalid, "inbox: limit: expected 1 or more")
+	}
+	return d.inbox.list(ctx, p, peers)
+}
+
+func (d *Daemon) filter(names, peers []string) ([]identity.ID, error) {
+	if len(names) > maxFilter {
+		return nil, kinds.Errorf(kinds.Invalid, "kinds: %d are too many: at most %d", len(names), maxFilter)
+	}
+	return d.resolveAll(peers)
+}
+
+func (d *Daemon) ack(ctx context.Context, _ *session, p *client.AckParams) (any, error) {
+	if (len(p.IDs) > 0) == (p.UpTo > 0) || len(p.IDs) > 0 && (len(p.Kinds) > 0 || len(p.Peers) > 0) {
+		return nil, kinds.Errorf(kinds.Invalid, "ack: expected either ids, or up_to with the filter that inbox was called with")
+	}
+	peers, err := d.filter(p.Kinds, p.Peers)
+	if err != nil {
+		return nil, err
+	}
+	n, err := d.inbox.ack(ctx, p, peers)
+	if err != nil {
+		return nil, err
+	}
+	return &client.Acked{Removed: n}, nil
+}
+
+func (d *Daemon) policy(_ context.Context, _ *session, p *client.PolicyParams) (any, error) {
+	who, err := d.trust.Resolve(p.Peer)
+	if err != nil {
+		return nil, kinds.Errorf(kinds.UnknownPeer, "peer: %s", err)
+	}
+	decision := d.gate.decide(who, p.Kind, p.Domain)
+	return &client.Policy{Allowed: decision.Allowed, Rule: decision.Rule}, nil
+}
+
+// onEvent passes on what package peer tells; it does not block.
+func (d *Daemon) onEvent(e peer.Event) {
+	switch e.Type {
+	case peer.EventUp, peer.EventDown:
+		d.sightings.at(e.Peer, e.At)
+	case peer.EventIdentityConflict:
+		d.log.Warn("identity conflict", "peer", e.Peer.Label(), "addr", e.Addr, "detail", e.Detail)
+	}
+	name := e.Name
+	if p, ok := d.trust.Get(e.Peer); ok {
+		name = p.Name
+	}
+	details := make(map[string]string)
+	if e.Addr != "" {
+		details["addr"] = e.Addr
+	}
+	if e.Detail != "" {
+		details["detail"] = e.Detail
+	}
+	d.event(string(e.Type), e.Peer, name, e.At, details)
+}
+
+func (d *Daemon) event(typ string, id identity.ID, name string, at time.Time, details map[string]string) {
+	if d.subscribers.list() == nil {
+		return
+	}
+	text, err := json.Marshal(details)
+	if err != nil { // an address or reason is not UTF-8
+		text = []byte("{}")
+	}
+	d.subscribers.event(client.Event{Type: typ, Peer: id, Name: name, At: at.UTC(), Details: text})
+}
+
+// coded makes an error of the trust store one for the caller.
+func coded(op string, err error) error {
+	var unknown *identity.UnknownPeerError
+	var ambiguous *identity.AmbiguousError
+	var taken *identity.NameTakenError
+	code := kinds.Internal
+	switch {
+	case errors.As(err, &unknown), errors.As(err, &ambiguous):
+		code = kinds.UnknownPeer
+	case errors.As(err, &taken):
+		code = kinds.Invalid
+	case errors.Is(err, identity.ErrTrustFull), errors.Is(err, identity.ErrInvitationsFull):
+		code = kinds.Overloaded
+	}
+	text := err.Error()
+	if !strings.HasPrefix(text, op) {
+		text = op + ": " + text
+	}
+	return kinds.Errorf(code, "%s", text)
+}

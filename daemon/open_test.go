@@ -1,0 +1,322 @@
+package daemon
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// TestOpenSaysWhatIsInTheWay: each obstacle is an error that names it and what to
+// do, and is left as it was.
+func TestOpenSaysWhatIsInTheWay(t *testing.T) {
+	t.Parallel()
+	key := func(t *testing.T, dir string) string {
+		d, err := Open(t.Context(), Options{Home: dir, Listen: "127.0.0.1:0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return filepath.Join(dir, "identity.key")
+	}
+	write := func(t *testing.T, path, text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		given func(t *testing.T, o *Options)
+		want  []string
+	}{
+		{"a corrupt key", func(t *testing.T, o *Options) { write(t, key(t, o.Home), "no key") }, []string{"identity.key"}},
+		{"a key open to others", func(t *testing.T, o *Options) {
+			if err := os.Chmod(key(t, o.Home), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"identity.key", "chmod 600"}},
+		{"a socket path too long", func(t *testing.T, o *Options) { o.Home = filepath.Join(o.Home, long(100)) }, []string{"acp.sock", "shorter", "--home"}},
+		{"an unknown configuration key", func(t *testing.T, o *Options) { writeConfig(t, o.Home, "name: desk\nlisen: x\n") }, []string{"config.yaml:2", `"lisen"`, `"listen"`}},
+		{"a port that is taken", func(t *testing.T, o *Options) {
+			c, err := net.ListenPacket("udp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { c.Close() })
+			o.Listen = c.LocalAddr().String()
+		}, []string{"taken", "--listen"}},
+		{"a directory open to others", func(t *testing.T, o *Options) {
+			key(t, o.Home)
+			if err := os.Chmod(o.Home, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"chmod 700 "}},
+		{"a file for the directory", func(t *testing.T, o *Options) {
+			o.Home = filepath.Join(o.Home, "file")
+			write(t, o.Home, "")
+		}, []string{"file", "--home"}},
+		{"something else for the socket", func(t *testing.T, o *Options) { write(t, filepath.Join(o.Home, "acp.sock"), "") }, []string{"acp.sock", "no socket"}},
+		{"a corrupt database", func(t *testing.T, o *Options) { write(t, filepath.Join(o.Home, "state.db"), long(4096)) }, []string{"state.db", "damaged"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := Options{Home: stateDir(t), Listen: "127.0.0.1:0"}
+			c.given(t, &o)
+			before := snapshot(t, o.Home)
+			d, err := Open(t.Context(), o)
+			if err == nil {
+				d.Close()
+				t.Fatal("it opens")
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q does not say %q", err, want)
+				}
+			}
+			for name, was := range before {
+				if now := snapshot(t, o.Home)[name]; now != was {
+					t.Errorf("%s was %.40q and is %.40q", name, was, now)
+				}
+			}
+		})
+	}
+}
+
+// snapshot returns the files that a failed start may not change.
+func snapshot(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := make(map[string]string)
+	for _, name := range []string{"identity.key", "config.yaml", "acp.sock"} {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err == nil {
+			all[name] = string(b)
+		}
+	}
+	return all
+}
+
+func TestSecondDaemonNamesTheFirst(t *testing.T) {
+	t.Parallel()
+	first := start(t, stateDir(t), "desk")
+	_, err := Open(t.Context(), Options{Home: first.dir, Listen: "127.0.0.1:0"})
+	var locked *LockedError
+	if !errors.As(err, &locked) || locked.PID != os.Getpid() || !strings.Contains(err.Error(), strconv.Itoa(os.Getpid())) {
+		t.Fatalf("%v", err)
+	}
+	first.dial().must("whoami", nil, nil) // nothing happened to the first
+	first.stop()
+	start(t, first.dir, "desk")
+}
+
+func TestFilesAreForTheirOwnerAlone(t *testing.T) {
+	t.Parallel()
+	dir := stateDir(t)
+	if err := os.Chmod(dir, 0o755); err != nil { // empty: made for us by a careless hand
+		t.Fatal(err)
+	}
+	d := start(t, dir, "desk")
+	for name, want := range map[string]fs.FileMode{"": 0o700, "acp.sock": 0o600, "identity.key": 0o600, "state.db": 0o600, "lock": 0o600} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Error(err)
+		} else if got := info.Mode().Perm(); got != want {
+			t.Errorf("%s has mode %04o, want %04o", name, got, want)
+		}
+	}
+	d.stop()
+	if _, err := os.Stat(d.home.socket()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the socket stays: %v", err)
+	}
+}
+
+func TestStaleSocketIsReplaced(t *testing.T) {
+	t.Parallel()
+	dir := stateDir(t)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "acp.sock")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	l.Close()
+	start(t, dir, "desk").dial().must("whoami", nil, nil)
+}
+
+func TestChosenPortIsKept(t *testing.T) {
+	t.Parallel()
+	d := start(t, stateDir(t), "desk")
+	first := d.node.Addr().String()
+	d.stop()
+	d = start(t, d.dir, "desk")
+	if again := d.node.Addr().String(); again != first {
+		t.Errorf("listens on %s, before on %s", again, first)
+	}
+	d.stop()
+	c, err := net.ListenPacket("udp", first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	d = start(t, d.dir, "desk")
+	if again := d.node.Addr().String(); again == first {
+		t.Error("two listen on one port")
+	}
+}
+
+func TestIdentityIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	d := start(t, stateDir(t), "desk")
+	if !d.IsNew() {
+		t.Error("a new identity is not called new")
+	}
+	d.stop()
+	again := start(t, d.dir, "desk")
+	if again.IsNew() || again.ID() != d.ID() {
+		t.Errorf("new: %v, %s and %s", again.IsNew(), again.ID(), d.ID())
+	}
+}
+
+func TestBadLinesAndWrongNames(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	c := desk.raw()
+	for _, step := range []struct{ line, want string }{
+		{`{"jsonrpc":"2.0","id":1,"method"`, `-32700`},
+		{`[]`, `-32600`},
+		{`{"id":1,"method":"whoami"}`, `-32600`},
+		{`{"jsonrpc":"2.0","id":2,"method":"no such thing"}`, `-32601`},
+		{`{"jsonrpc":"2.0","id":3,"method":"query","params":{"to":1}}`, `-32602`},
+		{`{"jsonrpc":"2.0","id":3,"method":"query","params":{"tos":"laptop"}}`, `tos`},
+		{`{"jsonrpc":"2.0","id":4,"method":"query","params":{"to":"laptop","id":"17","payload":{"question":"?"}}}`, `id`},
+		{`{"jsonrpc":"2.0","id":5,"method":"query","params":{"to":"laptop","payload":{}}}`, `question`},
+		{`{"jsonrpc":"2.0","id":6,"method":"query","params":{"to":"laptop","payload":{"question":"?","question":"?"}}}`, `"invalid"`},
+		{`{"jsonrpc":"2.0","id":7,"method":"query","params":{"to":"laptob","payload":{"question":"?"}}}`, `"unknown_peer"`},
+		{`{"jsonrpc":"2.0","id":8,"method":"query","params":{"to":"` + desk.ID().String() + `","payload":{"question":"?"}}}`, `itself`},
+		{`{"jsonrpc":"2.0","id":9,"method":"query","params":{"to":"","payload":{"question":"?"}}}`, `"unknown_peer"`},
+		{`{"jsonrpc":"2.0","id":10,"method":"result","params":{"ref":"3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b","payload":{}}}`, `"not_found"`},
+		{`{"jsonrpc":"2.0","id":11,"method":"ack","params":{}}`, `"invalid"`},
+		{`{"jsonrpc":"2.0","id":12,"method":"attach","params":{"name":"a/b"}}`, `"invalid"`},
+		{`{"jsonrpc":"2.0","id":13,"method":"attach","params":{"name":"a","kinds":["pong"]}}`, `"invalid"`},
+		{`{"jsonrpc":"2.0","id":14,"method":"notify","params":{"to":[],"payload":{"topic":"t"}}}`, `to`},
+		{`{"jsonrpc":"2.0","id":15,"method":"trust","params":{"peer":"` + desk.ID().String() + `"}}`, `itself`},
+		{`{"jsonrpc":"2.0","id":16,"method":"trust","params":{"peer":"` + strings.Repeat("ab", 32) + `","name":"laptop"}}`, `laptop`},
+		{`{"jsonrpc":"2.0","id":"last","method":"ping","params":{"to":"laptop"}}`, `"id":"last"`},
+	} {
+		if got := c.line(step.line); !strings.Contains(got, step.want) {
+			t.Errorf("%s\n gives %s\n without %s", step.line, got, step.want)
+		}
+	}
+	for _, name := range []string{"planner", "reviewer"} { // two ids that begin alike
+		id := strings.Repeat("0", 62) + map[string]string{"planner": "01", "reviewer": "02"}[name]
+		desk.dial().must("trust", client.TrustParams{Peer: id, Name: name}, nil)
+	}
+	if e := desk.dial().refused(kinds.UnknownPeer, "ping", client.PingParams{To: "000000"}); !strings.Contains(e.Message, "planner") || !strings.Contains(e.Message, "reviewer") {
+		t.Errorf("%v", e)
+	}
+	e := desk.dial().refused(kinds.TooLarge, "query", client.QueryParams{To: "laptop", Payload: query(long(wire.DefaultMaxMessage))})
+	if e.Delivered() != kinds.DeliveredNo {
+		t.Errorf("%+v", e)
+	}
+	if _, err := c.Write([]byte(long(wire.DefaultMaxMessage + client.LineMargin + 2))); err != nil {
+		t.Fatal(err)
+	}
+	if !c.Scan() || !strings.Contains(c.Scanner.Text(), "too_large") || c.Scan() {
+		t.Errorf("a line too long gives %q, and then the connection lives: %v", c.Scanner.Text(), c.Err())
+	}
+	laptop.dial().must("whoami", nil, nil)
+}
+
+// TestHalfClose: who finishes writing still gets the answers.
+func TestHalfClose(t *testing.T) {
+	t.Parallel()
+	desk, _ := pair(t)
+	c := desk.raw()
+	c.Write([]byte(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"to":"laptop"}}` + "\n"))
+	c.Conn.(*net.UnixConn).CloseWrite()
+	if !c.Scan() || !strings.Contains(c.Scanner.Text(), "pong") {
+		t.Errorf("%q: %v", c.Scanner.Text(), c.Err())
+	}
+}
+
+func TestStatusAndWhoami(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	desk.agent(client.AttachParams{Name: "planner", Domains: []string{"plans"}}, nil)
+	asker := desk.dial()
+	asker.must("ping", client.PingParams{To: "laptop"}, nil)
+	var s client.Status
+	asker.must("status", nil, &s)
+	if s.ID != desk.ID() || s.Name != "desk" || s.State != "idle" || s.PeersConnected != 1 || s.Home != desk.dir || s.Version != "test" ||
+		len(s.Agents) != 1 || s.Agents[0].MaxConcurrent != 4 || s.Messages.Out["ping"] != 1 || s.Messages.In["pong"] != 1 || len(s.Listen) == 0 {
+		t.Errorf("%+v", s)
+	}
+	laptop.dial().must("status", nil, &s)
+	if s.Messages.In["ping"] != 1 || s.Messages.Out["pong"] != 1 {
+		t.Errorf("%+v", s.Messages)
+	}
+}
+
+func TestAgentNamesAreUnique(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	first := desk.agent(client.AttachParams{Name: "planner"}, nil)
+	second := desk.dial()
+	second.refused(kinds.Invalid, "attach", client.AttachParams{Name: "planner"})
+	second.must("attach", client.AttachParams{Name: "planner", TakeOver: true}, nil)
+	select {
+	case <-first.Done():
+	case <-t.Context().Done():
+	}
+	second.must("attach", client.AttachParams{Name: "reviewer"}, nil) // a new one replaces the connection's own
+	if all := desk.agents.list(); len(all) != 1 || all[0].Name != "reviewer" {
+		t.Errorf("%+v", all)
+	}
+}
+
+func TestAckRemovesOnlyWhatWasSeen(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	asker, owner := desk.dial(), laptop.dial()
+	tell := func(topic string) wire.MessageID {
+		var r client.Receipt
+		asker.must("notify", client.NotifyParams{To: client.To("laptop"), Payload: kinds.Encode(&kinds.Notify{Topic: topic})}, &r)
+		return r.ID
+	}
+	first, second := tell("a"), tell("b")
+	removed := func(p client.AckParams) int {
+		t.Helper()
+		var a client.Acked
+		owner.must("ack", p, &a)
+		return a.Removed
+	}
+	if n := removed(client.AckParams{IDs: []wire.MessageID{first}}); n != 0 {
+		t.Errorf("%d unseen messages were removed", n)
+	}
+	var in client.Inbox
+	owner.must("inbox", client.InboxParams{Limit: 1}, &in)
+	if len(in.Messages) != 1 || in.Next == 0 {
+		t.Fatalf("%+v", in)
+	}
+	if n := removed(client.AckParams{UpTo: 1 << 40}); n != 1 {
+		t.Errorf("%d were removed of one seen", n)
+	}
+	in = client.Inbox{}
+	owner.must("inbox", client.InboxParams{}, &in)
+	if len(in.Messages) != 1 || in.Messages[0].Envelope.ID != second || in.Next != 0 {
+		t.Fatalf("%+v", in)
+	}
+	if n := removed(client.AckParams{UpTo: in.Messages[0].Seq, Kinds: []string{"result"}}); n != 0 {
+		t.Errorf("%d were removed that the filter leaves out", n)
+	}
+	if n := removed(client.AckParams{IDs: []wire.MessageID{second}}); n != 1 {
+		t.Errorf("%d were removed", n)
+	}
+}

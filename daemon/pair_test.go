@@ -1,0 +1,273 @@
+package daemon
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime/pprof"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// patience is how long a test waits for what must come.
+const patience = 20 * time.Second
+
+// running is a daemon that runs in this process, on loopback and a real socket.
+type running struct {
+	*Daemon
+	t    *testing.T
+	dir  string
+	stop func()
+}
+
+// stateDir makes a state directory with a path that a socket can have.
+func stateDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "acpd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func writeConfig(t *testing.T, dir, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// start runs a daemon on dir until the test ends or stop is called.
+func start(t *testing.T, dir, name string) *running {
+	t.Helper()
+	d, err := Open(t.Context(), Options{Home: dir, Listen: "127.0.0.1:0", Name: name, Version: "test", Log: logTo(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx, nil) }()
+	r := &running{Daemon: d, t: t, dir: dir}
+	stopped := false
+	r.stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("%s: Run: %v", name, err)
+			}
+		case <-time.After(patience):
+			pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
+			t.Errorf("%s does not end", name)
+		}
+	}
+	t.Cleanup(r.stop)
+	return r
+}
+
+// logTo shows a daemon's log where a test asks for it.
+func logTo(t *testing.T) *testLog {
+	if os.Getenv("ACPD_TEST_LOG") == "" {
+		return nil
+	}
+	return &testLog{t}
+}
+
+type testLog struct{ t *testing.T }
+
+func (l *testLog) Write(b []byte) (int, error) {
+	if l == nil {
+		return len(b), nil
+	}
+	os.Stderr.Write(append([]byte(l.t.Name()+": "), b...))
+	return len(b), nil
+}
+
+// pair runs two daemons that trust each other: desk and laptop.
+func pair(t *testing.T) (desk, laptop *running) {
+	t.Helper()
+	desk, laptop = start(t, stateDir(t), "desk"), start(t, stateDir(t), "laptop")
+	befriend(t, desk, laptop)
+	return desk, laptop
+}
+
+// befriend makes two daemons trust each other under the names that they have.
+func befriend(t *testing.T, a, b *running) {
+	t.Helper()
+	a.dial().must("trust", client.TrustParams{Peer: b.ID().String(), Name: b.name, Addrs: []string{b.node.Addr().String()}}, nil)
+	b.dial().must("trust", client.TrustParams{Peer: a.ID().String(), Name: a.name, Addrs: []string{a.node.Addr().String()}}, nil)
+	eventually(t, "connected", func() bool {
+		_, there := a.node.Peer(b.ID())
+		_, back := b.node.Peer(a.ID())
+		return there && back
+	})
+}
+
+// local is a connection to a daemon's socket.
+type local struct {
+	*client.Conn
+	t *testing.T
+}
+
+type handler func(ctx context.Context, r *client.Request)
+
+func (d *running) dial() *local { return d.dialWith(nil) }
+
+func (d *running) dialWith(h handler) *local {
+	d.t.Helper()
+	c, err := net.Dial("unix", d.home.socket())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	o := client.Options{}
+	if h != nil {
+		o.Handler = func(ctx context.Context, _ *client.Conn, r *client.Request) { h(ctx, r) }
+	}
+	conn := client.NewConn(c, o)
+	ended := make(chan struct{})
+	go func() { defer close(ended); conn.Run(context.Background()) }()
+	l := &local{conn, d.t}
+	d.t.Cleanup(func() { conn.Close(); <-ended })
+	return l
+}
+
+// agent attaches an agent that answers with h.
+func (d *running) agent(p client.AttachParams, h handler) *local {
+	d.t.Helper()
+	l := d.dialWith(h)
+	l.must("attach", p, nil)
+	return l
+}
+
+func (l *local) call(method string, params, result any) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return l.Call(ctx, method, params, result)
+}
+
+func (l *local) must(method string, params, result any) {
+	l.t.Helper()
+	if err := l.call(method, params, result); err != nil {
+		l.t.Fatalf("%s: %v", method, err)
+	}
+}
+
+// refused makes a call that must fail with a code.
+func (l *local) refused(code kinds.Code, method string, params any) *kinds.Error {
+	l.t.Helper()
+	err := l.call(method, params, nil)
+	var e *kinds.Error
+	if !errors.As(err, &e) || e.Code != code {
+		l.t.Fatalf("%s: got %v, want %s", method, err, code)
+	}
+	return e
+}
+
+func bind(t *testing.T, r *client.Request) *client.Inbound {
+	t.Helper()
+	in := new(client.Inbound)
+	if err := r.Bind(in); err != nil {
+		t.Errorf("%s: %v", r.Method, err)
+	}
+	return in
+}
+
+// say answers every request with one payload.
+func say(payload string) handler {
+	return func(_ context.Context, r *client.Request) { r.Reply(wire.Payload(payload)) }
+}
+
+// into passes what comes on, and confirms it.
+func into(t *testing.T, got chan<- *client.Inbound, answer string) handler {
+	return func(_ context.Context, r *client.Request) {
+		in := bind(t, r)
+		r.Reply(wire.Payload(answer))
+		got <- in
+	}
+}
+
+func receive[T any](t *testing.T, what string, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(patience):
+		t.Fatalf("%s does not come", what)
+		panic("unreachable")
+	}
+}
+
+// eventually asks again until it holds: for what another process decides when.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(patience); time.Now().Before(end); <-tick.C {
+		if holds() {
+			return
+		}
+	}
+	t.Fatalf("%s: it never holds", what)
+}
+
+// raw is a connection that says what it likes.
+type raw struct {
+	net.Conn
+	*bufio.Scanner
+	t *testing.T
+}
+
+func (d *running) raw() *raw {
+	d.t.Helper()
+	c, err := net.Dial("unix", d.home.socket())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(patience))
+	s := bufio.NewScanner(c)
+	s.Buffer(nil, 4<<20)
+	return &raw{c, s, d.t}
+}
+
+// line says one and returns the answer.
+func (r *raw) line(text string) string {
+	r.t.Helper()
+	if _, err := r.Write([]byte(text + "\n")); err != nil {
+		r.t.Fatal(err)
+	}
+	if !r.Scan() {
+		r.t.Fatalf("%.80s: no answer: %v", text, r.Err())
+	}
+	return r.Scanner.Text()
+}
+
+func query(question string) wire.Payload {
+	return kinds.Encode(&kinds.Query{Question: question})
+}
+
+func long(n int) string { return strings.Repeat("x", n) }
+
+func parse[T any](t *testing.T, p wire.Payload) *T {
+	t.Helper()
+	v := new(T)
+	if err := json.Unmarshal(p.Object(), v); err != nil {
+		t.Fatalf("%s: %v", p, err)
+	}
+	return v
+}

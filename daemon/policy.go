@@ -1,0 +1,106 @@
+package daemon
+
+import (
+	"math"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+)
+
+// maxBuckets bounds the counts of rate limits; over it the fullest, which limit
+// nobody, are dropped.
+const maxBuckets = 8192
+
+// gate decides what a trusted peer may initiate and how often. It is the one
+// place that does. Replies never come here.
+type gate struct {
+	trust *identity.TrustStore
+
+	mu      sync.Mutex // guards the rest; all of it is replaced by set
+	policy  config.Policy
+	limits  config.Limits
+	buckets map[bucketKey]*rate.Limiter
+}
+
+type bucketKey struct {
+	peer identity.ID
+	kind string // of the rule: "*" counts all kinds together
+}
+
+func newGate(trust *identity.TrustStore, cfg *config.Config) *gate {
+	g := &gate{trust: trust}
+	g.set(cfg)
+	return g
+}
+
+// set makes a configuration count; rates start anew.
+func (g *gate) set(cfg *config.Config) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.policy, g.limits = cfg.Policy, cfg.Limits
+	g.buckets = make(map[bucketKey]*rate.Limiter)
+}
+
+// decide names the rule that allows or forbids a message.
+func (g *gate) decide(peer identity.Peer, kind, domain string) config.Decision {
+	g.mu.Lock()
+	policy := g.policy
+	g.mu.Unlock()
+	return policy.Decide(peer.ID, peer.Name, kind, domain)
+}
+
+// admit returns nil, or the error that refuses the message. domain is "" where it
+// has none. Results, errors and cancels of a delegation are free of the policy.
+func (g *gate) admit(peer identity.Peer, kind, domain string) error {
+	if d := g.decide(peer, kind, domain); !d.Allowed {
+		return kinds.Errorf(kinds.NotAuthorized, "the receiver's policy does not allow it (%s): its owner may change that", d.Rule)
+	}
+	return g.allow(peer, kind)
+}
+
+// allow takes a token from the bucket that counts for the message.
+func (g *gate) allow(peer identity.Peer, kind string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.limits.Rate) == 0 {
+		return nil
+	}
+	r, ok := g.limits.For(peer.ID, peer.Name, kind)
+	if !ok {
+		return nil
+	}
+	key := bucketKey{peer.ID, r.Kind}
+	b := g.buckets[key]
+	if b == nil {
+		if len(g.buckets) >= maxBuckets {
+			g.shed()
+		}
+		b = rate.NewLimiter(rate.Limit(r.PerSecond), r.Burst)
+		g.buckets[key] = b
+	}
+	if b.Allow() {
+		return nil
+	}
+	missing := 1 - b.Tokens()
+	e := kinds.Errorf(kinds.Overloaded, "over the receiver's rate limit of %g messages a second for kind %s: send fewer", r.PerSecond, r.Kind)
+	e.RetryAfterMS = uint64(math.Ceil(missing / r.PerSecond * 1000))
+	return e
+}
+
+// shed drops the buckets that are full again, or all.
+func (g *gate) shed() {
+	now := time.Now()
+	for key, b := range g.buckets {
+		if b.TokensAt(now) >= float64(b.Burst()) {
+			delete(g.buckets, key)
+		}
+	}
+	if len(g.buckets) >= maxBuckets {
+		clear(g.buckets)
+	}
+}

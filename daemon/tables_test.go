@@ -1,0 +1,462 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/store"
+	"github.com/acpd/acpd/wire"
+)
+
+func notifyOf(text string) *wire.Envelope {
+	return &wire.Envelope{ID: wire.NewMessageID(), Kind: kinds.KindNotify, Payload: wire.Payload(`{"topic":"` + text + `"}`), Thread: "t", Hops: 3}
+}
+
+func TestRepeatsForgetAfterTenMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, from, env := newRepeats(), identity.ID{1}, notifyOf("a")
+		first, fresh, err := r.begin(from, env)
+		if !fresh || err != nil {
+			t.Fatal(fresh, err)
+		}
+		waited := make(chan outcome)
+		again, fresh, err := r.begin(from, env)
+		if fresh || err != nil {
+			t.Fatal(fresh, err)
+		}
+		go func() { waited <- r.wait(t.Context(), again) }()
+		synctest.Wait()
+		r.finish(first, outcome{state: wire.Held})
+		if out := <-waited; out.state != wire.Held {
+			t.Errorf("%+v", out)
+		}
+		if c, ok := r.find(env.ID); !ok || c.thread != "t" || c.hops != 3 {
+			t.Errorf("%+v %v", c, ok)
+		}
+		other := *env
+		other.Payload = wire.Payload(`{"topic":"b"}`)
+		if _, _, err := r.begin(from, &other); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
+			t.Error(err)
+		}
+		if _, fresh, _ := r.begin(identity.ID{2}, env); !fresh {
+			t.Error("another peer's message of the same id counts as a repeat")
+		}
+		time.Sleep(repeatsFor - time.Nanosecond)
+		if _, fresh, _ := r.begin(from, env); fresh {
+			t.Error("forgotten too early")
+		}
+		time.Sleep(time.Nanosecond)
+		if _, fresh, _ := r.begin(from, env); !fresh {
+			t.Error("remembered too long")
+		}
+	})
+}
+
+func TestRepeatsAreBounded(t *testing.T) {
+	r, from := newRepeats(), identity.ID{1}
+	first := notifyOf("first")
+	r.begin(from, first)
+	for range repeatsPerPeer {
+		r.begin(from, notifyOf("more"))
+	}
+	if n := len(r.peers[from].order); n != repeatsPerPeer || r.n != n || len(r.peers[from].runs) != n {
+		t.Errorf("%d, %d and %d entries", n, r.n, len(r.peers[from].runs))
+	}
+	if _, fresh, _ := r.begin(from, first); !fresh {
+		t.Error("the oldest stays")
+	}
+	r.n = repeatsInAll // as if other peers held the rest
+	r.begin(identity.ID{2}, notifyOf("other"))
+	if r.n != repeatsInAll-repeatsPerPeer/8+1 {
+		t.Errorf("%d in all", r.n)
+	}
+	r.purge(from)
+	if r.peers[from] != nil {
+		t.Error("purge leaves some")
+	}
+}
+
+func TestRefusalsAreForgotten(t *testing.T) {
+	r, from, env := newRepeats(), identity.ID{1}, notifyOf("a")
+	first, _, _ := r.begin(from, env)
+	r.forget(from, first, outcome{err: kinds.Errorf(kinds.Overloaded, "full")})
+	if _, fresh, _ := r.begin(from, env); !fresh || r.n != 1 {
+		t.Errorf("fresh %v, %d entries", fresh, r.n)
+	}
+}
+
+func TestDiscoveriesLastAMinuteAndARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, key, boot := newDiscoveries(), discoveryKey{identity.ID{1}, ""}, wire.Boot{1}
+		c.put(key, boot, &client.Answer{})
+		if c.get(key, boot) == nil || c.get(key, wire.Boot{2}) != nil || c.get(discoveryKey{identity.ID{1}, "planner"}, boot) != nil {
+			t.Error("another answer than the one of this run")
+		}
+		time.Sleep(discoveredFor)
+		if c.get(key, boot) != nil {
+			t.Error("it lasts too long")
+		}
+		for i := range 2 * maxDiscoveries {
+			c.put(discoveryKey{identity.ID{1}, fmt.Sprint(i)}, boot, &client.Answer{})
+		}
+		if len(c.found) > maxDiscoveries {
+			t.Errorf("%d entries", len(c.found))
+		}
+		c.purge(identity.ID{1})
+		if len(c.found) != 0 {
+			t.Error("purge leaves some")
+		}
+	})
+}
+
+func TestAgentsAreChosen(t *testing.T) {
+	type attach struct {
+		name    string
+		domains string
+		kinds   string
+		running int
+		most    int
+	}
+	list := func(s string) []string { return strings.Fields(s) }
+	for _, c := range []struct {
+		name     string
+		attached []attach
+		domain   string
+		to       string
+		want     string // an agent or a code
+	}{
+		{"nobody", nil, "", "", "no_agent"},
+		{"the only one", []attach{{name: "a"}}, "", "", "a"},
+		{"the longest domain", []attach{{name: "a", domains: "code"}, {name: "b", domains: "code.go docs"}, {name: "c", domains: "code"}}, "code.go.test", "", "b"},
+		{"on label boundaries", []attach{{name: "a", domains: "code"}, {name: "b"}}, "codec", "", "b"},
+		{"one without domains takes any", []attach{{name: "a"}, {name: "b", domains: "docs"}}, "code", "", "a"},
+		{"a domain goes before none", []attach{{name: "a", domains: "code"}, {name: "b"}}, "code", "", "a"},
+		{"no domain matches", []attach{{name: "a", domains: "code"}}, "docs", "", "unknown_domain"},
+		{"no domain is asked for", []attach{{name: "a", domains: "code", running: 1}, {name: "b", domains: "docs"}, {name: "c", running: 1}}, "", "", "b"},
+		{"ties go to the least busy", []attach{{name: "a", running: 1}, {name: "b", running: 2}}, "", "", "a"},
+		{"then to the last attached", []attach{{name: "a"}, {name: "b"}}, "", "", "b"},
+		{"one that is full is passed by", []attach{{name: "a", running: 2}, {name: "b", running: 1, most: 1}}, "", "", "a"},
+		{"all are full", []attach{{name: "a", running: 4}}, "", "", "overloaded"},
+		{"the best domain is full", []attach{{name: "a", domains: "code", running: 4}, {name: "b"}}, "code", "", "overloaded"},
+		{"named", []attach{{name: "a"}, {name: "b"}}, "", "a", "a"},
+		{"named, whatever its domains", []attach{{name: "a", domains: "code"}, {name: "b"}}, "docs", "a", "a"},
+		{"named, and away", []attach{{name: "a"}}, "", "b", "no_agent"},
+		{"kinds count", []attach{{name: "a"}, {name: "b", kinds: "notify"}}, "", "", "a"},
+		{"none takes the kind", []attach{{name: "b", kinds: "notify"}}, "", "", "no_agent"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newAgents()
+			for _, a := range c.attached {
+				got, _, err := r.attach(new(client.Conn), client.AttachParams{Name: a.name, Domains: list(a.domains), Kinds: list(a.kinds), MaxConcurrent: a.most})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got.running = a.running
+			}
+			a, err := r.pick(kinds.KindQuery, c.domain, c.to)
+			got := ""
+			var e *kinds.Error
+			switch {
+			case errors.As(err, &e):
+				got = string(e.Code)
+			case err == nil:
+				got = a.Name
+			}
+			if got != c.want {
+				t.Errorf("got %q (%v), want %q", got, err, c.want)
+			}
+		})
+	}
+}
+
+// table opens a task table on disk; run it in a bubble to have its clock.
+func table(t *testing.T) *tasks {
+	t.Helper()
+	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "state.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	if err := db.Migrate(t.Context(), "daemon", schema); err != nil {
+		t.Fatal(err)
+	}
+	ts, err := openTasks(t.Context(), db, newAgents())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ts
+}
+
+// reopen reads the table anew, as after a restart.
+func (ts *tasks) reopen(t *testing.T) *tasks {
+	t.Helper()
+	again, err := openTasks(t.Context(), ts.db, newAgents())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return again
+}
+
+// clock runs the table's clock until the test ends.
+func (ts *tasks) clock(t *testing.T, report func(context.Context, *task) error) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := ts.run(ctx, report); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { cancel(); running.Wait() })
+}
+
+func (ts *tasks) enter(t *testing.T, direction string, deadline time.Duration) *task {
+	t.Helper()
+	e := &task{direction: direction, peer: identity.ID{1}, id: wire.NewMessageID(), agent: "reviewer", reports: true, created: time.Now()}
+	if deadline > 0 {
+		e.deadline = e.created.Add(deadline)
+	}
+	if _, fresh, err := ts.begin(t.Context(), e, "mend it"); !fresh || err != nil {
+		t.Fatal(fresh, err)
+	}
+	if err := ts.ack(t.Context(), e, client.TaskAccepted, wire.Payload(accepted)); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func (ts *tasks) is(t *testing.T, e *task, want string) {
+	t.Helper()
+	synctest.Wait()
+	if got, _ := ts.stateOf(e); got != want {
+		t.Errorf("the state is %s, want %s", got, want)
+	}
+	now := ts.get(e.direction, e.peer, e.id)
+	if again := ts.reopen(t).get(e.direction, e.peer, e.id); (again == nil) != (now == nil) || again != nil && again.state != want {
+		t.Errorf("on disk it is %+v, want %s", again, want)
+	}
+}
+
+func never(context.Context, *task) error { panic("nothing is to be reported") }
+
+func TestTasksExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := table(t)
+		ts.clock(t, never)
+		for _, direction := range []string{client.Given, client.Taken} {
+			short, none := ts.enter(t, direction, time.Minute), ts.enter(t, direction, 0)
+			time.Sleep(time.Minute - time.Nanosecond)
+			ts.is(t, short, client.TaskAccepted)
+			time.Sleep(time.Nanosecond)
+			ts.is(t, short, client.TaskExpired)
+			time.Sleep(keptAfter - time.Nanosecond)
+			ts.is(t, short, client.TaskExpired)
+			time.Sleep(time.Nanosecond)
+			synctest.Wait()
+			if ts.get(direction, short.peer, short.id) != nil || ts.reopen(t).get(direction, short.peer, short.id) != nil {
+				t.Error("the entry stays after its time")
+			}
+			time.Sleep(keptWithout - keptAfter - time.Minute - time.Nanosecond)
+			ts.is(t, none, client.TaskAccepted)
+			time.Sleep(time.Nanosecond)
+			synctest.Wait()
+			if ts.get(direction, none.peer, none.id) != nil {
+				t.Error("an entry without deadline stays after a day")
+			}
+		}
+		if _, active, _ := ts.agents.summary(); active != 0 {
+			t.Errorf("%d tasks are active", active)
+		}
+	})
+}
+
+func TestOrphansAreReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := table(t)
+		reported := make(chan time.Time, 8)
+		failures := 2
+		ts.clock(t, func(_ context.Context, lost *task) error {
+			reported <- time.Now()
+			if failures--; failures >= 0 {
+				return errors.New("unreachable")
+			}
+			return nil
+		})
+		back, away := ts.enter(t, client.Taken, 0), ts.enter(t, client.Taken, 0)
+		away.agent = "planner"
+		ts.orphan("reviewer")
+		time.Sleep(orphanedFor - time.Second)
+		ts.adopt("reviewer")
+		ts.orphan("planner")
+		left := time.Now()
+		time.Sleep(orphanedFor - time.Nanosecond)
+		ts.is(t, back, client.TaskAccepted)
+		ts.is(t, away, client.TaskAccepted)
+		time.Sleep(time.Nanosecond)
+		ts.is(t, away, client.TaskFailed)
+		ts.is(t, back, client.TaskAccepted)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		close(reported)
+		var after []time.Duration
+		for at := range reported {
+			after = append(after, at.Sub(left)-orphanedFor)
+		}
+		if fmt.Sprint(after) != "[0s 5s 15s]" {
+			t.Errorf("reported after %v", after)
+		}
+		if ts.reopen(t).get(client.Taken, away.peer, away.id).owed {
+			t.Error("the report is still owed")
+		}
+	})
+}
+
+// TestRestartedTasks: what a crash leaves.
+func TestRestartedTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := table(t)
+		sent := &task{direction: client.Given, peer: identity.ID{1}, id: wire.NewMessageID(), hash: digest{7}, chain: chain{"t", 2, "tr"}, reports: true, created: time.Now()}
+		if _, _, err := ts.begin(t.Context(), sent, "mend it"); err != nil {
+			t.Fatal(err)
+		}
+		taken := ts.enter(t, client.Taken, 0)
+		again := ts.reopen(t)
+		got := again.get(client.Given, sent.peer, sent.id)
+		if got.state != client.TaskUnknown || got.hash != sent.hash || got.chain != sent.chain || !got.reports || !got.created.Equal(sent.created.Truncate(time.Millisecond)) {
+			t.Errorf("%+v", got)
+		}
+		if _, active, _ := again.agents.summary(); active != 1 {
+			t.Errorf("%d active", active)
+		}
+		reported := make(chan *task, 1)
+		again.clock(t, func(_ context.Context, lost *task) error { reported <- lost; return nil })
+		time.Sleep(orphanedFor)
+		if lost := <-reported; lost.id != taken.id {
+			t.Errorf("%+v", lost)
+		}
+	})
+}
+
+func TestTasksAreBounded(t *testing.T) {
+	ts := table(t)
+	var first *task
+	for i := range maxTasks {
+		e := &task{direction: client.Given, peer: identity.ID{1}, id: wire.NewMessageID(), created: time.Unix(int64(i), 0), reports: true}
+		if _, _, err := ts.begin(t.Context(), e, ""); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			first = e
+		}
+	}
+	more := func() error {
+		_, _, err := ts.begin(t.Context(), &task{direction: client.Given, peer: identity.ID{1}, id: wire.NewMessageID(), reports: true}, "")
+		return err
+	}
+	if err := more(); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
+		t.Fatal(err)
+	}
+	if _, err := ts.end(t.Context(), first, ending{state: client.TaskCompleted}); err != nil {
+		t.Fatal(err)
+	}
+	if err := more(); err != nil {
+		t.Fatal(err)
+	}
+	if ts.get(client.Given, first.peer, first.id) != nil || len(ts.table) != maxTasks || len(ts.reopen(t).table) != maxTasks {
+		t.Errorf("%d entries", len(ts.table))
+	}
+}
+
+func TestOnlyTheFirstEndWins(t *testing.T) {
+	ts := table(t)
+	e := ts.enter(t, client.Given, 0)
+	wins := make(chan string, 8)
+	var ends sync.WaitGroup
+	for _, state := range []string{client.TaskCompleted, client.TaskFailed, client.TaskCancelled, client.TaskExpired} {
+		ends.Go(func() {
+			won, err := ts.end(t.Context(), e, ending{state: state})
+			if err != nil {
+				t.Error(err)
+			}
+			if won {
+				wins <- state
+			}
+		})
+	}
+	ends.Wait()
+	close(wins)
+	if len(wins) != 1 {
+		t.Fatalf("%d ends won", len(wins))
+	}
+	if got := ts.reopen(t).get(client.Given, e.peer, e.id).state; got != <-wins {
+		t.Errorf("on disk it is %s", got)
+	}
+	if open, err := ts.partial(t.Context(), e, wire.Payload(`{}`)); open || err != nil {
+		t.Error(open, err)
+	}
+	if err := ts.set(t.Context(), e, client.TaskUnknown); err != nil {
+		t.Error(err)
+	}
+	if got, _ := ts.stateOf(e); !final(got) {
+		t.Errorf("an end was undone: %s", got)
+	}
+}
+
+func TestInboxIsBounded(t *testing.T) {
+	ts := table(t)
+	b, err := openInbox(t.Context(), ts.db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	big := &wire.Envelope{V: 1, ID: wire.NewMessageID(), From: identity.ID{1}, To: identity.ID{2}, Kind: kinds.KindNotify, Payload: wire.Payload(`{"topic":"t","data":"` + long(16<<20) + `"}`)}
+	n := 0
+	for err == nil {
+		if err = b.hold(t.Context(), big); err == nil {
+			n++
+		}
+	}
+	if n != 3 || !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
+		t.Errorf("%d held, then %v", n, err)
+	}
+	again, err := openInbox(t.Context(), ts.db)
+	if err != nil || again.messages != b.messages || again.bytes != b.bytes || b.messages != 3 {
+		t.Errorf("%d and %d bytes, after a restart %d and %d: %v", b.messages, b.bytes, again.messages, again.bytes, err)
+	}
+	if err := b.purge(t.Context(), big.From); err != nil || b.messages != 0 || b.bytes != 0 {
+		t.Errorf("%d and %d bytes after purge: %v", b.messages, b.bytes, err)
+	}
+}
+
+func TestBucketsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(identity.NewTrust(), &config.Config{Limits: config.Limits{Rate: []config.Rate{{Peer: "*", Kind: "*", PerSecond: 1, Burst: 1}}}})
+		allow := func(n int) error {
+			return g.allow(identity.Peer{ID: identity.ID{byte(n), byte(n >> 8), byte(n >> 16)}}, kinds.KindQuery)
+		}
+		for n := range maxBuckets + 1 {
+			if err := allow(n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(g.buckets) > maxBuckets {
+			t.Errorf("%d buckets", len(g.buckets))
+		}
+		if err := allow(maxBuckets); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
+			t.Error(err)
+		}
+		time.Sleep(time.Second)
+		if err := allow(maxBuckets); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,266 @@
+package daemon
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
+	"github.com/acpd/acpd/wire"
+)
+
+// maxInvited bounds the addresses in an invitation.
+const maxInvited = 8
+
+func (d *Daemon) invite(_ context.Context, _ *session, p *client.InviteParams) (any, error) {
+	const longest = 24 * time.Hour
+	lasts := time.Duration(min(p.ExpiresSecs, uint64(longest/time.Second))) * time.Second
+	if p.Name != "" { // the petname that who joins will have here
+		if err := identity.CheckName(p.Name); err != nil {
+			return nil, kinds.Errorf(kinds.Invalid, "invite: name: %s", err)
+		}
+	}
+	token, expires, err := d.node.Invitations().Open(lasts, p.Name)
+	if err != nil {
+		return nil, coded("invite", err)
+	}
+	addrs := d.node.LocalAddrs()
+	inv := identity.Invitation{ID: d.id, Addrs: addrs[:min(len(addrs), maxInvited)], Name: d.name, PQ: identity.HashPQ(d.key.PublicPQ()), Token: token}
+	return &client.Invitation{URI: inv.String(), Expires: expires.UTC()}, nil
+}
+
+func (d *Daemon) join(ctx context.Context, _ *session, p *client.JoinParams) (any, error) {
+	inv, err := identity.ParseInvitation(p.URI)
+	if err != nil {
+		return nil, kinds.Errorf(kinds.Invalid, "join: %s", err)
+	}
+	who, err := d.node.Join(ctx, inv)
+	if err != nil {
+		return nil, err
+	}
+	return &client.NamedPeer{ID: who.ID, Name: who.Name}, nil
+}
+
+// trustPeer trusts a stranger, or changes the name or addresses of a trusted peer.
+func (d *Daemon) trustPeer(_ context.Context, _ *session, p *client.TrustParams) (any, error) {
+	who, err := d.candidate(p.Peer)
+	if err != nil {
+		return nil, err
+	}
+	if who.ID == d.id {
+		return nil, kinds.Errorf(kinds.Invalid, "trust: %s is this daemon itself: name the other one", d.id.Label())
+	}
+	if p.Name != "" {
+		if err := identity.CheckName(p.Name); err != nil {
+			return nil, kinds.Errorf(kinds.Invalid, "trust: name: %s", err)
+		}
+		who.Name = p.Name
+	}
+	if len(p.Addrs) > 0 {
+		for _, addr := range p.Addrs {
+			if err := identity.CheckAddr(addr); err != nil {
+				return nil, kinds.Errorf(kinds.Invalid, "trust: addrs: %s", err)
+			}
+		}
+		who.Addrs = p.Addrs
+	}
+	if who, err = d.trust.Trust(who); err != nil {
+		return nil, coded("trust", err)
+	}
+	d.log.Info("trusted", "peer", who.ID.Label(), "name", who.Name)
+	d.event(client.EventTrust, who.ID, who.Name, time.Now(), nil)
+	d.node.Connect(who.ID)
+	return &client.NamedPeer{ID: who.ID, Name: who.Name}, nil
+}
+
+// candidate finds whom a person may mean by ref: any full id, a trusted peer, or
+// one stranger that called, by what it calls itself or the beginning of its id.
+func (d *Daemon) candidate(ref string) (identity.Peer, error) {
+	waiting := d.node.Pending()
+	if id, err := identity.ParseID(ref); err == nil {
+		for _, w := range waiting {
+			if w.ID == id {
+				return d.stranger(w), nil
+			}
+		}
+		return identity.Peer{ID: id, Since: time.Now()}, nil
+	}
+	if known, err := d.trust.Resolve(ref); err == nil {
+		return identity.Peer{ID: known.ID}, nil
+	}
+	var found []peer.Pending
+	for _, w := range waiting {
+		if w.Claim == ref || len(ref) >= 6 && strings.HasPrefix(w.ID.String(), ref) {
+			found = append(found, w)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return identity.Peer{}, kinds.Errorf(kinds.UnknownPeer, "trust: %q names nobody who has called: give the full id, 64 hex digits", ref)
+	case 1:
+		return d.stranger(found[0]), nil
+	}
+	ids := make([]string, len(found))
+	for i, w := range found {
+		ids[i] = w.ID.String()
+	}
+	return identity.Peer{}, kinds.Errorf(kinds.UnknownPeer, "trust: %q names several who have called: give the full id, one of %s", ref, strings.Join(ids, ", "))
+}
+
+// stranger is a pending one as it would be trusted: under what it calls itself
+// where that is a free name, at the address it called from, which it also listens
+// on, and with its post-quantum key pinned.
+func (d *Daemon) stranger(w peer.Pending) identity.Peer {
+	p := identity.Peer{ID: w.ID, PQ: w.PQ, Since: time.Now()}
+	if identity.CheckName(w.Claim) == nil {
+		p.Name = d.trust.FreeName(w.Claim)
+	}
+	if identity.CheckAddr(w.Addr) == nil {
+		p.Addrs = []string{w.Addr}
+	}
+	return p
+}
+
+// untrust blocks a key and forgets what it sent. The block is on disk before its
+// connections are closed, and they are before this returns.
+func (d *Daemon) untrust(ctx context.Context, _ *session, p *client.UntrustParams) (any, error) {
+	who, err := d.trust.Resolve(p.Peer)
+	if err != nil {
+		if who, err = d.candidate(p.Peer); err != nil {
+			return nil, coded("untrust", err)
+		}
+	}
+	if err := d.trust.Untrust(who.ID); err != nil {
+		return nil, coded("untrust", err)
+	}
+	d.node.Disconnect(who.ID)
+	d.log.Info("untrusted", "peer", who.ID.Label(), "name", who.Name)
+	d.repeats.purge(who.ID)
+	d.discoveries.purge(who.ID)
+	d.sightings.purge(who.ID)
+	if err := d.inbox.purge(ctx, who.ID); err != nil {
+		return nil, err
+	}
+	for _, t := range d.tasks.list(func(t *task) bool { return t.peer == who.ID }) {
+		if err := d.sever(ctx, t, who); err != nil {
+			return nil, err
+		}
+	}
+	return &client.NamedPeer{ID: who.ID, Name: who.Name}, nil
+}
+
+// sever ends a delegation with a peer that is trusted no more, and tells the agent
+// that works on it.
+func (d *Daemon) sever(ctx context.Context, t *task, who identity.Peer) error {
+	gone := kinds.Errorf(kinds.NotTrusted, "%s is not trusted here any more", who.Name)
+	e := ending{state: client.TaskFailed, id: wire.NewMessageID(), outcome: gone.Message, payload: kinds.Encode(gone)}
+	if t.direction == client.Taken {
+		e.state = client.TaskCancelled
+	}
+	won, err := d.tasks.end(ctx, t, e)
+	if err != nil || !won || t.direction != client.Taken {
+		return err
+	}
+	a := d.agents.named(t.agent)
+	if a == nil {
+		return nil
+	}
+	in := &client.Inbound{Name: who.Name, Delegation: d.describe(ctx, t, false), Envelope: wire.Envelope{
+		V: wire.Version, ID: e.id, From: who.ID, To: d.id, TS: uint64(time.Now().UnixMilli()), Kind: kinds.KindCancel, Ref: &t.id,
+		Payload: kinds.Encode(&kinds.Cancel{Reason: gone.Message}), Thread: t.chain.thread, Hops: t.chain.hops,
+	}}
+	d.calls.Go(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirmTime)
+		defer cancel()
+		if err := ask(ctx, a, in, nil); err != nil {
+			d.log.Debug("not confirmed", "agent", a.Name, "kind", in.Kind, "id", in.ID, "err", err)
+		}
+	})
+	return nil
+}
+
+func (d *Daemon) pending(context.Context, *session, *none) (any, error) {
+	out := &client.Pending{Pending: []client.PendingPeer{}}
+	for _, w := range d.node.Pending() {
+		out.Pending = append(out.Pending, client.PendingPeer{
+			ID: w.ID, Claim: w.Claim, Addr: w.Addr, Since: w.At.UTC(), PQ: w.PQ, NameConflict: d.isTaken(w.Claim),
+		})
+	}
+	return out, nil
+}
+
+// isTaken reports whether a claim is the name of a trusted peer.
+func (d *Daemon) isTaken(claim string) bool {
+	p, err := d.trust.Resolve(claim)
+	return err == nil && p.Name == claim
+}
+
+// peers lists everybody: the trusted, those who wait for trust, the blocked.
+func (d *Daemon) peers(context.Context, *session, *none) (any, error) {
+	out := &client.Peers{Peers: []client.Peer{}}
+	cfg := d.config.Load()
+	for _, p := range d.trust.Peers() {
+		row := client.Peer{ID: p.ID, Name: p.Name, State: client.PeerTrusted, Addrs: d.addrs(p.ID), LastSeen: d.sightings.of(p.ID).UTC()}
+		switch {
+		case len(cfg.Peers[p.Name].Addrs)+len(cfg.Peers[p.ID.String()].Addrs) > 0:
+			row.Source = "config"
+		case len(p.Addrs) > 0:
+			row.Source = "trust"
+		}
+		if now, ok := d.node.Peer(p.ID); ok {
+			row.State, row.RTTUS, row.Claim, row.LastSeen = client.PeerConnected, uint64(now.RTT.Microseconds()), now.Claim, time.Now().UTC()
+			if !slices.Contains(row.Addrs, now.Addr) {
+				row.Addrs = append(slices.Clip(row.Addrs), now.Addr)
+			}
+			if row.Source == "" {
+				row.Source = "connection"
+			}
+		}
+		if row.Addrs == nil {
+			row.Addrs = []string{}
+		}
+		out.Peers = append(out.Peers, row)
+	}
+	for _, w := range d.node.Pending() {
+		out.Peers = append(out.Peers, client.Peer{
+			ID: w.ID, State: client.PeerPending, Addrs: []string{w.Addr}, Source: "connection", LastSeen: w.At.UTC(),
+			Claim: w.Claim, NameConflict: d.isTaken(w.Claim),
+		})
+	}
+	for _, id := range d.trust.BlockedIDs() {
+		out.Peers = append(out.Peers, client.Peer{ID: id, State: client.PeerBlocked, Addrs: []string{}})
+	}
+	return out, nil
+}
+
+// sightings remembers when trusted peers were last connected. The trust store
+// bounds how many there are.
+type sightings struct {
+	mu   sync.Mutex // guards last
+	last map[identity.ID]time.Time
+}
+
+func newSightings() *sightings { return &sightings{last: make(map[identity.ID]time.Time)} }
+
+func (s *sightings) at(id identity.ID, t time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last[id] = t
+}
+
+func (s *sightings) of(id identity.ID) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last[id]
+}
+
+func (s *sightings) purge(id identity.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.last, id)
+}

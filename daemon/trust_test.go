@@ -1,0 +1,170 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+func TestStrangerWaitsForTrustOnBothSides(t *testing.T) {
+	t.Parallel()
+	desk, laptop := start(t, stateDir(t), "desk"), start(t, stateDir(t), "laptop")
+	asker, owner := desk.dial(), laptop.dial()
+	asker.refused(kinds.UnknownPeer, "query", client.QueryParams{To: "laptop", Payload: query("?")})
+	asker.must("trust", client.TrustParams{Peer: laptop.ID().String(), Name: "laptop", Addrs: []string{laptop.node.Addr().String()}}, nil)
+	asker.refused(kinds.NotTrusted, "query", client.QueryParams{To: "laptop", Payload: query("?")})
+	var waiting client.Pending
+	eventually(t, "pending", func() bool {
+		owner.must("pending", nil, &waiting)
+		return len(waiting.Pending) == 1
+	})
+	if w := waiting.Pending[0]; w.ID != desk.ID() || w.Claim != "desk" || w.PQ.IsZero() || w.Addr != desk.node.Addr().String() {
+		t.Errorf("%+v", w)
+	}
+	var named client.NamedPeer
+	owner.must("trust", client.TrustParams{Peer: desk.ID().String()}, &named)
+	if named.Name != "desk" || named.ID != desk.ID() {
+		t.Errorf("%+v", named)
+	}
+	laptop.agent(client.AttachParams{Name: "reviewer"}, say(`{"summary":""}`))
+	eventually(t, "connected", func() bool { _, ok := desk.node.Peer(laptop.ID()); return ok })
+	asker.must("query", client.QueryParams{To: "laptop", Payload: query("?")}, nil)
+	if p, _ := laptop.trust.Get(desk.ID()); p.PQ.IsZero() {
+		t.Error("the post-quantum key is not pinned")
+	}
+
+	var peers client.Peers
+	asker.must("peers", nil, &peers)
+	if len(peers.Peers) != 1 || peers.Peers[0].State != client.PeerConnected || peers.Peers[0].Name != "laptop" || peers.Peers[0].Claim != "laptop" {
+		t.Errorf("%+v", peers)
+	}
+}
+
+func TestUntrustCutsTheLiveConnection(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	began, cancels := make(chan struct{}, 1), make(chan *client.Inbound, 1)
+	laptop.agent(client.AttachParams{Name: "reviewer", Topics: []string{"none"}}, func(ctx context.Context, r *client.Request) {
+		switch r.Method {
+		case "query":
+			began <- struct{}{}
+			<-ctx.Done()
+			return
+		case "cancel":
+			cancels <- bind(t, r)
+		}
+		r.Reply(wire200)
+	})
+	asker, owner := desk.dial(), laptop.dial()
+	asker.must("notify", client.NotifyParams{To: client.To("laptop"), Payload: kinds.Encode(&kinds.Notify{Topic: "held"})}, nil)
+	given := delegateTo(asker, "laptop", task1(""))
+	failed := make(chan error, 1)
+	go func() {
+		failed <- desk.dial().call("query", client.QueryParams{To: "laptop", Payload: query("?")}, nil)
+	}()
+	receive(t, "query", began)
+
+	begun := time.Now()
+	owner.must("untrust", client.UntrustParams{Peer: "desk"}, nil)
+	err := receive(t, "the end of the query", failed)
+	if took := time.Since(begun); took > time.Second {
+		t.Errorf("the connection lived for %v", took)
+	}
+	if !errors.Is(err, &kinds.Error{Code: kinds.NotTrusted}) {
+		t.Error(err)
+	}
+	if in := receive(t, "cancel", cancels); *in.Ref != given.ID {
+		t.Errorf("%+v", in)
+	}
+	asker.refused(kinds.NotTrusted, "ping", client.PingParams{To: "laptop"})
+	var in client.Inbox
+	owner.must("inbox", client.InboxParams{}, &in)
+	if len(in.Messages) != 0 {
+		t.Errorf("%+v", in)
+	}
+	if s := owner.state(given.ID); s.State != client.TaskCancelled {
+		t.Errorf("%+v", s)
+	}
+	var waiting client.Pending
+	owner.must("pending", nil, &waiting)
+	if len(waiting.Pending) != 0 {
+		t.Errorf("a blocked key is pending: %+v", waiting)
+	}
+	var peers client.Peers
+	owner.must("peers", nil, &peers)
+	if len(peers.Peers) != 1 || peers.Peers[0].State != client.PeerBlocked {
+		t.Errorf("%+v", peers)
+	}
+}
+
+var wire200 = payload(accepted)
+
+type payload = wire.Payload
+
+func TestInviteAndJoin(t *testing.T) {
+	t.Parallel()
+	desk, laptop := start(t, stateDir(t), "desk"), start(t, stateDir(t), "laptop")
+	var inv client.Invitation
+	desk.dial().must("invite", nil, &inv)
+	if left := time.Until(inv.Expires); left < 9*time.Minute || left > 10*time.Minute {
+		t.Errorf("expires in %v", left)
+	}
+	joiner := laptop.dial()
+	var named client.NamedPeer
+	joiner.must("join", client.JoinParams{URI: inv.URI}, &named)
+	if named.ID != desk.ID() || named.Name != "desk" {
+		t.Errorf("%+v", named)
+	}
+	joiner.must("ping", client.PingParams{To: "desk"}, nil)
+	third := start(t, stateDir(t), "third")
+	third.dial().refused(kinds.NotAuthorized, "join", client.JoinParams{URI: inv.URI})
+	third.dial().refused(kinds.Invalid, "join", client.JoinParams{URI: "acp://nonsense"})
+}
+
+func TestPolicyAndRates(t *testing.T) {
+	t.Parallel()
+	desk, laptop := start(t, stateDir(t), "desk"), start(t, stateDir(t), "laptop")
+	writeConfig(t, laptop.dir, `
+policy:
+  desk: {kinds: [query, ping], domains: [code]}
+`)
+	if err := laptop.reload(); err != nil {
+		t.Fatal(err)
+	}
+	befriend(t, desk, laptop)
+	laptop.agent(client.AttachParams{Name: "reviewer"}, say(`{"summary":""}`))
+	asker := desk.dial()
+	asker.must("query", client.QueryParams{To: "laptop", Payload: payload(`{"question":"?","domain":"code.go"}`)}, nil)
+	asker.refused(kinds.NotAuthorized, "query", client.QueryParams{To: "laptop", Payload: payload(`{"question":"?","domain":"codec"}`)})
+	asker.refused(kinds.NotAuthorized, "query", client.QueryParams{To: "laptop", Payload: query("?")})
+	asker.refused(kinds.NotAuthorized, "delegate", client.DelegateParams{To: "laptop", Payload: task1("")})
+	asker.refused(kinds.NotAuthorized, "notify", client.NotifyParams{To: client.To("laptop"), Payload: payload(`{"topic":"t"}`)})
+	var p client.Policy
+	laptop.dial().must("policy", client.PolicyParams{Peer: "desk", Kind: "delegate"}, &p)
+	if p.Allowed || p.Rule == "" {
+		t.Errorf("%+v", p)
+	}
+
+	writeConfig(t, laptop.dir, "limits:\n  rate:\n    - {peer: desk, kind: ping, per_second: 0.01, burst: 2}\n")
+	if err := laptop.reload(); err != nil {
+		t.Fatal(err)
+	}
+	asker.must("notify", client.NotifyParams{To: client.To("laptop"), Payload: payload(`{"topic":"t"}`)}, nil)
+	asker.must("ping", client.PingParams{To: "laptop"}, nil)
+	asker.must("ping", client.PingParams{To: "laptop"}, nil)
+	e := asker.refused(kinds.Overloaded, "ping", client.PingParams{To: "laptop"})
+	if e.RetryAfterMS < 50000 || e.RetryAfterMS > 100000 {
+		t.Errorf("retry after %d ms", e.RetryAfterMS)
+	}
+
+	writeConfig(t, laptop.dir, "polices: {}\n")
+	if err := laptop.reload(); err == nil {
+		t.Error("an unknown key was taken")
+	}
+	asker.refused(kinds.Overloaded, "ping", client.PingParams{To: "laptop"}) // the old one stays
+}

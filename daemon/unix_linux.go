@@ -1,0 +1,41 @@
+package daemon
+
+import (
+	"net"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxSocketPath is the size of sockaddr_un's path without its zero (unix(7)).
+const maxSocketPath = 107
+
+// bornPrivate makes the socket file 0600 from the first moment: Linux gives it
+// the mode of the socket itself, so no umask of the whole process is involved.
+func bornPrivate(_, _ string, c syscall.RawConn) error {
+	var failed error
+	err := c.Control(func(fd uintptr) { failed = unix.Fchmod(int(fd), 0o600) })
+	if err != nil {
+		return err
+	}
+	return failed
+}
+
+// peerUID asks the kernel which user connected.
+func peerUID(c *net.UnixConn) (uid int, err error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var cred *unix.Ucred
+	var failed error
+	if err := raw.Control(func(fd uintptr) {
+		cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil {
+		return 0, err
+	}
+	if failed != nil {
+		return 0, failed
+	}
+	return int(cred.Uid), nil
+}
