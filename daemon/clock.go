@@ -111,18 +111,21 @@ func (ts *tasks) tell(ctx context.Context, t *task, report func(context.Context,
 	_ = ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return sqlPaid(tx, t.row) })
 }
 
-// orphan starts the time in which an agent of that name has to come back for its
-// tasks; adopt ends it.
-func (ts *tasks) orphan(name string) { ts.leave(name, time.Now()) }
-func (ts *tasks) adopt(name string)  { ts.leave(name, time.Time{}) }
-
-func (ts *tasks) leave(name string, at time.Time) {
+// attend looks whether an agent of that name is attached now. While none is, the
+// time runs in which it has to come back for its tasks. It is called after each
+// change of that, so the last call sees how things are.
+func (ts *tasks) attend(name string) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
+	var alone time.Time
+	if ts.agents.named(name) == nil {
+		alone = time.Now()
+	}
 	for _, t := range ts.table {
-		if t.direction == client.Taken && t.agent == name && !t.final() {
-			t.alone = at
-			ts.change(t)
+		if t.direction != client.Taken || t.agent != name || t.final() || t.alone.IsZero() == alone.IsZero() {
+			continue
 		}
+		t.alone = alone
+		ts.change(t)
 	}
 }

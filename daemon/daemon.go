@@ -18,16 +18,13 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	systemd "github.com/coreos/go-systemd/v22/daemon"
@@ -35,7 +32,6 @@ import (
 
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
-	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/store"
 )
@@ -50,9 +46,6 @@ type Options struct {
 	Log     io.Writer   // nil: nothing is logged
 	Level   *slog.Level // nil: as configured
 }
-
-// defaultPort is listened on unless it is taken or another is configured.
-const defaultPort = "7117"
 
 // Daemon is an open state directory.
 type Daemon struct {
@@ -167,62 +160,6 @@ func (d *Daemon) loadConfig() (*config.Config, error) {
 		cfg.Name = d.options.Name
 	}
 	return cfg, nil
-}
-
-// listen opens the UDP socket: on the configured port; else on the one that was
-// chosen before, else on 7117, else on a free one, which is kept for the next start.
-func (d *Daemon) listen(ctx context.Context, cfg *config.Config) (*peer.Node, error) {
-	host, port := "", "0"
-	if cfg.Listen != "" {
-		var err error
-		if host, port, err = net.SplitHostPort(cfg.Listen); err != nil {
-			return nil, fmt.Errorf("listen: %w: write host:port, like 0.0.0.0:7117", err)
-		}
-	}
-	if port != "0" {
-		return d.listenOn(cfg, host, port)
-	}
-	kept, err := readSetting(ctx, d.store, settingPort)
-	if err != nil {
-		return nil, fmt.Errorf("listen: %w", err)
-	}
-	var ports []string
-	if kept != "" {
-		ports = append(ports, kept)
-	}
-	if cfg.Listen == "" {
-		ports = append(ports, defaultPort)
-	}
-	for _, port := range ports {
-		n, err := d.listenOn(cfg, host, port)
-		if !errors.Is(err, syscall.EADDRINUSE) {
-			return n, err
-		}
-	}
-	n, err := d.listenOn(cfg, host, "0")
-	if err != nil {
-		return nil, err
-	}
-	chosen := strconv.Itoa(n.Addr().(*net.UDPAddr).Port)
-	if err := writeSetting(ctx, d.store, settingPort, chosen); err != nil {
-		n.Close()
-		return nil, fmt.Errorf("listen: keep the port: %w", err)
-	}
-	return n, nil
-}
-
-func (d *Daemon) listenOn(cfg *config.Config, host, port string) (*peer.Node, error) {
-	n, err := peer.Listen(peer.Config{
-		Key: d.key, Trust: d.trust, Name: d.name, Software: "acpd " + d.options.Version,
-		MaxMessage: cfg.MaxMessage, RequirePQ: cfg.PostQuantum == config.Require,
-		Listen: net.JoinHostPort(host, port), Addrs: d.addrs,
-		Exchange: d.onExchange, Message: d.onMessage, Event: d.onEvent,
-		Logger: d.log,
-	})
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("listen: UDP port %s is taken by another program: stop that, or choose another port with listen in config.yaml or --listen: %w", port, err)
-	}
-	return n, err
 }
 
 // addrs returns where a person said that a peer is: config.yaml goes before the
@@ -354,35 +291,4 @@ func (d *Daemon) nameOf(id identity.ID) string {
 		return p.Name
 	}
 	return id.String()
-}
-
-// counts counts messages by kind.
-type counts struct{ received, sent map[string]*atomic.Uint64 } // the maps never change
-
-func newCounts() *counts {
-	c := &counts{make(map[string]*atomic.Uint64), make(map[string]*atomic.Uint64)}
-	for _, k := range kinds.Table() {
-		c.received[k.Name], c.sent[k.Name] = new(atomic.Uint64), new(atomic.Uint64)
-	}
-	return c
-}
-
-func (c *counts) in(kind string)  { add(c.received, kind) }
-func (c *counts) out(kind string) { add(c.sent, kind) }
-
-func add(m map[string]*atomic.Uint64, kind string) {
-	if n := m[kind]; n != nil {
-		n.Add(1)
-	}
-}
-
-// sums returns what is not zero.
-func sums(m map[string]*atomic.Uint64) map[string]uint64 {
-	all := make(map[string]uint64)
-	for kind, n := range m {
-		if v := n.Load(); v > 0 {
-			all[kind] = v
-		}
-	}
-	return all
 }

@@ -259,7 +259,7 @@ func TestRepeatedDelegateRunsOnce(t *testing.T) {
 	calls.Go(func() { desk.dial().must("delegate", p, &first) })
 	receive(t, "delegate", began)
 	calls.Go(func() { desk.dial().must("delegate", p, &second) })
-	eventually(t, "the repeat has come", func() bool { return laptop.count.received["delegate"].Load() == 2 })
+	eventually(t, "the repeat has come", func() bool { return laptop.count.received[kinds.KindDelegate].Load() == 2 })
 	close(leave)
 	calls.Wait()
 	if string(first.Payload) != want || string(second.Payload) != want || runs.Load() != 1 {

@@ -12,11 +12,8 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// How long the daemon waits for an agent.
-const (
-	confirmTime = 4 * time.Second  // for its word that it has a message
-	ackTime     = 30 * time.Second // for the ack of a delegate or cancel
-)
+// confirmTime is how long an agent has for its word that it has a message.
+const confirmTime = 4 * time.Second
 
 // onExchange answers an exchange of a trusted peer, in the goroutine of its
 // stream. The envelope has been checked.
@@ -25,8 +22,7 @@ func (d *Daemon) onExchange(ctx context.Context, from identity.ID, env *wire.Env
 	if !ok {
 		return nil, kinds.Errorf(kinds.NotAuthorized, "%s: the receiver does not trust the sender any more", env.Kind)
 	}
-	d.count.in(env.Kind)
-	d.subscribers.copy(env, client.In)
+	d.came(env)
 	var reply *wire.Envelope
 	var err error
 	switch env.Kind {
@@ -43,19 +39,12 @@ func (d *Daemon) onExchange(ctx context.Context, from identity.ID, env *wire.Env
 		err = kinds.Errorf(kinds.UnknownKind, "kind: %q is not known here", env.Kind)
 	}
 	if err != nil {
-		d.count.out(kinds.KindError)
-		return nil, err
+		reply = &wire.Envelope{Kind: kinds.KindError, Payload: kinds.Encode(kinds.AsError(err).Foreign())}
 	}
-	d.count.out(reply.Kind)
 	// The outcome is kept for repeats, each of which gets an envelope of its own.
 	fresh := *reply
-	fresh.ID = wire.NewMessageID()
-	if d.subscribers.list() != nil {
-		full := fresh
-		full.V, full.From, full.To, full.Ref, full.Thread = wire.Version, d.id, from, &env.ID, env.Thread
-		full.TS = uint64(time.Now().UnixMilli())
-		d.subscribers.copy(&full, client.Out)
-	}
+	fresh.ID, fresh.Ref, fresh.Thread = wire.NewMessageID(), &env.ID, env.Thread
+	d.goes(from, &fresh)
 	return &fresh, nil
 }
 
@@ -65,8 +54,7 @@ func (d *Daemon) onMessage(ctx context.Context, from identity.ID, env *wire.Enve
 	if !ok {
 		return 0, kinds.Errorf(kinds.NotAuthorized, "%s: the receiver does not trust the sender any more", env.Kind)
 	}
-	d.count.in(env.Kind)
-	d.subscribers.copy(env, client.In)
+	d.came(env)
 	out := d.once(ctx, sender, env)
 	return out.state, out.err
 }

@@ -117,7 +117,7 @@ func (d *Daemon) converse(ctx context.Context, c *net.UnixConn) {
 	a := s.agent
 	s.mu.Unlock()
 	if a != nil && d.agents.detach(a) {
-		d.tasks.orphan(a.Name)
+		d.tasks.attend(a.Name)
 		d.log.Info("agent detached", "agent", a.Name)
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {

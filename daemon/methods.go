@@ -93,12 +93,12 @@ func (d *Daemon) attach(_ context.Context, s *session, p *client.AttachParams) (
 	}
 	s.agent = a
 	if replaced != nil && replaced.Name != a.Name {
-		d.tasks.orphan(replaced.Name)
+		d.tasks.attend(replaced.Name)
 	}
 	if replaced != nil && replaced.conn != s.conn {
 		replaced.conn.Close() // it would wait for messages in vain
 	}
-	d.tasks.adopt(a.Name)
+	d.tasks.attend(a.Name)
 	d.log.Info("agent attached", "agent", a.Name, "domains", a.Domains, "kinds", a.Kinds)
 	return nil, nil
 }

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -92,32 +91,19 @@ func (d *Daemon) follow(h *client.Head) (chain, error) {
 
 // exchange sends env and returns its reply.
 func (d *Daemon) exchange(ctx context.Context, to identity.ID, env *wire.Envelope) (*wire.Envelope, time.Duration, error) {
-	d.count.out(env.Kind)
-	d.copyOut(to, env)
+	d.goes(to, env)
 	reply, rtt, err := d.node.Exchange(ctx, to, env)
 	if err != nil {
 		return nil, rtt, err
 	}
-	d.count.in(reply.Kind)
-	d.subscribers.copy(reply, client.In)
+	d.came(reply)
 	return reply, rtt, nil
 }
 
 // send sends a message and, with wait, returns what its receipt says.
 func (d *Daemon) send(ctx context.Context, to identity.ID, env *wire.Envelope, wait bool) (peer.Outcome, error) {
-	d.count.out(env.Kind)
-	d.copyOut(to, env)
+	d.goes(to, env)
 	return d.node.Send(ctx, to, env, wait)
-}
-
-// copyOut is the copy for subscribers, as the envelope will be.
-func (d *Daemon) copyOut(to identity.ID, env *wire.Envelope) {
-	if d.subscribers.list() == nil {
-		return
-	}
-	full := *env
-	full.V, full.From, full.To, full.TS = wire.Version, d.id, to, uint64(time.Now().UnixMilli())
-	d.subscribers.copy(&full, client.Out)
 }
 
 func answer(env, reply *wire.Envelope, rtt time.Duration) *client.Answer {
@@ -196,153 +182,6 @@ func (d *Daemon) discover(ctx context.Context, _ *session, p *client.DiscoverPar
 	return found, nil
 }
 
-// delegate gives a task to a peer: the entry exists before the first byte leaves,
-// and the ack is on disk before the caller has it. A repeat of a call whose ack is
-// known gets that; any other is sent again, and the peer knows it by its id.
-func (d *Daemon) delegate(ctx context.Context, s *session, p *client.DelegateParams) (any, error) {
-	env, to, err := d.compose(kinds.KindDelegate, &p.Head, p.To, p.Payload)
-	if err != nil {
-		return nil, err
-	}
-	row, _ := kinds.Lookup(kinds.KindDelegate)
-	if err := row.CheckPayload(p.Payload); err != nil {
-		return nil, err
-	}
-	what, err := kinds.Parse[kinds.Delegate](p.Payload)
-	if err != nil {
-		return nil, err
-	}
-	t := &task{
-		direction: client.Given, peer: to.ID, id: env.ID, hash: contentOf(env), agent: s.name(),
-		chain: chainOf(env), reports: what.Reports(), created: time.Now(),
-	}
-	if what.DeadlineMS > 0 {
-		t.deadline = t.created.Add(what.Deadline())
-	}
-	hash := t.hash
-	t, fresh, err := d.tasks.begin(ctx, t, what.Task)
-	if err != nil {
-		return nil, err
-	}
-	given := func(ack wire.Payload) *client.Delegated {
-		return &client.Delegated{ID: env.ID, From: to.ID, Payload: ack}
-	}
-	if !fresh {
-		if t.hash != hash {
-			return nil, kinds.Errorf(kinds.Invalid, "id: %s was used for another delegate: a repeat has the same content, anything else needs an id of its own", env.ID)
-		}
-		if state, acked := d.tasks.stateOf(t); acked {
-			ack, err := d.tasks.ackOf(ctx, t)
-			if err != nil {
-				return nil, err
-			}
-			d.log.Debug("repeat", "id", env.ID, "state", state)
-			return given(ack), nil
-		}
-		if err := d.tasks.set(ctx, t, client.TaskSent); err != nil {
-			return nil, err
-		}
-	}
-
-	ctx, cancel := context.WithTimeout(ctx, ackTime)
-	defer cancel()
-	ctx, abort := context.WithCancelCause(ctx)
-	defer abort(nil)
-	defer d.tasks.abortable(t, abort)()
-	reply, _, err := d.exchange(ctx, to.ID, env)
-	if err != nil {
-		return nil, d.notGiven(ctx, t, fresh, err)
-	}
-	ack, err := kinds.Parse[kinds.Ack](reply.Payload)
-	if err != nil {
-		return nil, err
-	}
-	state := client.TaskAccepted
-	if !ack.Accepted {
-		state = client.TaskRefused
-	}
-	if err := d.tasks.ack(ctx, t, state, reply.Payload); err != nil {
-		return nil, err
-	}
-	return given(reply.Payload), nil
-}
-
-// errCancelled is why the exchange of a delegation ends that is cancelled before
-// its ack.
-var errCancelled = kinds.Errorf(kinds.Cancelled, "the delegation was cancelled before it was accepted")
-
-// notGiven enters what is known of a delegation that has no ack, and returns the
-// error for the caller.
-func (d *Daemon) notGiven(ctx context.Context, t *task, fresh bool, err error) error {
-	e := kinds.AsError(err)
-	var fail error
-	switch {
-	case errors.Is(context.Cause(ctx), errCancelled):
-		e = errCancelled
-		_, fail = d.tasks.end(ctx, t, ending{state: client.TaskCancelled, outcome: e.Message})
-	case e.Delivered() == kinds.DeliveredNo && fresh:
-		fail = d.tasks.drop(ctx, t) // as if it had never been
-	case e.Delivered() == kinds.DeliveredNo:
-		fail = d.tasks.set(ctx, t, client.TaskUnknown) // what an earlier attempt did is
-	case e.From != "":
-		fail = d.tasks.refuse(ctx, t, e.Message)
-	case e.Delivered() == "" && !e.Retryable && e.Code != kinds.Cancelled:
-		fail = d.tasks.drop(ctx, t) // refused on this side
-	default:
-		fail = d.tasks.set(ctx, t, client.TaskUnknown)
-	}
-	if fail != nil {
-		d.log.Error("delegation", "id", t.id, "err", fail)
-	}
-	return e
-}
-
-// cancel ends a delegation that was given: by ending its exchange while that has
-// no answer, else by asking the peer.
-func (d *Daemon) cancel(ctx context.Context, _ *session, p *client.CancelParams) (any, error) {
-	t := d.tasks.find(p.Ref, client.Given)
-	to := p.To
-	if to == "" {
-		if t == nil {
-			return nil, kinds.Errorf(kinds.NotFound, "ref: %s names no delegation of this daemon: say in `to` whom it went to", p.Ref)
-		}
-		to = t.peer.String()
-	}
-	env, whom, err := d.compose(kinds.KindCancel, &p.Head, to, p.Payload)
-	if err != nil {
-		return nil, err
-	}
-	env.Ref = &p.Ref
-	if t != nil && t.peer != whom.ID {
-		return nil, kinds.Errorf(kinds.NotFound, "ref: the delegation %s went to %s, not to %s", p.Ref, d.nameOf(t.peer), whom.Name)
-	}
-	if t != nil {
-		if state, _ := d.tasks.stateOf(t); final(state) {
-			return &client.CancelAnswer{Ref: p.Ref, Payload: notAccepted(state)}, nil
-		}
-		if d.tasks.interrupt(t, errCancelled) {
-			return &client.CancelAnswer{Ref: p.Ref, Payload: kinds.Encode(&kinds.Ack{Accepted: true})}, nil
-		}
-		env.Thread, env.Hops, env.Trace = t.chain.thread, t.chain.hops, t.chain.trace
-	}
-	ctx, cancel := context.WithTimeout(ctx, ackTime)
-	defer cancel()
-	reply, _, err := d.exchange(ctx, whom.ID, env)
-	if err != nil {
-		return nil, err
-	}
-	ack, err := kinds.Parse[kinds.Ack](reply.Payload)
-	if err != nil {
-		return nil, err
-	}
-	if t != nil && ack.Accepted {
-		if err := d.cancelled(ctx, t, env); err != nil {
-			return nil, err
-		}
-	}
-	return &client.CancelAnswer{Ref: p.Ref, Payload: reply.Payload}, nil
-}
-
 // notify tells one peer, or several at the same time, each with a message of its own.
 func (d *Daemon) notify(ctx context.Context, _ *session, p *client.NotifyParams) (any, error) {
 	wait := p.Wait == nil || *p.Wait
@@ -377,46 +216,6 @@ func (d *Daemon) notifyOne(ctx context.Context, h *client.Head, name string, pay
 	}
 	state, err := d.send(ctx, to.ID, env, wait)
 	if err != nil {
-		return nil, err
-	}
-	return &client.Receipt{ID: env.ID, State: string(state)}, nil
-}
-
-func (d *Daemon) result(ctx context.Context, _ *session, p *client.ResultParams) (any, error) {
-	return d.reportTaken(ctx, kinds.KindResult, p)
-}
-
-func (d *Daemon) fail(ctx context.Context, _ *session, p *client.ResultParams) (any, error) {
-	return d.reportTaken(ctx, kinds.KindError, p)
-}
-
-// reportTaken sends a result or an error of a task that was taken; whom to follows
-// from ref, and so do thread and hops. The task is over when its owner has it.
-func (d *Daemon) reportTaken(ctx context.Context, kind string, p *client.ResultParams) (any, error) {
-	t := d.tasks.find(p.Ref, client.Taken)
-	if t == nil {
-		return nil, kinds.Errorf(kinds.NotFound, "ref: %s names no delegation that was taken here: it never came, or was long ago", p.Ref)
-	}
-	env := &wire.Envelope{
-		ID: p.ID, Kind: kind, Ref: &p.Ref, Payload: p.Payload,
-		Thread: t.chain.thread, Hops: t.chain.hops, Trace: t.chain.trace,
-	}
-	if env.ID.IsZero() {
-		env.ID = wire.NewMessageID()
-	}
-	if state, _ := d.tasks.stateOf(t); final(state) && !d.tasks.repeated(t, env.ID) {
-		return nil, kinds.Errorf(kinds.NotFound, "ref: the delegation %s is %s already: nothing more is expected", p.Ref, state)
-	}
-	state, err := d.send(ctx, t.peer, env, true)
-	if e := (*kinds.Error)(nil); errors.As(err, &e) {
-		if e.Code == kinds.NotFound && e.From != "" { // its owner has ended it
-			if _, err := d.tasks.end(ctx, t, ending{state: client.TaskCancelled, id: env.ID, outcome: e.Message, payload: p.Payload}); err != nil {
-				return nil, err
-			}
-		}
-		return nil, e
-	}
-	if _, err := d.report(ctx, t, env); err != nil {
 		return nil, err
 	}
 	return &client.Receipt{ID: env.ID, State: string(state)}, nil

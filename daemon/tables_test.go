@@ -294,10 +294,21 @@ func TestOrphansAreReported(t *testing.T) {
 		})
 		back, away := ts.enter(t, client.Taken, 0), ts.enter(t, client.Taken, 0)
 		away.agent = "planner"
-		ts.orphan("reviewer")
+		come := func(name string) *agent {
+			a, _, err := ts.agents.attach(new(client.Conn), client.AttachParams{Name: name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ts.attend(name)
+			return a
+		}
+		planner, reviewer := come("planner"), come("reviewer")
+		ts.agents.detach(reviewer)
+		ts.attend("reviewer")
 		time.Sleep(orphanedFor - time.Second)
-		ts.adopt("reviewer")
-		ts.orphan("planner")
+		come("reviewer")
+		ts.agents.detach(planner)
+		ts.attend("planner")
 		left := time.Now()
 		time.Sleep(orphanedFor - time.Nanosecond)
 		ts.is(t, back, client.TaskAccepted)

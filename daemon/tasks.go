@@ -23,81 +23,6 @@ const (
 	slowestReport = 10 * time.Minute
 )
 
-// task is one delegation, given to a peer or taken from one. What is large (its
-// text, the ack, results) stays on disk.
-type task struct {
-	row       int64
-	direction string // client.Given or client.Taken
-	peer      identity.ID
-	id        wire.MessageID
-	hash      digest
-	agent     string // attached name: of who delegated, or of who works on it
-	chain     chain
-	reports   bool // a result is owed
-	created   time.Time
-	deadline  time.Time // zero: none
-
-	// Under tasks.mu.
-	state    string
-	acked    bool           // the ack is on disk
-	partials uint64         // how many have come
-	finalID  wire.MessageID // message that ended it
-	owed     bool           // its end is still to be told to the peer
-	ending   bool           // its end is being written
-	counted  bool           // it counts as work of its agent
-	alone    time.Time      // since when no agent of that name is attached; zero: one is
-	retry    time.Time      // when to report again
-	pause    time.Duration  // until the retry after that
-	changed  chan struct{}  // closed at the next change; nil while nobody waits
-	abort    []context.CancelCauseFunc
-}
-
-// final reports whether nothing is owed or expected any more.
-func (t *task) final() bool {
-	return final(t.state) || t.state == client.TaskAccepted && !t.reports
-}
-
-func final(state string) bool { return (&client.Task{State: state}).Final() }
-
-// expires returns when an open task's time is over, and until when its entry is kept.
-func (t *task) expires() (over, forgotten time.Time) {
-	if t.deadline.IsZero() {
-		end := t.created.Add(keptWithout)
-		return end, end
-	}
-	return t.deadline, t.deadline.Add(keptAfter)
-}
-
-// due returns when the clock has to act on t next.
-func (t *task) due() time.Time {
-	over, forgotten := t.expires()
-	switch {
-	case t.owed && t.retry.Before(forgotten):
-		return t.retry
-	case t.final():
-		return forgotten
-	case !t.alone.IsZero() && t.deadline.IsZero():
-		return earlier(over, t.alone.Add(orphanedFor))
-	}
-	return over
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}
-
-// ending is how a task ends.
-type ending struct {
-	state   string
-	id      wire.MessageID // of the message that says so
-	outcome string         // in words
-	payload wire.Payload   // of that message
-	owed    bool           // the peer has not been told
-}
-
 // tasks is the table of delegations, in memory what decides and on disk all of it.
 // Every transition is written before anybody sees it.
 type tasks struct {
@@ -227,108 +152,11 @@ func (ts *tasks) room(direction string) (evicted *task, ok bool) {
 	return evicted, evicted != nil
 }
 
-// ack records the answer to the delegation, on disk when it returns. An end that
-// came before stays.
-func (ts *tasks) ack(ctx context.Context, t *task, state string, payload wire.Payload) error {
-	err := ts.db.Write(context.WithoutCancel(ctx), true, func(tx *store.Tx) error { return sqlAck(tx, t.row, state, payload.Object()) })
-	if err != nil {
-		return fmt.Errorf("record the ack: %w", err)
-	}
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	t.acked = true
-	if !final(t.state) || t.state == client.TaskRefused {
-		t.state = state
-		if t.direction == client.Taken && state == client.TaskAccepted && t.reports {
-			ts.count(t)
-		}
-	}
-	ts.change(t)
-	return nil
-}
-
-// set moves a task between states that are not the end: sent and unknown.
-func (ts *tasks) set(ctx context.Context, t *task, state string) error {
-	ts.mu.Lock()
-	if t.ending || final(t.state) && t.state != client.TaskRefused || t.state == client.TaskAccepted {
-		ts.mu.Unlock()
-		return nil
-	}
-	t.state = state
-	ts.change(t)
-	ts.mu.Unlock()
-	return ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return sqlState(tx, t.row, state) })
-}
-
-// refuse enters that the peer answered a delegation with an error. It may be sent
-// again under the same id.
-func (ts *tasks) refuse(ctx context.Context, t *task, why string) error {
-	ts.mu.Lock()
-	if t.ending || final(t.state) || t.state == client.TaskAccepted {
-		ts.mu.Unlock()
-		return nil
-	}
-	t.state = client.TaskRefused
-	ts.change(t)
-	ts.mu.Unlock()
-	return ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return sqlRefused(tx, t.row, why) })
-}
-
 // show describes t without what is on disk only.
 func (ts *tasks) show(t *task) client.Task {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	return client.Task{ID: t.id, Direction: t.direction, State: t.state, Deadline: t.deadline.UTC(), Partials: t.partials}
-}
-
-// partial records a partial result; it counts as the ack. It reports whether the
-// task was still open.
-func (ts *tasks) partial(ctx context.Context, t *task, payload wire.Payload) (bool, error) {
-	ts.mu.Lock()
-	open := !final(t.state) && !t.ending
-	ts.mu.Unlock()
-	if !open {
-		return false, nil
-	}
-	err := ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return sqlPartial(tx, t.row, payload.Object()) })
-	if err != nil {
-		return true, fmt.Errorf("record the partial result: %w", err)
-	}
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	t.partials++
-	if t.state == client.TaskSent || t.state == client.TaskUnknown {
-		t.state = client.TaskAccepted
-	}
-	ts.change(t)
-	return true, nil
-}
-
-// end ends a task, on disk when it returns. Only the first end wins; won says
-// whether this one did.
-func (ts *tasks) end(ctx context.Context, t *task, e ending) (won bool, err error) {
-	ts.mu.Lock()
-	if t.ending || final(t.state) {
-		ts.mu.Unlock()
-		return false, nil
-	}
-	t.ending = true
-	ts.mu.Unlock()
-	err = ts.db.Write(context.WithoutCancel(ctx), true, func(tx *store.Tx) error { return sqlFinal(tx, t.row, e) })
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	t.ending = false
-	if err != nil {
-		return false, fmt.Errorf("record the end of the delegation: %w", err)
-	}
-	t.state, t.finalID, t.owed = e.state, e.id, e.owed
-	t.retry, t.pause = time.Now(), firstReport
-	if t.counted {
-		t.counted = false
-		ts.agents.work(t.agent, -1)
-	}
-	ts.change(t)
-	return true, nil
 }
 
 // repeated reports whether id is the message that ended t.
@@ -378,6 +206,10 @@ func (ts *tasks) wait(ctx context.Context, t *task, after *uint64) error {
 			ts.mu.Unlock()
 			return nil
 		}
+		if ts.table[t.key()] != t {
+			ts.mu.Unlock()
+			return notFound(t.id)
+		}
 		if t.changed == nil {
 			t.changed = make(chan struct{})
 		}
@@ -418,15 +250,6 @@ func (ts *tasks) interrupt(t *task, cause error) bool {
 		cancel(cause)
 	}
 	return true
-}
-
-// drop removes the entry of a delegation that never left.
-func (ts *tasks) drop(ctx context.Context, t *task) error {
-	ts.mu.Lock()
-	delete(ts.table, t.key())
-	ts.change(t)
-	ts.mu.Unlock()
-	return ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return sqlForget(tx, t.row) })
 }
 
 // list returns the tasks that match, the oldest first.

@@ -48,7 +48,7 @@ func (d *Daemon) join(ctx context.Context, _ *session, p *client.JoinParams) (an
 
 // trustPeer trusts a stranger, or changes the name or addresses of a trusted peer.
 func (d *Daemon) trustPeer(_ context.Context, _ *session, p *client.TrustParams) (any, error) {
-	who, err := d.candidate(p.Peer)
+	who, err := d.candidate("trust", p.Peer)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (d *Daemon) trustPeer(_ context.Context, _ *session, p *client.TrustParams)
 
 // candidate finds whom a person may mean by ref: any full id, a trusted peer, or
 // one stranger that called, by what it calls itself or the beginning of its id.
-func (d *Daemon) candidate(ref string) (identity.Peer, error) {
+func (d *Daemon) candidate(op, ref string) (identity.Peer, error) {
 	waiting := d.node.Pending()
 	if id, err := identity.ParseID(ref); err == nil {
 		for _, w := range waiting {
@@ -101,7 +101,7 @@ func (d *Daemon) candidate(ref string) (identity.Peer, error) {
 	}
 	switch len(found) {
 	case 0:
-		return identity.Peer{}, kinds.Errorf(kinds.UnknownPeer, "trust: %q names nobody who has called: give the full id, 64 hex digits", ref)
+		return identity.Peer{}, kinds.Errorf(kinds.UnknownPeer, "%s: %q names nobody who has called: give the full id, 64 hex digits", op, ref)
 	case 1:
 		return d.stranger(found[0]), nil
 	}
@@ -109,7 +109,7 @@ func (d *Daemon) candidate(ref string) (identity.Peer, error) {
 	for i, w := range found {
 		ids[i] = w.ID.String()
 	}
-	return identity.Peer{}, kinds.Errorf(kinds.UnknownPeer, "trust: %q names several who have called: give the full id, one of %s", ref, strings.Join(ids, ", "))
+	return identity.Peer{}, kinds.Errorf(kinds.UnknownPeer, "%s: %q names several who have called: give the full id, one of %s", op, ref, strings.Join(ids, ", "))
 }
 
 // stranger is a pending one as it would be trusted: under what it calls itself
@@ -131,8 +131,8 @@ func (d *Daemon) stranger(w peer.Pending) identity.Peer {
 func (d *Daemon) untrust(ctx context.Context, _ *session, p *client.UntrustParams) (any, error) {
 	who, err := d.trust.Resolve(p.Peer)
 	if err != nil {
-		if who, err = d.candidate(p.Peer); err != nil {
-			return nil, coded("untrust", err)
+		if who, err = d.candidate("untrust", p.Peer); err != nil {
+			return nil, err
 		}
 	}
 	if err := d.trust.Untrust(who.ID); err != nil {

@@ -66,7 +66,7 @@ func command(stdout, stderr io.Writer) *cobra.Command {
 		Long: `acpd runs until it gets SIGTERM or SIGINT; SIGHUP makes it read config.yaml again.
 The state directory is --home, else $ACP_HOME, else ~/.acp. Settings beyond these
 flags stand in config.yaml there.`,
-		Version:       version(),
+		Version:       release(),
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -74,7 +74,7 @@ flags stand in config.yaml there.`,
 			if err := check(&o); err != nil {
 				return err
 			}
-			o.Version, o.Log = version(), stderr
+			o.Version, o.Log = release(), stderr
 			switch {
 			case verbose:
 				o.Level = level(slog.LevelDebug)
@@ -154,11 +154,16 @@ func quote(path string) string {
 	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }
 
-// version is the module's version as the Go tool recorded it.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "(devel)"
+// version is set by the linker where the build knows better than the module.
+var version string
+
+// release names the program's version.
+func release() string {
+	if version != "" {
+		return version
 	}
-	return info.Main.Version
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
 }

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/acpd/acpd/client"
@@ -64,9 +65,7 @@ func (d *Daemon) onDelegate(ctx context.Context, sender identity.Peer, env *wire
 	if err := d.tasks.ack(ctx, t, state, ack); err != nil {
 		return outcome{err: d.lost(ctx, t, err)}, true
 	}
-	if d.agents.named(a.Name) == nil { // it left while this was written
-		d.tasks.orphan(a.Name)
-	}
+	d.tasks.attend(a.Name) // it may have left while this was written
 	return outcome{reply: &wire.Envelope{Kind: kinds.KindAck, Payload: ack}}, true
 }
 
@@ -155,59 +154,56 @@ func (d *Daemon) cancelled(ctx context.Context, t *task, env *wire.Envelope) err
 	return err
 }
 
-// onReport takes a result, or an error, of a delegation that was given to the
-// sender: into the table first, on disk, then to the agent that delegated, else to
-// all, else to the inbox.
-func (d *Daemon) onReport(ctx context.Context, sender identity.Peer, env *wire.Envelope) (outcome, bool) {
-	t := d.tasks.get(client.Given, sender.ID, *env.Ref)
-	if t == nil {
-		return refused(notFound(*env.Ref))
-	}
-	if err := d.gate.admit(sender, env.Kind, ""); err != nil {
-		return refused(err)
-	}
-	open, err := d.report(ctx, t, env)
-	if err != nil {
-		return refused(err)
-	}
-	// The same message again, after a restart that lost its outcome, goes its way.
-	if !open && !d.tasks.repeated(t, env.ID) {
-		state, _ := d.tasks.stateOf(t)
-		return refused(kinds.Errorf(kinds.NotFound, "ref: the delegation %s is %s already: nothing more is expected", t.id, state))
-	}
-	takers := d.agents.takers(env.Kind, "", env.Agent)
-	for i, a := range takers {
-		if a.Name == t.agent {
-			takers = takers[i : i+1]
-			break
-		}
-	}
-	return d.hand(ctx, env, takers, &client.Inbound{Envelope: *env, Name: sender.Name, Delegation: d.describe(ctx, t, false)})
+func (d *Daemon) result(ctx context.Context, _ *session, p *client.ResultParams) (any, error) {
+	return d.reportTaken(ctx, kinds.KindResult, p)
 }
 
-// report enters a result or error and reports whether the task was open.
-func (d *Daemon) report(ctx context.Context, t *task, env *wire.Envelope) (open bool, err error) {
-	e := ending{state: client.TaskFailed, id: env.ID, payload: env.Payload}
-	if env.Kind == kinds.KindError {
-		p, err := kinds.Parse[kinds.Error](env.Payload)
-		if err != nil {
-			return false, err
+func (d *Daemon) fail(ctx context.Context, _ *session, p *client.ResultParams) (any, error) {
+	return d.reportTaken(ctx, kinds.KindError, p)
+}
+
+// reportTaken sends a result or an error of a task that was taken; whom to follows
+// from ref, and so do thread and hops. The task is over when its owner has it.
+func (d *Daemon) reportTaken(ctx context.Context, kind string, p *client.ResultParams) (any, error) {
+	t := d.tasks.find(p.Ref, client.Taken)
+	if t == nil {
+		return nil, kinds.Errorf(kinds.NotFound, "ref: %s names no delegation that was taken here: it never came, or was long ago", p.Ref)
+	}
+	env := &wire.Envelope{
+		ID: p.ID, Kind: kind, Ref: &p.Ref, Payload: p.Payload,
+		Thread: t.chain.thread, Hops: t.chain.hops, Trace: t.chain.trace,
+	}
+	if env.ID.IsZero() {
+		env.ID = wire.NewMessageID()
+	}
+	if state, _ := d.tasks.stateOf(t); final(state) && !d.tasks.repeated(t, env.ID) {
+		return nil, kinds.Errorf(kinds.NotFound, "ref: the delegation %s is %s already: nothing more is expected", p.Ref, state)
+	}
+	state, err := d.send(ctx, t.peer, env, true)
+	if e := (*kinds.Error)(nil); errors.As(err, &e) {
+		if e.Code == kinds.NotFound && e.From != "" { // its owner has ended it
+			if _, err := d.tasks.end(ctx, t, ending{state: client.TaskCancelled, id: env.ID, outcome: e.Message, payload: p.Payload}); err != nil {
+				return nil, err
+			}
 		}
-		e.outcome = p.Message
-		return d.tasks.end(ctx, t, e)
+		return nil, e
 	}
-	p, err := kinds.Parse[kinds.Result](env.Payload)
-	if err != nil {
-		return false, err
+	if _, err := d.report(ctx, t, env); err != nil {
+		return nil, err
 	}
-	e.outcome = p.Outcome
-	switch p.Status {
-	case "partial":
-		return d.tasks.partial(ctx, t, env.Payload)
-	case "completed":
-		e.state = client.TaskCompleted
+	return &client.Receipt{ID: env.ID, State: string(state)}, nil
+}
+
+// reportLost tells the owner of a taken task that it will not be done.
+func (d *Daemon) reportLost(ctx context.Context, t *task) error {
+	shown := d.describe(ctx, t, true)
+	env := &wire.Envelope{ID: t.finalID, Kind: kinds.KindError, Ref: &t.id, Payload: shown.Result, Thread: t.chain.thread, Hops: t.chain.hops, Trace: t.chain.trace}
+	_, err := d.send(ctx, t.peer, env, true)
+	if e := kinds.AsError(err); err != nil && (e.Retryable || e.Code == kinds.NotTrusted) {
+		d.log.Warn("a lost delegation could not be reported yet", "id", t.id, "peer", t.peer.Label(), "err", err)
+		return err
 	}
-	return d.tasks.end(ctx, t, e)
+	return nil // taken, or not wanted
 }
 
 func notFound(ref wire.MessageID) *kinds.Error {
@@ -224,16 +220,4 @@ func (d *Daemon) describe(ctx context.Context, t *task, payloads bool) *client.T
 		d.log.Error("read a delegation", "id", t.id, "err", err)
 	}
 	return &shown
-}
-
-// reportLost tells the owner of a taken task that it will not be done.
-func (d *Daemon) reportLost(ctx context.Context, t *task) error {
-	shown := d.describe(ctx, t, true)
-	env := &wire.Envelope{ID: t.finalID, Kind: kinds.KindError, Ref: &t.id, Payload: shown.Result, Thread: t.chain.thread, Hops: t.chain.hops, Trace: t.chain.trace}
-	_, err := d.send(ctx, t.peer, env, true)
-	if e := kinds.AsError(err); err != nil && (e.Retryable || e.Code == kinds.NotTrusted) {
-		d.log.Warn("a lost delegation could not be reported yet", "id", t.id, "peer", t.peer.Label(), "err", err)
-		return err
-	}
-	return nil // taken, or not wanted
 }

@@ -1,0 +1,109 @@
+package daemon
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/kinds"
+)
+
+// overloadedRetryMS is when it makes sense to ask an agent again that was full.
+const overloadedRetryMS = 1000
+
+// pick chooses the agent for a query or delegate and reserves a place, which
+// release gives back: the one that is named, else the one with the longest
+// matching domain, of those the least busy, then the last attached.
+func (r *agents) pick(kind, domain, name string) (*agent, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var best *agent
+	var bestMatch int
+	candidates := 0
+	for _, a := range r.attached {
+		if !a.takes(kind) || name != "" && a.Name != name {
+			continue
+		}
+		candidates++
+		match := 0
+		if domain != "" && name == "" {
+			if match = longest(a.Domains, domain); match < 0 {
+				continue
+			}
+		}
+		if best == nil || match > bestMatch || match == bestMatch && r.before(a, best) {
+			best, bestMatch = a, match
+		}
+	}
+	switch {
+	case best != nil && r.active(best) >= best.MaxConcurrent:
+		e := kinds.Errorf(kinds.Overloaded, "agent %s works on %d requests, as many as it takes: try again later", best.Name, r.active(best))
+		e.RetryAfterMS = overloadedRetryMS
+		return nil, e
+	case best != nil:
+		best.running++
+		return best, nil
+	case candidates > 0:
+		return nil, r.unknownDomain(kind, domain)
+	case name != "":
+		return nil, kinds.Errorf(kinds.NoAgent, "no agent %q is attached that takes a %s: name another, or none", name, kind)
+	}
+	return nil, kinds.Errorf(kinds.NoAgent, "no agent is attached that takes a %s: try again when one is", kind)
+}
+
+// before reports whether a, attached after b, is to be chosen of two whose domains
+// match equally: one with a free place, then the less busy, then the later.
+func (r *agents) before(a, b *agent) bool {
+	aFull, bFull := r.active(a) >= a.MaxConcurrent, r.active(b) >= b.MaxConcurrent
+	if aFull != bFull {
+		return bFull
+	}
+	return r.active(a) <= r.active(b)
+}
+
+// longest returns the length of the longest domain that matches, 0 where none is
+// declared, -1 where none matches.
+func longest(domains []string, domain string) int {
+	if len(domains) == 0 {
+		return 0
+	}
+	n := -1
+	for _, d := range domains {
+		if kinds.UnderDomain(domain, d) {
+			n = max(n, len(d))
+		}
+	}
+	return n
+}
+
+// unknownDomain names the domains that there are. The caller holds mu.
+func (r *agents) unknownDomain(kind, domain string) error {
+	var known []string
+	for _, a := range r.attached {
+		if a.takes(kind) {
+			known = append(known, a.Domains...)
+		}
+	}
+	slices.Sort(known)
+	known = slices.Compact(known)
+	e := kinds.Errorf(kinds.UnknownDomain, "no attached agent takes the domain %q: choose one of %s, or none", domain, strings.Join(known, ", "))
+	if details, err := json.Marshal(map[string][]string{"domains": known}); err == nil {
+		e.Details = details
+	}
+	return e
+}
+
+// takers returns who wants a message: of a notify those whose topics match, of
+// others all; or the one that is named.
+func (r *agents) takers(kind, topic, name string) []*agent {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []*agent
+	for _, a := range r.attached {
+		if a.takes(kind) && (name == "" || a.Name == name) && (topic == "" || longest(a.Topics, topic) >= 0) {
+			all = append(all, a)
+		}
+	}
+	return all
+}

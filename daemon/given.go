@@ -1,0 +1,213 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// ackTime is how long the ack of a delegate or cancel is waited for.
+const ackTime = 30 * time.Second
+
+// delegate gives a task to a peer: the entry exists before the first byte leaves,
+// and the ack is on disk before the caller has it. A repeat of a call whose ack is
+// known gets that; any other is sent again, and the peer knows it by its id.
+func (d *Daemon) delegate(ctx context.Context, s *session, p *client.DelegateParams) (any, error) {
+	env, to, err := d.compose(kinds.KindDelegate, &p.Head, p.To, p.Payload)
+	if err != nil {
+		return nil, err
+	}
+	row, _ := kinds.Lookup(kinds.KindDelegate)
+	if err := row.CheckPayload(p.Payload); err != nil {
+		return nil, err
+	}
+	what, err := kinds.Parse[kinds.Delegate](p.Payload)
+	if err != nil {
+		return nil, err
+	}
+	t := &task{
+		direction: client.Given, peer: to.ID, id: env.ID, hash: contentOf(env), agent: s.name(),
+		chain: chainOf(env), reports: what.Reports(), created: time.Now(),
+	}
+	if what.DeadlineMS > 0 {
+		t.deadline = t.created.Add(what.Deadline())
+	}
+	hash := t.hash
+	t, fresh, err := d.tasks.begin(ctx, t, what.Task)
+	if err != nil {
+		return nil, err
+	}
+	given := func(ack wire.Payload) *client.Delegated {
+		return &client.Delegated{ID: env.ID, From: to.ID, Payload: ack}
+	}
+	if !fresh {
+		if t.hash != hash {
+			return nil, kinds.Errorf(kinds.Invalid, "id: %s was used for another delegate: a repeat has the same content, anything else needs an id of its own", env.ID)
+		}
+		if state, acked := d.tasks.stateOf(t); acked {
+			ack, err := d.tasks.ackOf(ctx, t)
+			if err != nil {
+				return nil, err
+			}
+			d.log.Debug("repeat", "id", env.ID, "state", state)
+			return given(ack), nil
+		}
+		if err := d.tasks.set(ctx, t, client.TaskSent); err != nil {
+			return nil, err
+		}
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, ackTime)
+	defer cancel()
+	ctx, abort := context.WithCancelCause(ctx)
+	defer abort(nil)
+	defer d.tasks.abortable(t, abort)()
+	reply, _, err := d.exchange(ctx, to.ID, env)
+	if err != nil {
+		return nil, d.notGiven(ctx, t, fresh, err)
+	}
+	ack, err := kinds.Parse[kinds.Ack](reply.Payload)
+	if err != nil {
+		return nil, err
+	}
+	state := client.TaskAccepted
+	if !ack.Accepted {
+		state = client.TaskRefused
+	}
+	if err := d.tasks.ack(ctx, t, state, reply.Payload); err != nil {
+		return nil, err
+	}
+	return given(reply.Payload), nil
+}
+
+// errCancelled is why the exchange of a delegation ends that is cancelled before
+// its ack.
+var errCancelled = kinds.Errorf(kinds.Cancelled, "the delegation was cancelled before it was accepted")
+
+// notGiven enters what is known of a delegation that has no ack, and returns the
+// error for the caller.
+func (d *Daemon) notGiven(ctx context.Context, t *task, fresh bool, err error) error {
+	e := kinds.AsError(err)
+	var fail error
+	switch {
+	case errors.Is(context.Cause(ctx), errCancelled):
+		e = errCancelled
+		_, fail = d.tasks.end(ctx, t, ending{state: client.TaskCancelled, outcome: e.Message})
+	case fresh && (e.Delivered() == kinds.DeliveredNo || e.From == "" && e.Code == kinds.Invalid):
+		fail = d.tasks.drop(ctx, t) // it never left: as if it had never been
+	case e.From != "" && e.Code != kinds.Internal && e.Code != kinds.Timeout:
+		fail = d.tasks.refuse(ctx, t, e.Message)
+	default: // a failed receiver may have begun it, and so may an earlier attempt
+		fail = d.tasks.set(ctx, t, client.TaskUnknown)
+	}
+	if fail != nil {
+		d.log.Error("delegation", "id", t.id, "err", fail)
+	}
+	return e
+}
+
+// cancel ends a delegation that was given: by ending its exchange while that has
+// no answer, else by asking the peer.
+func (d *Daemon) cancel(ctx context.Context, _ *session, p *client.CancelParams) (any, error) {
+	t := d.tasks.find(p.Ref, client.Given)
+	to := p.To
+	if to == "" {
+		if t == nil {
+			return nil, kinds.Errorf(kinds.NotFound, "ref: %s names no delegation of this daemon: say in `to` whom it went to", p.Ref)
+		}
+		to = t.peer.String()
+	}
+	env, whom, err := d.compose(kinds.KindCancel, &p.Head, to, p.Payload)
+	if err != nil {
+		return nil, err
+	}
+	env.Ref = &p.Ref
+	if t != nil && t.peer != whom.ID {
+		return nil, kinds.Errorf(kinds.NotFound, "ref: the delegation %s went to %s, not to %s", p.Ref, d.nameOf(t.peer), whom.Name)
+	}
+	if t != nil {
+		if state, _ := d.tasks.stateOf(t); final(state) {
+			return &client.CancelAnswer{Ref: p.Ref, Payload: notAccepted(state)}, nil
+		}
+		if d.tasks.interrupt(t, errCancelled) {
+			return &client.CancelAnswer{Ref: p.Ref, Payload: kinds.Encode(&kinds.Ack{Accepted: true})}, nil
+		}
+		env.Thread, env.Hops, env.Trace = t.chain.thread, t.chain.hops, t.chain.trace
+	}
+	ctx, cancel := context.WithTimeout(ctx, ackTime)
+	defer cancel()
+	reply, _, err := d.exchange(ctx, whom.ID, env)
+	if err != nil {
+		return nil, err
+	}
+	ack, err := kinds.Parse[kinds.Ack](reply.Payload)
+	if err != nil {
+		return nil, err
+	}
+	if t != nil && ack.Accepted {
+		if err := d.cancelled(ctx, t, env); err != nil {
+			return nil, err
+		}
+	}
+	return &client.CancelAnswer{Ref: p.Ref, Payload: reply.Payload}, nil
+}
+
+// onReport takes a result, or an error, of a delegation that was given to the
+// sender: into the table first, on disk, then to the agent that delegated, else to
+// all, else to the inbox.
+func (d *Daemon) onReport(ctx context.Context, sender identity.Peer, env *wire.Envelope) (outcome, bool) {
+	t := d.tasks.get(client.Given, sender.ID, *env.Ref)
+	if t == nil {
+		return refused(notFound(*env.Ref))
+	}
+	if err := d.gate.admit(sender, env.Kind, ""); err != nil {
+		return refused(err)
+	}
+	open, err := d.report(ctx, t, env)
+	if err != nil {
+		return refused(err)
+	}
+	// The same message again, after a restart that lost its outcome, goes its way.
+	if !open && !d.tasks.repeated(t, env.ID) {
+		state, _ := d.tasks.stateOf(t)
+		return refused(kinds.Errorf(kinds.NotFound, "ref: the delegation %s is %s already: nothing more is expected", t.id, state))
+	}
+	takers := d.agents.takers(env.Kind, "", env.Agent)
+	for i, a := range takers {
+		if a.Name == t.agent {
+			takers = takers[i : i+1]
+			break
+		}
+	}
+	return d.hand(ctx, env, takers, &client.Inbound{Envelope: *env, Name: sender.Name, Delegation: d.describe(ctx, t, false)})
+}
+
+// report enters a result or error and reports whether the task was open.
+func (d *Daemon) report(ctx context.Context, t *task, env *wire.Envelope) (open bool, err error) {
+	e := ending{state: client.TaskFailed, id: env.ID, payload: env.Payload}
+	if env.Kind == kinds.KindError {
+		p, err := kinds.Parse[kinds.Error](env.Payload)
+		if err != nil {
+			return false, err
+		}
+		e.outcome = p.Message
+		return d.tasks.end(ctx, t, e)
+	}
+	p, err := kinds.Parse[kinds.Result](env.Payload)
+	if err != nil {
+		return false, err
+	}
+	e.outcome = p.Outcome
+	switch p.Status {
+	case "partial":
+		return d.tasks.partial(ctx, t, env.Payload)
+	case "completed":
+		e.state = client.TaskCompleted
+	}
+	return d.tasks.end(ctx, t, e)
+}

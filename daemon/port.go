@@ -1,0 +1,72 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"syscall"
+
+	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/peer"
+)
+
+// defaultPort is listened on unless it is taken or another is configured.
+const defaultPort = "7117"
+
+// listen opens the UDP socket: on the configured port; else on the one that was
+// chosen before, else on 7117, else on a free one, which is kept for the next start.
+func (d *Daemon) listen(ctx context.Context, cfg *config.Config) (*peer.Node, error) {
+	host, port := "", "0"
+	if cfg.Listen != "" {
+		var err error
+		if host, port, err = net.SplitHostPort(cfg.Listen); err != nil {
+			return nil, fmt.Errorf("listen: %w: write host:port, like 0.0.0.0:7117", err)
+		}
+	}
+	if port != "0" {
+		return d.listenOn(cfg, host, port)
+	}
+	kept, err := readSetting(ctx, d.store, settingPort)
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	var ports []string
+	if kept != "" {
+		ports = append(ports, kept)
+	}
+	if cfg.Listen == "" {
+		ports = append(ports, defaultPort)
+	}
+	for _, port := range ports {
+		n, err := d.listenOn(cfg, host, port)
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return n, err
+		}
+	}
+	n, err := d.listenOn(cfg, host, "0")
+	if err != nil {
+		return nil, err
+	}
+	chosen := strconv.Itoa(n.Addr().(*net.UDPAddr).Port)
+	if err := writeSetting(ctx, d.store, settingPort, chosen); err != nil {
+		n.Close()
+		return nil, fmt.Errorf("listen: keep the port: %w", err)
+	}
+	return n, nil
+}
+
+func (d *Daemon) listenOn(cfg *config.Config, host, port string) (*peer.Node, error) {
+	n, err := peer.Listen(peer.Config{
+		Key: d.key, Trust: d.trust, Name: d.name, Software: "acpd " + d.options.Version,
+		MaxMessage: cfg.MaxMessage, RequirePQ: cfg.PostQuantum == config.Require,
+		Listen: net.JoinHostPort(host, port), Addrs: d.addrs,
+		Exchange: d.onExchange, Message: d.onMessage, Event: d.onEvent,
+		Logger: d.log,
+	})
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("listen: UDP port %s is taken by another program: stop that, or choose another port with listen in config.yaml or --listen: %w", port, err)
+	}
+	return n, err
+}

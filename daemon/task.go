@@ -1,0 +1,85 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/wire"
+)
+
+// task is one delegation, given to a peer or taken from one. What is large (its
+// text, the ack, results) stays on disk.
+type task struct {
+	row       int64
+	direction string // client.Given or client.Taken
+	peer      identity.ID
+	id        wire.MessageID
+	hash      digest
+	agent     string // attached name: of who delegated, or of who works on it
+	chain     chain
+	reports   bool // a result is owed
+	created   time.Time
+	deadline  time.Time // zero: none
+
+	// Under tasks.mu.
+	state    string
+	acked    bool           // the ack is on disk
+	partials uint64         // how many have come
+	finalID  wire.MessageID // message that ended it
+	owed     bool           // its end is still to be told to the peer
+	ending   bool           // its end is being written
+	counted  bool           // it counts as work of its agent
+	alone    time.Time      // since when no agent of that name is attached; zero: one is
+	retry    time.Time      // when to report again
+	pause    time.Duration  // until the retry after that
+	changed  chan struct{}  // closed at the next change; nil while nobody waits
+	abort    []context.CancelCauseFunc
+}
+
+// final reports whether nothing is owed or expected any more.
+func (t *task) final() bool {
+	return final(t.state) || t.state == client.TaskAccepted && !t.reports
+}
+
+func final(state string) bool { return (&client.Task{State: state}).Final() }
+
+// expires returns when an open task's time is over, and until when its entry is kept.
+func (t *task) expires() (over, forgotten time.Time) {
+	if t.deadline.IsZero() {
+		end := t.created.Add(keptWithout)
+		return end, end
+	}
+	return t.deadline, t.deadline.Add(keptAfter)
+}
+
+// due returns when the clock has to act on t next.
+func (t *task) due() time.Time {
+	over, forgotten := t.expires()
+	switch {
+	case t.owed && t.retry.Before(forgotten):
+		return t.retry
+	case t.final():
+		return forgotten
+	case !t.alone.IsZero() && t.deadline.IsZero():
+		return earlier(over, t.alone.Add(orphanedFor))
+	}
+	return over
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// ending is how a task ends.
+type ending struct {
+	state   string
+	id      wire.MessageID // of the message that says so
+	outcome string         // in words
+	payload wire.Payload   // of that message
+	owed    bool           // the peer has not been told
+}

@@ -1,0 +1,65 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// came and goes count a message, log its ids and give subscribers their copies.
+// Of one that goes, package peer has yet to fill in what the sender sets.
+
+func (d *Daemon) came(env *wire.Envelope) {
+	add(d.count.received, env.Kind)
+	if d.log.Enabled(context.Background(), slog.LevelDebug) {
+		d.log.Debug("in", "kind", env.Kind, "id", env.ID, "peer", env.From.Label(), "ref", env.Ref)
+	}
+	d.subscribers.copy(env, client.In)
+}
+
+func (d *Daemon) goes(to identity.ID, env *wire.Envelope) {
+	add(d.count.sent, env.Kind)
+	if d.log.Enabled(context.Background(), slog.LevelDebug) {
+		d.log.Debug("out", "kind", env.Kind, "id", env.ID, "peer", to.Label(), "ref", env.Ref)
+	}
+	if d.subscribers.list() == nil {
+		return
+	}
+	full := *env
+	full.V, full.From, full.To, full.TS = wire.Version, d.id, to, uint64(time.Now().UnixMilli())
+	d.subscribers.copy(&full, client.Out)
+}
+
+// counts counts messages by kind.
+type counts struct{ received, sent map[string]*atomic.Uint64 } // the maps never change
+
+func newCounts() *counts {
+	c := &counts{make(map[string]*atomic.Uint64), make(map[string]*atomic.Uint64)}
+	for _, k := range kinds.Table() {
+		c.received[k.Name], c.sent[k.Name] = new(atomic.Uint64), new(atomic.Uint64)
+	}
+	return c
+}
+
+func add(m map[string]*atomic.Uint64, kind string) {
+	if n := m[kind]; n != nil {
+		n.Add(1)
+	}
+}
+
+// sums returns what is not zero.
+func sums(m map[string]*atomic.Uint64) map[string]uint64 {
+	all := make(map[string]uint64)
+	for kind, n := range m {
+		if v := n.Load(); v > 0 {
+			all[kind] = v
+		}
+	}
+	return all
+}

@@ -1,0 +1,120 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/store"
+	"github.com/acpd/acpd/wire"
+)
+
+// The ways from one state of a task to the next. Each is on disk before anybody
+// sees it, and none leads away from an end.
+
+// ack records the answer to the delegation, on disk when it returns. An end that
+// came before stays.
+func (ts *tasks) ack(ctx context.Context, t *task, state string, payload wire.Payload) error {
+	err := ts.db.Write(context.WithoutCancel(ctx), true, func(tx *store.Tx) error { return sqlAck(tx, t.row, state, payload.Object()) })
+	if err != nil {
+		return fmt.Errorf("record the ack: %w", err)
+	}
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	t.acked = true
+	if !final(t.state) || t.state == client.TaskRefused {
+		t.state = state
+		if t.direction == client.Taken && state == client.TaskAccepted && t.reports {
+			ts.count(t)
+		}
+	}
+	ts.change(t)
+	return nil
+}
+
+// set moves a task between states that are not the end: sent and unknown.
+func (ts *tasks) set(ctx context.Context, t *task, state string) error {
+	ts.mu.Lock()
+	if t.ending || final(t.state) && t.state != client.TaskRefused || t.state == client.TaskAccepted {
+		ts.mu.Unlock()
+		return nil
+	}
+	t.state = state
+	ts.change(t)
+	ts.mu.Unlock()
+	return ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return sqlState(tx, t.row, state) })
+}
+
+// refuse enters that the peer answered a delegation with an error. It may be sent
+// again under the same id.
+func (ts *tasks) refuse(ctx context.Context, t *task, why string) error {
+	ts.mu.Lock()
+	if t.ending || final(t.state) || t.state == client.TaskAccepted {
+		ts.mu.Unlock()
+		return nil
+	}
+	t.state = client.TaskRefused
+	ts.change(t)
+	ts.mu.Unlock()
+	return ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return sqlRefused(tx, t.row, why) })
+}
+
+// partial records a partial result; it counts as the ack. It reports whether the
+// task was still open.
+func (ts *tasks) partial(ctx context.Context, t *task, payload wire.Payload) (bool, error) {
+	ts.mu.Lock()
+	open := !final(t.state) && !t.ending
+	ts.mu.Unlock()
+	if !open {
+		return false, nil
+	}
+	err := ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return sqlPartial(tx, t.row, payload.Object()) })
+	if err != nil {
+		return true, fmt.Errorf("record the partial result: %w", err)
+	}
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	t.partials++
+	if t.state == client.TaskSent || t.state == client.TaskUnknown {
+		t.state = client.TaskAccepted
+	}
+	ts.change(t)
+	return true, nil
+}
+
+// end ends a task, on disk when it returns. Only the first end wins; won says
+// whether this one did.
+func (ts *tasks) end(ctx context.Context, t *task, e ending) (won bool, err error) {
+	ts.mu.Lock()
+	if t.ending || final(t.state) {
+		ts.mu.Unlock()
+		return false, nil
+	}
+	t.ending = true
+	ts.mu.Unlock()
+	err = ts.db.Write(context.WithoutCancel(ctx), true, func(tx *store.Tx) error { return sqlFinal(tx, t.row, e) })
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	t.ending = false
+	if err != nil {
+		return false, fmt.Errorf("record the end of the delegation: %w", err)
+	}
+	t.state, t.finalID, t.owed = e.state, e.id, e.owed
+	t.retry, t.pause = time.Now(), firstReport
+	if t.counted {
+		t.counted = false
+		ts.agents.work(t.agent, -1)
+	}
+	ts.change(t)
+	return true, nil
+}
+
+// drop removes the entry of a delegation that never left.
+func (ts *tasks) drop(ctx context.Context, t *task) error {
+	ts.mu.Lock()
+	delete(ts.table, t.key())
+	ts.change(t)
+	ts.mu.Unlock()
+	return ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return sqlForget(tx, t.row) })
+}
