@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/go-json-experiment/json"
@@ -106,7 +107,7 @@ type ResultParams struct {
 }
 
 // Recipients is one peer, a JSON string, or a list of 1 to [MaxRecipients]. A list
-// is answered by a list, even a list of one.
+// is answered by a list, even a list of one. No names: the params had none.
 type Recipients struct {
 	Names []string
 	List  bool
@@ -131,26 +132,27 @@ func (r Recipients) MarshalJSONTo(enc *jsontext.Encoder) error {
 
 // UnmarshalJSONFrom reads a string or a list.
 func (r *Recipients) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	*r = Recipients{List: dec.PeekKind() == '['}
-	if r.List {
+	*r = Recipients{}
+	switch dec.PeekKind() {
+	case '"':
+		r.Names = make([]string, 1)
+		return json.UnmarshalDecode(dec, &r.Names[0])
+	case '[':
+		r.List = true
 		if err := json.UnmarshalDecode(dec, &r.Names); err != nil {
 			return err
 		}
-	} else {
-		r.Names = make([]string, 1)
-		if err := json.UnmarshalDecode(dec, &r.Names[0]); err != nil {
-			return err
-		}
+		return r.check()
 	}
-	return r.check()
+	if err := dec.SkipValue(); err != nil {
+		return err
+	}
+	return errors.New("expected a peer, or a list of them")
 }
 
 func (r Recipients) check() error {
-	switch {
-	case r.List && (len(r.Names) == 0 || len(r.Names) > MaxRecipients):
-		return fmt.Errorf("to: %d recipients: expected 1 to %d", len(r.Names), MaxRecipients)
-	case !r.List && len(r.Names) != 1:
-		return fmt.Errorf("to: expected one recipient, or a list")
+	if n := len(r.Names); n == 0 || n > MaxRecipients || n > 1 && !r.List {
+		return fmt.Errorf("%d recipients: expected one, or a list of 1 to %d", n, MaxRecipients)
 	}
 	return nil
 }

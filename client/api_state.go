@@ -1,14 +1,9 @@
 package client
 
 import (
-	"fmt"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/acpd/acpd/identity"
-	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -230,88 +225,4 @@ type PolicyParams struct {
 type Policy struct {
 	Allowed bool   `json:"allowed"`
 	Rule    string `json:"rule"` // the rule that decides
-}
-
-// AttachParams are the params of attach, whose result is {}: from then on this
-// connection answers.
-type AttachParams struct {
-	Name          string              `json:"name"`
-	Kinds         []string            `json:"kinds,omitempty"`   // empty: all that the daemon hands out
-	Domains       []string            `json:"domains,omitempty"` // empty: any
-	Topics        []string            `json:"topics,omitempty"`  // empty: any
-	Capabilities  *kinds.Capabilities `json:"capabilities,omitzero"`
-	MaxConcurrent int                 `json:"max_concurrent,omitzero"` // 0: 4
-	TakeOver      bool                `json:"take_over,omitzero"`      // replace an agent of that name
-}
-
-// SubscribeParams are the params of subscribe, whose result is {}. Empty filters
-// match everything.
-type SubscribeParams struct {
-	Kinds  []string    `json:"kinds,omitempty"`
-	Topics []string    `json:"topics,omitempty"`
-	Peers  []string    `json:"peers,omitempty"`
-	Events EventFilter `json:"events,omitzero"`
-}
-
-// EventFilter says which events a subscriber gets: all (JSON true), those of the
-// listed types, or none (the zero value).
-type EventFilter struct {
-	All   bool
-	Types []string
-}
-
-// MarshalJSONTo writes true, false or a list.
-func (f EventFilter) MarshalJSONTo(enc *jsontext.Encoder) error {
-	if f.All || len(f.Types) == 0 {
-		return enc.WriteToken(jsontext.Bool(f.All))
-	}
-	return json.MarshalEncode(enc, f.Types)
-}
-
-// UnmarshalJSONFrom reads true, false or a list.
-func (f *EventFilter) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	*f = EventFilter{}
-	switch dec.PeekKind() {
-	case 't', 'f':
-		return json.UnmarshalDecode(dec, &f.All)
-	case '[':
-		return json.UnmarshalDecode(dec, &f.Types)
-	}
-	if err := dec.SkipValue(); err != nil {
-		return err
-	}
-	return fmt.Errorf("events: expected true or a list of types")
-}
-
-// The directions of a message.
-const (
-	In  = "in"
-	Out = "out"
-)
-
-// Message is the params of the notification message: a copy for a subscriber.
-type Message struct {
-	Envelope  wire.Envelope `json:"envelope"`
-	Direction string        `json:"direction"`
-}
-
-// The types of events.
-const (
-	EventUp               = "up"
-	EventDown             = "down"
-	EventDiscovered       = "discovered"
-	EventLost             = "lost"
-	EventPending          = "pending"
-	EventTrust            = "trust"
-	EventIdentityConflict = "identity_conflict"
-	EventMail             = "mail"
-)
-
-// Event is the params of the notification event.
-type Event struct {
-	Type    string         `json:"type"`
-	Peer    identity.ID    `json:"peer,omitzero"`
-	Name    string         `json:"name,omitzero"`
-	At      time.Time      `json:"at"`
-	Details jsontext.Value `json:"details,omitempty"`
 }

@@ -32,7 +32,9 @@ func (r *Request) IsNotification() bool { return r.id == nil }
 //
 // Payloads are taken as text, delimited but not validated, that aliases the
 // request's own memory: package kinds validates them.
-func (r *Request) Bind(params any) error {
+func (r *Request) Bind(params any) error { return r.bind(params, true) }
+
+func (r *Request) bind(params any, strict bool) error {
 	text := r.Params
 	if text == nil {
 		text = jsontext.Value("{}")
@@ -40,7 +42,7 @@ func (r *Request) Bind(params any) error {
 	if params == nil {
 		params = &struct{}{}
 	}
-	err := readValue(text, &r.message.inner, params, true)
+	err := readValue(text, &r.message.inner, params, strict)
 	if err == nil {
 		return nil
 	}

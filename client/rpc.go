@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"strconv"
 	"sync"
 	"time"
 
@@ -72,17 +71,7 @@ type Conn struct {
 	bytes    int // of the waiting requests' params
 }
 
-// call is one that waits for its response.
-type call struct {
-	done   chan struct{} // has room for the one signal
-	answer *message
-	err    error
-}
-
-var (
-	callPool = sync.Pool{New: func() any { return &call{done: make(chan struct{}, 1)} }}
-	linePool = sync.Pool{New: func() any { return new([]byte) }}
-)
+var linePool = sync.Pool{New: func() any { return new([]byte) }}
 
 // NewConn makes a connection over a stream and starts nothing: see [Conn.Run].
 func NewConn(conn net.Conn, o Options) *Conn {
@@ -176,7 +165,7 @@ func (c *Conn) abandon(cause error) {
 	c.mu.Unlock()
 	for _, w := range calls {
 		w.err = closed(cause, kinds.DeliveredUnknown)
-		w.done <- struct{}{}
+		close(w.done)
 	}
 }
 
@@ -238,135 +227,6 @@ func (c *Conn) read(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-// resolve hands a response to its call, which releases it. An error without an
-// id is about a line of ours that could not be read: its call would wait for ever.
-func (c *Conn) resolve(m *message, fail *RPCError) error {
-	if m.id == nil && m.fault != nil {
-		return fromRPC(m.fault)
-	}
-	id, err := strconv.ParseUint(string(m.id), 10, 64)
-	if err != nil {
-		return nil
-	}
-	w := c.take(id)
-	if w == nil {
-		return nil // given up
-	}
-	switch {
-	case fail != nil:
-		w.err = fail
-	case m.fault != nil:
-		w.err = fromRPC(m.fault)
-	default:
-		w.answer = m
-	}
-	w.done <- struct{}{}
-	return nil
-}
-
-func (c *Conn) take(id uint64) *call {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	w := c.calls[id]
-	delete(c.calls, id)
-	return w
-}
-
-// Call calls a method and waits for its result, which it reads into result: a
-// pointer, or nil. When ctx ends first the other end is told (rpc.cancel).
-//
-// An error of the other end is a *kinds.Error where it names a code of the
-// protocol, else an *RPCError. If the connection ends first it is [ErrClosed].
-func (c *Conn) Call(ctx context.Context, method string, params, result any) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	w := callPool.Get().(*call)
-	c.mu.Lock()
-	if c.calls == nil {
-		cause := c.err
-		c.mu.Unlock()
-		w.release()
-		if cause == nil {
-			cause = io.EOF // the other end has finished writing
-		}
-		return closed(cause, kinds.DeliveredNo)
-	}
-	c.lastID++
-	id := c.lastID
-	c.calls[id] = w
-	c.mu.Unlock()
-
-	err := c.send(ctx, id, method, params)
-	if err != nil {
-		if c.take(id) == nil {
-			<-w.done // abandoned meanwhile
-		}
-		w.release()
-		return err
-	}
-	select {
-	case <-w.done:
-	case <-ctx.Done():
-		if c.take(id) != nil {
-			w.release()
-			c.giveUp(id)
-			return ctx.Err()
-		}
-		<-w.done // the response was quicker
-	}
-	answer, err := w.answer, w.err
-	w.release()
-	if err != nil {
-		return err
-	}
-	err = readValue(answer.params, &answer.inner, result, false)
-	answer.release()
-	if err != nil {
-		return &RPCError{Code: CodeInvalidRequest, Message: "the answer to " + method + " is malformed: " + problem(err)}
-	}
-	return nil
-}
-
-func (w *call) release() {
-	w.answer, w.err = nil, nil
-	callPool.Put(w)
-}
-
-// Notify sends a notification. That it returns nil does not mean that it arrived.
-func (c *Conn) Notify(method string, params any) error {
-	return c.send(context.Background(), 0, method, params)
-}
-
-// send writes a request, or a notification where id is 0.
-func (c *Conn) send(ctx context.Context, id uint64, method string, params any) error {
-	mode := wait
-	if c.opts.PushBack {
-		mode = refuse
-	}
-	return c.write(ctx, mode, func(b []byte) ([]byte, error) {
-		b = append(b, `{"jsonrpc":"2.0"`...)
-		if id != 0 {
-			b = append(b, `,"id":`...)
-			b = strconv.AppendUint(b, id, 10)
-		}
-		b = append(b, `,"method":"`...)
-		b = append(b, method...)
-		b = append(b, '"')
-		if params == nil {
-			return b, nil
-		}
-		return appendValue(append(b, `,"params":`...), params)
-	})
-}
-
-func (c *Conn) giveUp(id uint64) {
-	c.write(context.Background(), force, func(b []byte) ([]byte, error) {
-		b = append(b, `{"jsonrpc":"2.0","method":"rpc.cancel","params":{"id":`...)
-		return append(strconv.AppendUint(b, id, 10), '}'), nil
-	})
 }
 
 // respond writes a response; id nil is null.

@@ -560,6 +560,7 @@ func TestFullQueue(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
+				synctest.Wait()
 				if err := c.Notify("x", params); err != nil {
 					t.Errorf("there is room again: %v", err)
 				}

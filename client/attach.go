@@ -1,0 +1,154 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// Handler is what an attached agent does with messages. Each function is called in
+// a goroutine of its own; its context ends when the sender gave up or the
+// connection broke, for Query also at the deadline. An error goes to the sender; a
+// *kinds.Error as it is, any other as internal.
+//
+// A nil function means that the agent does not take the kind: the daemon is told
+// so when the agent attaches, and answers the sender, or keeps the message in the
+// inbox.
+type Handler struct {
+	// Query returns the payload of the response: a *kinds.Response, a wire.Payload,
+	// or whatever marshals to one.
+	Query func(context.Context, *Inbound) (any, error)
+
+	// Delegate takes the task or not, soon; the work goes on after it has returned
+	// and ends with [Client.Result] or [Client.Error]. Its context is not the work's.
+	Delegate func(context.Context, *Inbound) (*kinds.Ack, error)
+	// Cancel is about the delegation that Ref names.
+	Cancel func(context.Context, *Inbound) (*kinds.Ack, error)
+
+	// Of these, nil is the word that the agent has the message. It must come
+	// within 4 s, or the message goes to the inbox.
+	Notify func(context.Context, *Inbound) error
+	Result func(context.Context, *Inbound) error
+	Error  func(context.Context, *Inbound) error
+}
+
+type agent struct {
+	params  AttachParams
+	handler Handler
+}
+
+// Attach lets an agent answer, until ctx ends; unless p names kinds they are those
+// that h has functions for. When the connection breaks it is renewed. The error is
+// ctx's, that of the first attempt to attach, or a later refusal.
+//
+// A client has one agent at a time, since its calls count as that agent's: the
+// daemon hands the result of a delegation to the agent that delegated. At the end
+// the connection closes, and with it calls that are still in flight; Attach
+// returns when the handler's functions have.
+func (c *Client) Attach(ctx context.Context, p AttachParams, h Handler) error {
+	if len(p.Kinds) == 0 {
+		p.Kinds = h.kinds()
+	}
+	a := &agent{params: p, handler: h}
+	c.mu.Lock()
+	if c.agent != nil {
+		c.mu.Unlock()
+		return errors.New("attach: this client has an agent attached already: use another client")
+	}
+	c.agent = a
+	c.mu.Unlock()
+	defer c.detach()
+	return persist(ctx, func() (*Conn, error) { return c.connect(ctx) })
+}
+
+// detach closes the connection: there is no other way to detach.
+func (c *Client) detach() {
+	c.mu.Lock()
+	conn, ended, joined := c.conn, c.ended, c.joined
+	c.agent, c.joined = nil, false
+	c.mu.Unlock()
+	if joined {
+		conn.Close()
+		<-ended
+	}
+}
+
+func (h *Handler) kinds() []string {
+	var list []string
+	for kind, set := range map[string]bool{
+		kinds.KindQuery:    h.Query != nil,
+		kinds.KindDelegate: h.Delegate != nil,
+		kinds.KindCancel:   h.Cancel != nil,
+		kinds.KindNotify:   h.Notify != nil,
+		kinds.KindResult:   h.Result != nil,
+		kinds.KindError:    h.Error != nil,
+	} {
+		if set {
+			list = append(list, kind)
+		}
+	}
+	return list
+}
+
+// serve answers the daemon's requests to the attached agent.
+func (c *Client) serve(ctx context.Context, _ *Conn, r *Request) {
+	c.mu.Lock()
+	a := c.agent
+	c.mu.Unlock()
+	if a == nil {
+		r.ReplyError(kinds.Errorf(kinds.NoAgent, "%s: the agent has detached", r.Method))
+		return
+	}
+	result, err := a.handler.serve(ctx, r)
+	if err != nil {
+		r.ReplyError(err)
+		return
+	}
+	r.Reply(result)
+}
+
+func (h *Handler) serve(ctx context.Context, r *Request) (any, error) {
+	in := new(Inbound)
+	if err := r.bind(in, false); err != nil {
+		return nil, err
+	}
+	switch {
+	case r.Method == MethodQuery && h.Query != nil:
+		if in.DeadlineMS > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, time.Duration(in.DeadlineMS)*time.Millisecond)
+			defer cancel()
+		}
+		answer, err := h.Query(ctx, in)
+		switch text := answer.(type) {
+		case wire.Payload:
+			err = errors.Join(err, delimited(text))
+		case jsontext.Value:
+			err = errors.Join(err, delimited(wire.Payload(text)))
+		}
+		return answer, err
+	case r.Method == MethodDelegate && h.Delegate != nil:
+		return ack(h.Delegate(ctx, in))
+	case r.Method == MethodCancel && h.Cancel != nil:
+		return ack(h.Cancel(ctx, in))
+	case r.Method == MethodNotify && h.Notify != nil:
+		return nil, h.Notify(ctx, in)
+	case r.Method == MethodResult && h.Result != nil:
+		return nil, h.Result(ctx, in)
+	case r.Method == MethodError && h.Error != nil:
+		return nil, h.Error(ctx, in)
+	}
+	return nil, kinds.Errorf(kinds.UnknownKind, "the agent does not take %.64q", r.Method)
+}
+
+func ack(a *kinds.Ack, err error) (any, error) {
+	if a == nil && err == nil {
+		a = &kinds.Ack{Accepted: true}
+	}
+	return a, err
+}

@@ -1,0 +1,309 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// Client calls a daemon. The zero value is ready: it connects with its first
+// call, and again after the connection broke. Any number of goroutines may use it.
+//
+// A call in flight when the connection breaks fails with daemon_unavailable; the
+// error's details say whether the message may have been delivered. The client
+// never repeats one whose fate is unknown: the caller may, with the same id.
+//
+// Errors are *kinds.Error, and *RPCError where the call as such was malformed.
+type Client struct {
+	// Socket is the path of the daemon's socket; "": the one in [Home].
+	Socket string
+
+	mu      sync.Mutex
+	conn    *Conn
+	ended   chan struct{} // closed when conn's handlers have returned, and all before it
+	agent   *agent        // attached, or about to be
+	joined  bool          // agent is attached on conn
+	pending chan struct{} // closed when the one who connects is done; nil: nobody does
+}
+
+// Close ends the connection and waits for the handlers of an attached agent. A
+// later call opens a new connection; Attach and Subscribe end with their contexts.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	conn, ended := c.conn, c.ended
+	c.mu.Unlock()
+	if conn != nil {
+		conn.Close()
+		<-ended
+	}
+	return nil
+}
+
+// connect returns the connection, with the agent attached where there is one.
+func (c *Client) connect(ctx context.Context) (*Conn, error) {
+	for {
+		c.mu.Lock()
+		conn, agent := c.conn, c.agent
+		if conn != nil && conn.Err() != nil {
+			conn, c.joined = nil, false
+		}
+		if conn != nil && (agent == nil || c.joined) {
+			c.mu.Unlock()
+			return conn, nil
+		}
+		if other := c.pending; other != nil {
+			c.mu.Unlock()
+			select {
+			case <-other:
+				continue
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		c.pending = make(chan struct{})
+		c.mu.Unlock()
+
+		conn, err := c.renew(ctx, conn, agent)
+
+		c.mu.Lock()
+		stale := agent != nil && agent != c.agent // it has detached meanwhile
+		if err == nil && !stale {
+			c.conn, c.joined = conn, agent != nil
+		}
+		close(c.pending)
+		c.pending = nil
+		c.mu.Unlock()
+		if stale && err == nil {
+			conn.Close()
+			continue
+		}
+		return conn, err
+	}
+}
+
+// renew opens a connection unless conn is one, and attaches the agent to it.
+func (c *Client) renew(ctx context.Context, conn *Conn, agent *agent) (*Conn, error) {
+	fresh := conn == nil
+	if fresh {
+		stream, err := dial(ctx, c.Socket)
+		if err != nil {
+			return nil, err
+		}
+		conn = NewConn(stream, Options{Handler: c.serve})
+		c.start(conn)
+	}
+	if agent == nil {
+		return conn, nil
+	}
+	if err := conn.Call(ctx, MethodAttach, &agent.params, nil); err != nil {
+		if fresh {
+			conn.Close()
+		}
+		if errors.Is(err, ErrClosed) {
+			err = unavailable(true, "attach: the daemon went away")
+		}
+		return nil, err
+	}
+	return conn, nil
+}
+
+func (c *Client) start(conn *Conn) {
+	ended := make(chan struct{})
+	c.mu.Lock()
+	before := c.ended
+	c.ended = ended
+	c.mu.Unlock()
+	go func() {
+		defer close(ended)
+		conn.Run(context.Background())
+		if before != nil {
+			<-before
+		}
+	}()
+}
+
+// call calls a method. A connection that turns out to be dead before anything was
+// sent is replaced once.
+func (c *Client) call(ctx context.Context, method string, params, result any) error {
+	for again := true; ; again = false {
+		conn, err := c.connect(ctx)
+		if err == nil {
+			err = conn.Call(ctx, method, params, result)
+		}
+		e := (*kinds.Error)(nil)
+		if !errors.Is(err, ErrClosed) || !errors.As(err, &e) {
+			return err
+		}
+		if e.Delivered() == kinds.DeliveredUnknown {
+			return kinds.Errorf(kinds.DaemonUnavailable, "%s: the daemon went away before it answered: "+
+				"whether the call took effect is unknown; repeat it with the same id", method).WithDelivered(kinds.DeliveredUnknown)
+		}
+		if !again {
+			return unavailable(true, "%s: the daemon closes the connection at once: look at its log", method)
+		}
+	}
+}
+
+// result is [Client.call] with a fresh result.
+func result[R any](ctx context.Context, c *Client, method string, params any) (*R, error) {
+	r := new(R)
+	if err := c.call(ctx, method, params, r); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// carry is [result] for params with a payload, which must not break the line that
+// carries it; what it says is for the daemon to judge.
+func carry[R any](ctx context.Context, c *Client, method string, params any, payload wire.Payload) (*R, error) {
+	if err := delimited(payload); err != nil {
+		return nil, err
+	}
+	return result[R](ctx, c, method, params)
+}
+
+func delimited(payload wire.Payload) error {
+	if at := space(payload, 0); len(payload) > 0 {
+		if end := skip(payload, at); end < 0 || payload[at] != '{' || space(payload, end) != len(payload) {
+			return kinds.Errorf(kinds.Invalid, "payload: expected one JSON object")
+		}
+	}
+	return nil
+}
+
+// Ping asks a peer's daemon for a sign of life.
+func (c *Client) Ping(ctx context.Context, p PingParams) (*Answer, error) {
+	return result[Answer](ctx, c, MethodPing, &p)
+}
+
+// Discover asks what a peer's agents can do.
+func (c *Client) Discover(ctx context.Context, p DiscoverParams) (*Answer, error) {
+	return result[Answer](ctx, c, MethodDiscover, &p)
+}
+
+// Query asks a peer's agent a question and waits for the response.
+func (c *Client) Query(ctx context.Context, p QueryParams) (*Answer, error) {
+	return carry[Answer](ctx, c, MethodQuery, &p, p.Payload)
+}
+
+// Delegate hands over a task and waits for the ack; see [Client.Wait].
+func (c *Client) Delegate(ctx context.Context, p DelegateParams) (*Delegated, error) {
+	return carry[Delegated](ctx, c, MethodDelegate, &p, p.Payload)
+}
+
+// Cancel asks for the end of a delegation.
+func (c *Client) Cancel(ctx context.Context, p CancelParams) (*CancelAnswer, error) {
+	return carry[CancelAnswer](ctx, c, MethodCancel, &p, p.Payload)
+}
+
+// Notify tells one peer; p.To is made by [To].
+func (c *Client) Notify(ctx context.Context, p NotifyParams) (*Receipt, error) {
+	p.To.List = false
+	return carry[Receipt](ctx, c, MethodNotify, &p, p.Payload)
+}
+
+// NotifyAll tells several peers, each with a message of its own. The receipts are
+// in the order of p.To; some may hold errors.
+func (c *Client) NotifyAll(ctx context.Context, p NotifyParams) ([]Receipt, error) {
+	p.To.List = true
+	r, err := carry[[]Receipt](ctx, c, MethodNotify, &p, p.Payload)
+	if err != nil {
+		return nil, err
+	}
+	return *r, nil
+}
+
+// Result reports on a delegation that was taken.
+func (c *Client) Result(ctx context.Context, p ResultParams) (*Receipt, error) {
+	return carry[Receipt](ctx, c, MethodResult, &p, p.Payload)
+}
+
+// Error ends a delegation that was taken with an error.
+func (c *Client) Error(ctx context.Context, p ResultParams) (*Receipt, error) {
+	return carry[Receipt](ctx, c, MethodError, &p, p.Payload)
+}
+
+// Whoami returns who the daemon is.
+func (c *Client) Whoami(ctx context.Context) (*Whoami, error) {
+	return result[Whoami](ctx, c, MethodWhoami, nil)
+}
+
+// Status returns how the daemon is.
+func (c *Client) Status(ctx context.Context) (*Status, error) {
+	return result[Status](ctx, c, MethodStatus, nil)
+}
+
+// Peers returns all peers that the daemon knows of, strangers included.
+func (c *Client) Peers(ctx context.Context) ([]Peer, error) {
+	r, err := result[Peers](ctx, c, MethodPeers, nil)
+	if err != nil {
+		return nil, err
+	}
+	return r.Peers, nil
+}
+
+// Tasks returns the delegations, given and taken.
+func (c *Client) Tasks(ctx context.Context) ([]Task, error) {
+	r, err := result[Tasks](ctx, c, MethodTasks, nil)
+	if err != nil {
+		return nil, err
+	}
+	return r.Tasks, nil
+}
+
+// Task returns one delegation.
+func (c *Client) Task(ctx context.Context, id wire.MessageID) (*Task, error) {
+	return result[Task](ctx, c, MethodTask, &TaskParams{ID: id})
+}
+
+// Wait waits until a delegation is final, or as p says.
+func (c *Client) Wait(ctx context.Context, p WaitParams) (*Task, error) {
+	return result[Task](ctx, c, MethodWait, &p)
+}
+
+// Inbox returns held messages and removes none.
+func (c *Client) Inbox(ctx context.Context, p InboxParams) (*Inbox, error) {
+	return result[Inbox](ctx, c, MethodInbox, &p)
+}
+
+// Ack removes messages that Inbox has returned.
+func (c *Client) Ack(ctx context.Context, p AckParams) (*Acked, error) {
+	return result[Acked](ctx, c, MethodAck, &p)
+}
+
+// Invite opens an invitation.
+func (c *Client) Invite(ctx context.Context, p InviteParams) (*Invitation, error) {
+	return result[Invitation](ctx, c, MethodInvite, &p)
+}
+
+// Join accepts an invitation.
+func (c *Client) Join(ctx context.Context, uri string) (*NamedPeer, error) {
+	return result[NamedPeer](ctx, c, MethodJoin, &JoinParams{URI: uri})
+}
+
+// Trust trusts a peer from now on.
+func (c *Client) Trust(ctx context.Context, p TrustParams) (*NamedPeer, error) {
+	return result[NamedPeer](ctx, c, MethodTrust, &p)
+}
+
+// Untrust ends trust in a peer, closes its connections and blocks its key.
+func (c *Client) Untrust(ctx context.Context, peer string) (*NamedPeer, error) {
+	return result[NamedPeer](ctx, c, MethodUntrust, &UntrustParams{Peer: peer})
+}
+
+// Pending returns the strangers that wait for trust.
+func (c *Client) Pending(ctx context.Context) ([]PendingPeer, error) {
+	r, err := result[Pending](ctx, c, MethodPending, nil)
+	if err != nil {
+		return nil, err
+	}
+	return r.Pending, nil
+}
+
+// Policy returns whether a peer may send a kind, and the rule that decides.
+func (c *Client) Policy(ctx context.Context, p PolicyParams) (*Policy, error) {
+	return result[Policy](ctx, c, MethodPolicy, &p)
+}

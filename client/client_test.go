@@ -1,0 +1,499 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// server is the least of a daemon: it serves one path, remembers who attached and
+// leaves the methods to the test.
+type server struct {
+	t        *testing.T
+	path     string
+	serve    func(ctx context.Context, c *Conn, r *Request)
+	attached chan attachment
+	l        net.Listener
+	running  sync.WaitGroup
+
+	mu    sync.Mutex
+	conns []*Conn
+}
+
+type attachment struct {
+	params AttachParams
+	conn   *Conn
+}
+
+func newServer(t *testing.T, serve func(ctx context.Context, c *Conn, r *Request)) *server {
+	s := &server{t: t, path: filepath.Join(t.TempDir(), SocketName), serve: serve, attached: make(chan attachment, 16)}
+	s.start()
+	t.Cleanup(s.stop)
+	return s
+}
+
+func (s *server) start() {
+	l, err := net.Listen("unix", s.path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.l = l
+	s.running.Go(func() {
+		for {
+			stream, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c := NewConn(stream, Options{Handler: s.handle, PushBack: true})
+			s.mu.Lock()
+			s.conns = append(s.conns, c)
+			s.mu.Unlock()
+			s.running.Go(func() { c.Run(context.Background()) })
+		}
+	})
+}
+
+// stop is a daemon's end: the socket goes, and all connections.
+func (s *server) stop() {
+	s.l.Close()
+	s.mu.Lock()
+	for _, c := range s.conns {
+		c.Close()
+	}
+	s.conns = nil
+	s.mu.Unlock()
+	s.running.Wait()
+}
+
+func (s *server) handle(ctx context.Context, c *Conn, r *Request) {
+	if r.Method == MethodAttach {
+		var p AttachParams
+		if err := r.Bind(&p); err != nil {
+			r.ReplyError(err)
+			return
+		}
+		if p.Name == "taken" {
+			r.ReplyError(kinds.Errorf(kinds.Invalid, "name: %q is attached already", p.Name))
+			return
+		}
+		r.Reply(nil)
+		s.attached <- attachment{p, c}
+		return
+	}
+	s.serve(ctx, c, r)
+}
+
+func unavailableError(t *testing.T, err error, words string) *kinds.Error {
+	t.Helper()
+	e := (*kinds.Error)(nil)
+	if !errors.As(err, &e) || e.Code != kinds.DaemonUnavailable || !strings.Contains(e.Message, words) {
+		t.Fatalf("got %v, want daemon_unavailable with %q", err, words)
+	}
+	return e
+}
+
+func TestNoDaemon(t *testing.T) {
+	dir := t.TempDir()
+	stale := filepath.Join(dir, "stale")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: stale})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	l.Close()
+	for path, words := range map[string]string{
+		filepath.Join(dir, "acp.sock"): "no daemon at " + dir + "/acp.sock: start one with: acpd --home " + dir,
+		stale:                          "no daemon at",
+		filepath.Join(dir, strings.Repeat("x", 120)):  "choose a shorter home",
+		filepath.Join(dir, "no", "such", "directory"): "no daemon at",
+	} {
+		c := Client{Socket: path}
+		_, err := c.Whoami(t.Context())
+		if e := unavailableError(t, err, words); e.Delivered() != kinds.DeliveredNo {
+			t.Errorf("%s: delivered %q", path, e.Delivered())
+		}
+	}
+}
+
+func TestForbiddenSocket(t *testing.T) {
+	for _, errno := range []error{os.ErrPermission} {
+		err := &net.OpError{Op: "dial", Err: errno}
+		unavailableError(t, refused(err, "/x/acp.sock"), "sandbox or file permission")
+	}
+}
+
+func TestHome(t *testing.T) {
+	s := newServer(t, func(_ context.Context, _ *Conn, r *Request) { r.Reply(&Whoami{Name: "desk"}) })
+	t.Setenv("ACP_HOME", filepath.Dir(s.path))
+	var c Client
+	defer c.Close()
+	if who, err := c.Whoami(t.Context()); err != nil || who.Name != "desk" {
+		t.Errorf("got %v, %v", who, err)
+	}
+	t.Setenv("ACP_HOME", "")
+	t.Setenv("HOME", "/home/planner")
+	if dir, err := Home(); err != nil || dir != "/home/planner/.acp" {
+		t.Errorf("got %s, %v", dir, err)
+	}
+}
+
+// Each method sends the params and reads the result that its types say.
+func TestMethods(t *testing.T) {
+	id := wire.NewMessageID()
+	payload := wire.Payload(`{"question":"why","n":12345678901234567890}`)
+	answer := `{"id":"` + id.String() + `","from":"` + identity.ID{1}.String() + `","kind":"response","rtt_us":7,"payload":{"summary":"so"}}`
+	idText, text := `"`+id.String()+`"`, string(payload)
+	task := `{"id":` + idText + `,"peer":"desk","direction":"given","task":"x","state":"completed"}`
+	var gotMethod, gotParams, reply string
+	s := newServer(t, func(_ context.Context, _ *Conn, r *Request) {
+		gotMethod, gotParams = r.Method, string(r.Params)
+		r.Reply(jsontext.Value(reply))
+	})
+	c := &Client{Socket: s.path}
+	defer c.Close()
+	ctx := t.Context()
+	tests := []struct {
+		method, params, reply string
+		call                  func() (any, error)
+		good                  func(any) bool
+	}{
+		{"ping", `{"to":"desk","timeout_ms":5}`, answer,
+			func() (any, error) { return c.Ping(ctx, PingParams{To: "desk", TimeoutMS: 5}) },
+			func(r any) bool { return r.(*Answer).RTTUS == 7 }},
+		{"discover", `{"to":"desk","fresh":true}`, answer,
+			func() (any, error) { return c.Discover(ctx, DiscoverParams{To: "desk", Fresh: true}) },
+			func(r any) bool { return r.(*Answer).From == identity.ID{1} }},
+		{"query", `{"thread":"t","parent":` + idText + `,"to":"desk","payload":` + text + `}`, answer,
+			func() (any, error) {
+				return c.Query(ctx, QueryParams{Head: Head{Thread: "t", Parent: id}, To: "desk", Payload: payload})
+			},
+			func(r any) bool { return string(r.(*Answer).Payload) == `{"summary":"so"}` && r.(*Answer).ID == id }},
+		{"delegate", `{"id":` + idText + `,"to":"desk","payload":` + text + `}`, `{"id":` + idText + `,"payload":{"accepted":true}}`,
+			func() (any, error) {
+				return c.Delegate(ctx, DelegateParams{Head: Head{ID: id}, To: "desk", Payload: payload})
+			},
+			func(r any) bool { return r.(*Delegated).ID == id }},
+		{"cancel", `{"ref":` + idText + `,"payload":{}}`, `{"ref":` + idText + `,"payload":{"accepted":true}}`,
+			func() (any, error) { return c.Cancel(ctx, CancelParams{Ref: id}) },
+			func(r any) bool { return r.(*CancelAnswer).Ref == id }},
+		{"notify", `{"to":"desk","payload":` + text + `}`, `{"id":` + idText + `,"state":"handed"}`,
+			func() (any, error) { return c.Notify(ctx, NotifyParams{To: To("desk"), Payload: payload}) },
+			func(r any) bool { return r.(*Receipt).State == Handed }},
+		{"notify", `{"to":["desk","laptop"],"payload":` + text + `,"wait":false}`,
+			`[{"to":"desk","id":` + idText + `,"state":"sent"},{"to":"laptop","error":{"code":"unreachable","message":"m","retryable":true}}]`,
+			func() (any, error) {
+				return c.NotifyAll(ctx, NotifyParams{To: ToAll("desk", "laptop"), Payload: payload, Wait: new(bool)})
+			},
+			func(r any) bool {
+				l := r.([]Receipt)
+				return len(l) == 2 && l[0].State == Sent && l[1].Error.Code == kinds.Unreachable
+			}},
+		{"result", `{"ref":` + idText + `,"payload":` + text + `}`, `{"id":` + idText + `,"state":"held"}`,
+			func() (any, error) { return c.Result(ctx, ResultParams{Ref: id, Payload: payload}) },
+			func(r any) bool { return r.(*Receipt).State == Held }},
+		{"error", `{"ref":` + idText + `,"payload":` + text + `}`, `{"id":` + idText + `,"state":"held"}`,
+			func() (any, error) { return c.Error(ctx, ResultParams{Ref: id, Payload: payload}) },
+			func(r any) bool { return r.(*Receipt).ID == id }},
+		{"status", ``, `{"name":"desk","state":"idle","agents":[{"name":"reviewer","since":"2026-11-20T10:00:00Z"}],"messages":{"in":{"query":3}}}`,
+			func() (any, error) { return c.Status(ctx) },
+			func(r any) bool { s := r.(*Status); return s.Name == "desk" && s.Messages.In["query"] == 3 }},
+		{"peers", ``, `{"peers":[{"name":"desk","state":"pending","name_conflict":true}]}`,
+			func() (any, error) { return c.Peers(ctx) },
+			func(r any) bool { return r.([]Peer)[0].NameConflict }},
+		{"tasks", ``, `{"tasks":[` + task + `]}`,
+			func() (any, error) { return c.Tasks(ctx) },
+			func(r any) bool { return r.([]Task)[0].Final() }},
+		{"task", `{"id":` + idText + `}`, task,
+			func() (any, error) { return c.Task(ctx, id) },
+			func(r any) bool { return r.(*Task).Direction == Given }},
+		{"wait", `{"id":` + idText + `,"timeout_ms":9,"after_partials":0}`, task,
+			func() (any, error) { return c.Wait(ctx, WaitParams{ID: id, TimeoutMS: 9, AfterPartials: new(uint64)}) },
+			func(r any) bool { return r.(*Task).ID == id }},
+		{"inbox", `{"limit":3,"kinds":["notify"]}`, `{"messages":[{"seq":4,"envelope":{"v":1,"kind":"notify","payload":` + text + `}}],"next":4}`,
+			func() (any, error) { return c.Inbox(ctx, InboxParams{Limit: 3, Kinds: []string{"notify"}}) },
+			func(r any) bool {
+				in := r.(*Inbox)
+				return in.Next == 4 && string(in.Messages[0].Envelope.Payload) == text
+			}},
+		{"ack", `{"up_to":4}`, `{"removed":1}`,
+			func() (any, error) { return c.Ack(ctx, AckParams{UpTo: 4}) },
+			func(r any) bool { return r.(*Acked).Removed == 1 }},
+		{"invite", `{"expires_secs":60}`, `{"uri":"acp://x","expires":"2026-11-20T10:00:00Z"}`,
+			func() (any, error) { return c.Invite(ctx, InviteParams{ExpiresSecs: 60}) },
+			func(r any) bool { return r.(*Invitation).Expires.Year() == 2026 }},
+		{"join", `{"uri":"acp://x"}`, `{"name":"desk"}`,
+			func() (any, error) { return c.Join(ctx, "acp://x") },
+			func(r any) bool { return r.(*NamedPeer).Name == "desk" }},
+		{"trust", `{"peer":"abc","name":"desk","addrs":["desk.example:7117"]}`, `{"name":"desk"}`,
+			func() (any, error) {
+				return c.Trust(ctx, TrustParams{Peer: "abc", Name: "desk", Addrs: []string{"desk.example:7117"}})
+			},
+			func(r any) bool { return r.(*NamedPeer).Name == "desk" }},
+		{"untrust", `{"peer":"desk"}`, `{"name":"desk"}`,
+			func() (any, error) { return c.Untrust(ctx, "desk") },
+			func(r any) bool { return r.(*NamedPeer).Name == "desk" }},
+		{"pending", ``, `{"pending":[{"claim":"desk"}]}`,
+			func() (any, error) { return c.Pending(ctx) },
+			func(r any) bool { return r.([]PendingPeer)[0].Claim == "desk" }},
+		{"policy", `{"peer":"desk","kind":"query","domain":"code"}`, `{"allowed":true,"rule":"default"}`,
+			func() (any, error) { return c.Policy(ctx, PolicyParams{Peer: "desk", Kind: "query", Domain: "code"}) },
+			func(r any) bool { return r.(*Policy).Allowed }},
+	}
+	for _, test := range tests {
+		reply = test.reply
+		r, err := test.call()
+		if gotMethod != test.method || gotParams != test.params {
+			t.Errorf("sent %s %s\nwant %s %s", gotMethod, gotParams, test.method, test.params)
+		}
+		if err != nil || !test.good(r) {
+			t.Errorf("%s: got %+v, %v", test.method, r, err)
+		}
+	}
+}
+
+func TestBrokenPayloadIsNotSent(t *testing.T) {
+	s := newServer(t, func(_ context.Context, _ *Conn, r *Request) { t.Errorf("%s was sent", r.Params) })
+	c := &Client{Socket: s.path}
+	defer c.Close()
+	for _, payload := range []string{`{`, `{}}`, `{},"to":"laptop"`, `[]`, `"x"`, `{"a":"}`, `{} {}`, ` `} {
+		if _, err := c.Query(t.Context(), QueryParams{To: "desk", Payload: wire.Payload(payload)}); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
+			t.Errorf("%s: got %v", payload, err)
+		}
+	}
+}
+
+func TestReconnect(t *testing.T) {
+	calls := make(chan string, 100)
+	s := newServer(t, func(ctx context.Context, c *Conn, r *Request) {
+		calls <- r.Method
+		if r.Method == MethodQuery {
+			<-ctx.Done()
+			return
+		}
+		r.Reply(nil)
+	})
+	c := &Client{Socket: s.path}
+	defer c.Close()
+	if _, err := c.Whoami(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-calls
+	failed := make(chan error)
+	go func() {
+		_, err := c.Query(t.Context(), QueryParams{To: "desk"})
+		failed <- err
+	}()
+	<-calls
+	s.stop()
+	if e := unavailableError(t, <-failed, "repeat it with the same id"); e.Delivered() != kinds.DeliveredUnknown || !e.Retryable {
+		t.Errorf("got %v, delivered %q", e, e.Delivered())
+	}
+	_, err := c.Whoami(t.Context())
+	unavailableError(t, err, "no daemon at")
+	s.start()
+	if _, err := c.Whoami(t.Context()); err != nil {
+		t.Errorf("after the restart: %v", err)
+	}
+	if m := <-calls; m != MethodWhoami || len(calls) > 0 {
+		t.Errorf("the daemon was asked %s, and %d more: something was repeated", m, len(calls))
+	}
+}
+
+// Many first calls share one connection.
+func TestOneConnection(t *testing.T) {
+	s := newServer(t, func(_ context.Context, _ *Conn, r *Request) { r.Reply(nil) })
+	c := &Client{Socket: s.path}
+	defer c.Close()
+	var wg sync.WaitGroup
+	for range 100 {
+		wg.Go(func() {
+			if _, err := c.Whoami(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.conns) != 1 {
+		t.Errorf("%d connections", len(s.conns))
+	}
+}
+
+func inbound(kind, payload string) *Inbound {
+	return &Inbound{Envelope: wire.Envelope{V: 1, ID: wire.NewMessageID(), Kind: kind, Payload: wire.Payload(payload)}, Name: "desk"}
+}
+
+func TestAttach(t *testing.T) {
+	s := newServer(t, func(_ context.Context, _ *Conn, r *Request) { r.Reply(nil) })
+	c := &Client{Socket: s.path}
+	defer c.Close()
+	ctx, detach := context.WithCancel(t.Context())
+	ended := make(chan error)
+	gaveUp := make(chan struct{})
+	go func() {
+		ended <- c.Attach(ctx, AttachParams{Name: "reviewer"}, Handler{
+			Query: func(ctx context.Context, in *Inbound) (any, error) {
+				switch q, _ := kinds.Parse[kinds.Query](in.Payload); q.Question {
+				case "name":
+					return &kinds.Response{Summary: in.Name}, nil
+				case "raw":
+					return wire.Payload("{\"summary\":\n\"12345678901234567890\"}"), nil
+				case "broken":
+					return wire.Payload(`{"summary":`), nil
+				case "slow":
+					<-ctx.Done()
+					close(gaveUp)
+				case "deadline":
+					<-ctx.Done()
+				}
+				return nil, ctx.Err()
+			},
+			Delegate: func(context.Context, *Inbound) (*kinds.Ack, error) { return nil, nil },
+			Cancel: func(context.Context, *Inbound) (*kinds.Ack, error) {
+				return &kinds.Ack{Code: kinds.NotFound, Message: "done already"}, nil
+			},
+			Notify: func(_ context.Context, in *Inbound) error { return nil },
+			Result: func(_ context.Context, in *Inbound) error {
+				if in.Delegation == nil || in.Delegation.Task != "x" {
+					return errors.New("no delegation")
+				}
+				return nil
+			},
+		})
+	}()
+	a := <-s.attached
+	slices.Sort(a.params.Kinds)
+	if want := []string{"cancel", "delegate", "notify", "query", "result"}; !slices.Equal(a.params.Kinds, want) {
+		t.Errorf("attached for %q, want %q", a.params.Kinds, want)
+	}
+	deadline := inbound("query", `{"question":"deadline"}`)
+	deadline.DeadlineMS = 20
+	result := inbound("result", `{"status":"completed","outcome":"y"}`)
+	result.Delegation = &Task{ID: wire.NewMessageID(), Task: "x"}
+	for _, test := range []struct {
+		in   *Inbound
+		want string // result, or the error's code
+	}{
+		{inbound("query", `{"question":"name"}`), `{"summary":"desk"}`},
+		{inbound("query", `{"question":"raw"}`), `{"summary": "12345678901234567890"}`},
+		{inbound("query", `{"question":"broken"}`), `invalid`},
+		{deadline, `timeout`},
+		{inbound("delegate", `{"task":"x"}`), `{"accepted":true}`},
+		{inbound("cancel", `{}`), `{"accepted":false,"code":"not_found","message":"done already"}`},
+		{inbound("notify", `{"topic":"x"}`), `{}`},
+		{result, `{}`},
+		{inbound("error", `{"code":"internal","message":""}`), `unknown_kind`},
+		{inbound("of_tomorrow", `{}`), `unknown_kind`},
+	} {
+		var answer wire.Payload
+		err := a.conn.Call(t.Context(), test.in.Kind, test.in, &answer)
+		got := string(answer)
+		if e := (*kinds.Error)(nil); errors.As(err, &e) {
+			got = string(e.Code)
+		}
+		if got != test.want {
+			t.Errorf("%s %s: got %s, %v, want %s", test.in.Kind, test.in.Payload, answer, err, test.want)
+		}
+	}
+
+	giveUp, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := a.conn.Call(giveUp, "query", inbound("query", `{"question":"slow"}`), nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	<-gaveUp
+
+	if err := c.Attach(t.Context(), AttachParams{Name: "planner"}, Handler{}); err == nil || !strings.Contains(err.Error(), "use another client") {
+		t.Errorf("a second agent: %v", err)
+	}
+	if _, err := c.Whoami(t.Context()); err != nil {
+		t.Errorf("a call of the attached agent: %v", err)
+	}
+
+	s.stop()
+	s.start()
+	if b := <-s.attached; b.params.Name != "reviewer" || b.conn == a.conn {
+		t.Errorf("after the restart %q attached", b.params.Name)
+	} else {
+		a = b
+	}
+	var answer wire.Payload
+	if err := a.conn.Call(t.Context(), "query", inbound("query", `{"question":"name"}`), &answer); err != nil {
+		t.Errorf("after the restart: %v", err)
+	}
+
+	detach()
+	if err := <-ended; err != context.Canceled {
+		t.Errorf("Attach ended with %v", err)
+	}
+	<-a.conn.Done()
+	if _, err := c.Whoami(t.Context()); err != nil {
+		t.Errorf("after the end of Attach: %v", err)
+	}
+}
+
+func TestAttachRefused(t *testing.T) {
+	s := newServer(t, func(_ context.Context, _ *Conn, r *Request) { r.Reply(nil) })
+	c := &Client{Socket: s.path}
+	defer c.Close()
+	if err := c.Attach(t.Context(), AttachParams{Name: "taken"}, Handler{}); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
+		t.Errorf("got %v", err)
+	}
+	none := &Client{Socket: filepath.Join(t.TempDir(), "none")}
+	unavailableError(t, none.Attach(t.Context(), AttachParams{Name: "reviewer"}, Handler{}), "no daemon at")
+}
+
+func TestSubscribe(t *testing.T) {
+	subscribed := make(chan *Conn, 4)
+	s := newServer(t, func(_ context.Context, c *Conn, r *Request) {
+		var p SubscribeParams
+		if err := r.Bind(&p); err != nil || !slices.Equal(p.Events.Types, []string{EventUp}) {
+			t.Errorf("got %s, %v", r.Params, err)
+		}
+		r.Reply(nil)
+		subscribed <- c
+	})
+	c := &Client{Socket: s.path}
+	ctx, cancel := context.WithCancel(t.Context())
+	got := make(chan string, 16)
+	ended := make(chan error)
+	go func() {
+		ended <- c.Subscribe(ctx, SubscribeParams{Events: EventFilter{Types: []string{EventUp}}},
+			func(m *Message) { got <- m.Direction + " " + string(m.Envelope.Payload) },
+			func(e *Event) { got <- e.Type + " " + e.Name })
+	}()
+	expect := func() {
+		t.Helper()
+		conn := <-subscribed
+		conn.Notify(NotifyMessage, &Message{Envelope: inbound("query", `{"question":"x"}`).Envelope, Direction: In})
+		conn.Notify(NotifyEvent, &Event{Type: EventUp, Name: "desk", At: time.Unix(0, 0).UTC()})
+		conn.Notify("of_tomorrow", nil)
+		for _, want := range []string{`in {"question":"x"}`, `up desk`} {
+			if s := <-got; s != want {
+				t.Errorf("got %s, want %s", s, want)
+			}
+		}
+	}
+	expect()
+	s.stop()
+	s.start()
+	expect()
+	cancel()
+	if err := <-ended; err != context.Canceled {
+		t.Errorf("Subscribe ended with %v", err)
+	}
+}

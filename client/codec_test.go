@@ -1,0 +1,266 @@
+package client
+
+import (
+	"bytes"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/wire"
+)
+
+// What the types write and read by hand is what their tags say.
+func TestCodecFollowsTags(t *testing.T) {
+	id, no := wire.NewMessageID(), false
+	head := Head{ID: id, Thread: "th\"\n\u2028read", Parent: id}
+	payload := wire.Payload(`{"question":"ü\u00fc","n":12345678901234567890,"o":{}}`)
+	envelope := wire.Envelope{V: 1, ID: id, From: identity.ID{1}, To: identity.ID{2}, TS: 1 << 60, Kind: "query", Payload: payload}
+	full := envelope
+	full.Ref, full.Trace, full.Agent, full.Thread, full.Hops = &id, "00-ab", "reviewer", "t", 3
+	values := []any{
+		&QueryParams{},
+		&QueryParams{Head: head, To: "desk", Payload: payload},
+		&NotifyParams{To: To("desk")},
+		&NotifyParams{Head: head, To: ToAll("desk", "laptop"), Payload: payload, Wait: &no},
+		&ResultParams{Ref: id},
+		&ResultParams{Head: head, Ref: id, Payload: payload},
+		&Answer{ID: id},
+		&Answer{ID: id, From: identity.ID{1}, Kind: "pong", RTTUS: 17, Payload: payload},
+		&Inbound{Envelope: envelope},
+		&Inbound{Envelope: full, Name: "desk", DeadlineMS: 9, Delegation: &Task{ID: id, Peer: "desk", State: TaskAccepted}},
+	}
+	for _, v := range values {
+		if _, ok := v.(reader); !ok {
+			t.Fatalf("%T is not read by hand", v)
+		}
+		byHand, err := appendValue(nil, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		byTags, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, b := jsontext.Value(byHand).Clone(), jsontext.Value(byTags)
+		if err := a.Canonicalize(jsontext.CanonicalizeRawInts(false)); err != nil {
+			t.Fatalf("%T: %v: %s", v, err, byHand)
+		}
+		b.Canonicalize(jsontext.CanonicalizeRawInts(false))
+		if !bytes.Equal(a, b) {
+			t.Errorf("%T\nwrites   %s\nits tags %s", v, a, b)
+		}
+
+		// Read both ways; empty payloads become {} by either.
+		hand, tags := reflect.New(reflect.TypeOf(v).Elem()), reflect.New(reflect.TypeOf(v).Elem())
+		var o object
+		if end := o.scan(byHand, 0, nil); end != len(byHand) {
+			t.Fatalf("scanned %d of %s", end, byHand)
+		}
+		if err := readValue(byHand, &o, hand.Interface(), true); err != nil {
+			t.Errorf("%T: %v", v, err)
+		}
+		if err := json.Unmarshal(byHand, tags.Interface(), json.RejectUnknownMembers(true)); err != nil {
+			t.Errorf("%T: %v", v, err)
+		}
+		if !reflect.DeepEqual(hand.Interface(), tags.Interface()) {
+			t.Errorf("%T\nreads    %+v\nits tags %+v", v, hand.Elem(), tags.Elem())
+		}
+
+		// Each member alone with wrong values.
+		for i := range o.n {
+			name, _ := o.member(i)
+			for _, wrong := range []string{`true`, `-1`, `1.5`, `"\ud800"`, `[1]`, `"x"`, `[]`, `{}`, `null`, `7`} {
+				text := []byte(`{"` + string(name) + `":` + wrong + `}`)
+				var o object
+				o.scan(text, 0, nil)
+				hand, tags := reflect.New(reflect.TypeOf(v).Elem()), reflect.New(reflect.TypeOf(v).Elem())
+				errHand := readValue(text, &o, hand.Interface(), true)
+				errTags := json.Unmarshal(text, tags.Interface(), json.RejectUnknownMembers(true))
+				if (errHand == nil) != (errTags == nil) {
+					t.Errorf("%T %s\nread     %v\nits tags %v", v, text, errHand, errTags)
+				}
+				if errHand != nil && !strings.HasPrefix(errHand.Error(), string(name)+": ") {
+					t.Errorf("%T %s: the error does not name the member: %v", v, text, errHand)
+				}
+			}
+		}
+	}
+}
+
+func TestUnknownMembers(t *testing.T) {
+	text := []byte(`{"to":"desk","tread":"x"}`)
+	var o object
+	o.scan(text, 0, nil)
+	if err := readValue(text, &o, new(QueryParams), true); err == nil || !strings.HasPrefix(err.Error(), "tread: ") {
+		t.Errorf("got %v", err)
+	}
+	if err := readValue(text, &o, new(QueryParams), false); err != nil {
+		t.Errorf("got %v", err)
+	}
+	if err := readValue([]byte(`{"uri":"x","urx":1}`), nil, new(JoinParams), true); err == nil {
+		t.Error("accepted")
+	}
+}
+
+func TestRecipientsAndEvents(t *testing.T) {
+	many := `["x"` + strings.Repeat(`,"x"`, MaxRecipients) + `]`
+	for _, bad := range []string{`{"to":[]}`, `{"to":` + many + `}`, `{"to":null}`, `{"to":7}`, `{"to":[7]}`} {
+		if err := json.Unmarshal([]byte(bad), new(NotifyParams)); err == nil {
+			t.Errorf("%.40s: accepted", bad)
+		}
+	}
+	for _, bad := range []string{`{"events":"up"}`, `{"events":1}`, `{"events":[1]}`, `{"events":{}}`} {
+		if err := json.Unmarshal([]byte(bad), new(SubscribeParams)); err == nil {
+			t.Errorf("%s: accepted", bad)
+		}
+	}
+	for _, good := range []string{`{}`, `{"events":true}`, `{"events":["up","down"]}`} {
+		var p SubscribeParams
+		if err := json.Unmarshal([]byte(good), &p); err != nil {
+			t.Errorf("%s: %v", good, err)
+		}
+		if text, err := json.Marshal(&p); err != nil || string(text) != good {
+			t.Errorf("got %s, %v, want %s", text, err, good)
+		}
+	}
+	if _, err := json.Marshal(&NotifyParams{}); err == nil {
+		t.Error("no recipient: accepted")
+	}
+}
+
+func TestLines(t *testing.T) {
+	big := strings.Repeat("x", 300<<10)
+	in := lines{r: io.MultiReader(
+		iotest.HalfReader(strings.NewReader("a\n\n"+big+"\n")),
+		strings.NewReader("b\n"), strings.NewReader("last")), max: 1 << 20}
+	for _, want := range []string{"a", "", big, "b", "last"} {
+		line, err := in.next()
+		if err != nil || string(line) != want {
+			t.Fatalf("got %.20q, %v, want %.20q", line, err, want)
+		}
+	}
+	if _, err := in.next(); err != io.EOF {
+		t.Errorf("got %v", err)
+	}
+	if len(in.buf) > kept {
+		t.Errorf("a buffer of %d bytes stays", len(in.buf))
+	}
+	for n, want := range map[int]error{10: nil, 11: errLong, 30: errLong} {
+		for name, r := range map[string]io.Reader{"at once": strings.NewReader(strings.Repeat("x", n) + "\n"), "bytewise": iotest.OneByteReader(strings.NewReader(strings.Repeat("x", n) + "\n"))} {
+			in := lines{r: r, max: 10}
+			if _, err := in.next(); err != want {
+				t.Errorf("%d bytes %s: got %v, want %v", n, name, err, want)
+			}
+		}
+	}
+}
+
+func TestTooManyMembers(t *testing.T) {
+	text := []byte(`{"a":0`)
+	for i := range maxMembers {
+		text = append(text, []byte(`,"`+strings.Repeat("b", i+1)+`":0`)...)
+	}
+	var o object
+	if o.scan(append(text, '}'), 0, nil); o.err == nil {
+		t.Error("accepted")
+	}
+}
+
+// FuzzScan: what is valid JSON is delimited as the JSON library does.
+func FuzzScan(f *testing.F) {
+	for _, s := range []string{`{}`, ` { "a" : [ 1 , {"b":"]}\"\\"} ] , "c" : null } `, `{"a":-0.5e+3,"b":"\\\\\"","c":"0123456789abcdef\\"}`, `{"\u0061":1,"a":2}`, `{"a":1}x`, `{"a"`, `{"a":tru}`, `[[]]`, `"abcdefghijklmno\""`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var o object
+		end := o.scan(text, space(text, 0), nil)
+		if end > len(text) {
+			t.Fatal("scanned beyond the end")
+		}
+		if !jsontext.Value(text).IsValid() {
+			return
+		}
+		if at := space(text, 0); skip(text, at) < 0 || space(text, skip(text, at)) != len(text) {
+			t.Fatalf("valid, but not delimited: %s", text)
+		}
+		if jsontext.Value(text).Kind() != '{' {
+			return
+		}
+		var members []jsontext.Value
+		dec := jsontext.NewDecoder(bytes.NewReader(text))
+		dec.ReadToken()
+		for dec.PeekKind() != '}' {
+			v, err := dec.ReadValue()
+			if err != nil {
+				t.Fatal(err)
+			}
+			members = append(members, v.Clone())
+		}
+		if len(members)/2 > maxMembers {
+			return
+		}
+		if end < 0 || o.err != nil || o.n != len(members)/2 {
+			t.Fatalf("valid, but scanned as %d members to %d, %v: %s", o.n, end, o.err, text)
+		}
+		for i := range o.n {
+			name, v := o.member(i)
+			want, _ := jsontext.AppendUnquote(nil, members[2*i])
+			if !bytes.Equal(name, want) || !bytes.Equal(v, members[2*i+1]) {
+				t.Fatalf("member %d: got %s: %s, want %s: %s", i, name, v, want, members[2*i+1])
+			}
+		}
+	})
+}
+
+// FuzzParse: a line is a request, a response, or gets an error that can be sent.
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"query","params":{"to":"desk","payload":{}}}`,
+		`{"jsonrpc":"2.0","method":"rpc.cancel","params":{"id":7}}`,
+		`{"jsonrpc":"2.0","id":"a","result":{"id":"x"}}`,
+		`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"x","data":{"code":"invalid"}}}`,
+		`[]`, `{"jsonrpc":"2.0","id":1e400,"method":""}`, `{"id":1,"result":1,"error":2}`, "\xff", `{"jsonrpc":"2.0","id":"\ud800","method":"x"}`,
+	} {
+		f.Add([]byte(s))
+	}
+	inbound, _ := appendValue([]byte(`{"jsonrpc":"2.0","id":2,"method":"query","params":`), &Inbound{Envelope: wire.Envelope{V: 1, Kind: "query"}})
+	f.Add(append(inbound, '}'))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		if bytes.IndexByte(line, '\n') >= 0 {
+			return
+		}
+		m := new(message)
+		fail := m.parse(line)
+		if m.id != nil && !m.id.IsValid() {
+			t.Fatalf("an id that is no JSON: %s", m.id)
+		}
+		switch {
+		case fail != nil:
+			if text, err := appendValue(nil, toRPC(fail)); err != nil || !jsontext.Value(text).IsValid() {
+				t.Fatalf("the error cannot be sent: %v", err)
+			}
+			if fail.Code == CodeParse && jsontext.Value(line).IsValid() {
+				t.Fatal("valid JSON is a parse error")
+			}
+		case m.hasMethod == m.isResponse:
+			t.Fatal("neither a request nor a response, or both")
+		case m.isResponse && m.fault != nil:
+			if fromRPC(m.fault) == nil {
+				t.Fatal("an error that is none")
+			}
+		default:
+			for _, v := range []any{new(QueryParams), new(NotifyParams), new(ResultParams), new(Answer), new(Inbound), new(wire.Payload), new(TaskParams)} {
+				r := Request{Method: m.method, Params: m.params, message: m}
+				if len(m.params) > 0 || !m.isResponse {
+					r.Bind(v)
+				}
+			}
+		}
+	})
+}

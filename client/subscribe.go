@@ -1,0 +1,80 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/kinds"
+)
+
+// Subscribe gives copies of messages, and events, to the functions, one after the
+// other, until ctx ends. A nil function gets nothing. It has a connection of its
+// own, so the functions may call the client; they must return soon, for the daemon
+// drops a subscriber that reads nothing for 5 s. When the connection breaks it is
+// renewed; what happened meanwhile is not made up for. The error is ctx's, that of
+// the first attempt to subscribe, or a later refusal.
+func (c *Client) Subscribe(ctx context.Context, p SubscribeParams, message func(*Message), event func(*Event)) error {
+	notified := func(method string, params jsontext.Value) {
+		switch {
+		case method == NotifyMessage && message != nil:
+			if m := new(Message); readValue(params, nil, m, false) == nil {
+				message(m)
+			}
+		case method == NotifyEvent && event != nil:
+			if e := new(Event); readValue(params, nil, e, false) == nil {
+				event(e)
+			}
+		}
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	return persist(ctx, func() (*Conn, error) {
+		stream, err := dial(ctx, c.Socket)
+		if err != nil {
+			return nil, err
+		}
+		conn := NewConn(stream, Options{Notified: notified})
+		running.Go(func() { conn.Run(ctx) })
+		if err := conn.Call(ctx, MethodSubscribe, &p, nil); err != nil {
+			conn.Close()
+			if errors.Is(err, ErrClosed) {
+				err = unavailable(true, "subscribe: the daemon went away")
+			}
+			return nil, err
+		}
+		return conn, nil
+	})
+}
+
+// persist keeps up what open sets up on a connection, until ctx ends.
+func persist(ctx context.Context, open func() (*Conn, error)) error {
+	const first, longest = 50 * time.Millisecond, 2 * time.Second
+	pause := first
+	for opened := false; ; {
+		conn, err := open()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		switch e := (*kinds.Error)(nil); {
+		case err == nil:
+			opened, pause = true, first
+			select {
+			case <-conn.Done():
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		case !opened || !errors.As(err, &e) || !e.Retryable:
+			return err
+		}
+		select {
+		case <-time.After(pause):
+			pause = min(2*pause, longest)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package client
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+)
+
+func TestText(t *testing.T) {
+	tests := []struct{ in, want string }{
+		{"plain text\n\tindented", "plain text\n\tindented"},
+		{"grüße 漢字 👩‍👩‍👧 ❤️", "grüße 漢字 👩‍👩‍👧 ❤️"},
+		{"\x1b[31mred\x1b[0m", "red"},
+		{"\x1b[38;2;1;2;3mred\x1b[?25l", "red"},
+		{"\u009b31mred", "red"},
+		{"\x1b]0;title\atext", "text"},
+		{"\x1b]8;;https://desk.example\x1b\\link\x1b]8;;\x1b\\", "link"},
+		{"\u009d52;c;ZXZpbA==\u009ctext", "text"},
+		{"\x1bPq#0\x1b\\text", "text"},
+		{"\x1b]0;no end\nnext line", "]0;no end\nnext line"},
+		{"\x1b(Btext\x1bc", "text"},
+		{"\x1b", ""},
+		{"\x1b[", ""},
+		{"\x1b\x1b[31m[31mx", "[31mx"},
+		{"safe\rEVIL\b\b\a\x00\x7f", "safeEVIL"},
+		{"a\r\nb", "a\nb"},
+		{"\u202eevil\u202c \u2066x\u2069\u200f\u061c", "evil x"},
+		{"in\u200bvis\ufeffible\u00ad", "invisible"},
+		{"tags\U000e0041\U000e0042 selectors\U000e0100", "tags selectors"},
+		{"line\u2028separators\u2029", "lineseparators"},
+		{"bad \xff\xc3 utf-8", "bad \ufffd\ufffd utf-8"},
+		{"\xc2\x1b[m\x9b31m", "\ufffd\ufffd31m"},
+	}
+	for _, test := range tests {
+		if got := Text(test.in); got != test.want {
+			t.Errorf("%q: got %q, want %q", test.in, got, test.want)
+		}
+	}
+	if got := Text(strings.Repeat("\x1b]", 1<<20)); got != strings.Repeat("]", 1<<20) {
+		t.Error("a flood of unfinished control strings")
+	}
+	if got := Line("a\r\nb\tc\x1b[m"); got != "a b c" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func FuzzText(f *testing.F) {
+	for _, s := range []string{"text", "\x1b[31mred", "\x1b]0;x\a", "\u009d52;c;x\u009c", "\x1bP\x1b\\", "\u202e\xff\xc2", "\x1b(B\x1b"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got := Text(s)
+		if !utf8.ValidString(got) {
+			t.Fatalf("invalid UTF-8: %q", got)
+		}
+		if i := strings.IndexFunc(got, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }); i >= 0 {
+			t.Fatalf("a control character: %q", got)
+		}
+		if again := Text(got); again != got {
+			t.Fatalf("%q, then %q", got, again)
+		}
+		if strings.ContainsAny(Line(s), "\n\t") {
+			t.Fatal("not one line")
+		}
+	})
+}
