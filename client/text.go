@@ -16,16 +16,19 @@ func Text(s string) string {
 	}
 	var b strings.Builder
 	b.Grow(len(s))
-	for len(s) > 0 {
-		if n := sequence(s); n > 0 {
-			s = s[n:]
-			continue
+	unended := 0 // no control string ends before this index
+	for i := 0; i < len(s); {
+		n, line := sequence(s[i:], i >= unended)
+		if line > 0 {
+			unended = i + line
 		}
-		r, n := utf8.DecodeRuneInString(s)
-		if visible(r) {
-			b.WriteRune(r)
+		if n == 0 {
+			var r rune
+			if r, n = utf8.DecodeRuneInString(s[i:]); visible(r) {
+				b.WriteRune(r)
+			}
 		}
-		s = s[n:]
+		i += n
 	}
 	return b.String()
 }
@@ -60,40 +63,45 @@ func visible(r rune) bool {
 	return unicode.IsGraphic(r)
 }
 
-// maxString bounds a control string in bytes, and so the search for its end.
-const maxString = 2048
-
-// sequence returns the length of the control sequence that s begins with, 0 if
+// sequence returns the length n of the control sequence that s begins with, 0 if
 // there is none. A control string that does not end in its line is none: only the
-// control character that introduces it is taken out, and the rest shows.
-func sequence(s string) int {
+// control character that introduces it is taken out, and the rest shows. line is
+// then the length of that line, so that its end is not sought again: search false.
+func sequence(s string, search bool) (n, line int) {
 	kind, n := introducer(s)
 	switch kind {
-	case '[': // parameters, intermediates, one final
+	case 0:
+		return 0, 0
+	case '[': // parameters and intermediates, one final
 		for n < len(s) && s[n] >= 0x20 && s[n] <= 0x3f {
 			n++
 		}
-		if n < len(s) && s[n] >= 0x40 && s[n] <= 0x7e {
+		return final(s, n, 0x40), 0
+	case ']', 'P', 'X', '^', '_': // up to the string terminator
+		if !search {
+			return 0, 0
+		}
+		for n < len(s) && s[n] != '\n' {
+			switch {
+			case s[n] == '\a':
+				return n + 1, 0
+			case strings.HasPrefix(s[n:], "\x1b\\"), strings.HasPrefix(s[n:], "\u009c"):
+				return n + 2, 0
+			}
 			n++
 		}
-		return n
-	case ']', 'P', 'X', '^', '_': // up to the string terminator
-		for i := n; i < min(len(s), maxString) && s[i] != '\n'; i++ {
-			switch {
-			case s[i] == '\a':
-				return i + 1
-			case strings.HasPrefix(s[i:], "\x1b\\"), strings.HasPrefix(s[i:], "\u009c"):
-				return i + 2
-			}
-		}
-		return 0
-	case 0:
-		return 0
+		return 0, n
 	}
 	// Other escapes: intermediates, one final.
-	for n = 1; n < len(s) && s[n] >= 0x20 && s[n] <= 0x2f; n++ {
+	for n = 1; n < len(s) && s[n] >= 0x20 && s[n] <= 0x2f; {
+		n++
 	}
-	if n < len(s) && s[n] >= 0x30 && s[n] <= 0x7e {
+	return final(s, n, 0x30), 0
+}
+
+// final returns the index after the final byte of a sequence, if s[n] is one.
+func final(s string, n int, lowest byte) int {
+	if n < len(s) && s[n] >= lowest && s[n] <= 0x7e {
 		n++
 	}
 	return n
