@@ -58,13 +58,16 @@ func (e end) tlsConfig(other end) (*tls.Config, error) {
 // idleTimeout is far longer than a variant waits for its turn.
 const idleTimeout = 10 * time.Minute
 
+// loopback is where everything listens.
+const loopback = "127.0.0.1:0"
+
 // listenQUIC listens on a port that the kernel chooses.
 func listenQUIC(config *quic.Config) (*quic.Listener, error) {
 	tlsConfig, err := farEnd.tlsConfig(nearEnd)
 	if err != nil {
 		return nil, err
 	}
-	return quic.ListenAddr("127.0.0.1:0", tlsConfig, config)
+	return quic.ListenAddr(loopback, tlsConfig, config)
 }
 
 // dialQUIC connects to the far end.

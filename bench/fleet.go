@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 )
@@ -21,24 +20,34 @@ const patience = 10 * time.Second
 type fleet struct {
 	ctx     context.Context // ends the processes
 	variant string
-	dir     string // for sockets, removed by stop
+	bin     string // where the built programs are
+	dir     string // for sockets and state, removed by stop
 	procs   []*proc
 }
 
 // A proc is one child process.
 type proc struct {
-	cmd   *exec.Cmd
-	stdin io.WriteCloser
-	lines *bufio.Reader // its standard output
+	cmd    *exec.Cmd
+	hangUp func()         // asks it to end
+	stdin  io.WriteCloser // of a role; nil for a daemon
+	lines  *bufio.Reader  // standard output, likewise
 }
 
-// startFleet starts the processes of v; the caller stops the fleet.
-func startFleet(ctx context.Context, v variant) (*fleet, error) {
+// newFleet makes one without processes.
+func newFleet(ctx context.Context, v variant, bin string) (*fleet, error) {
 	dir, err := os.MkdirTemp("", "bench")
 	if err != nil {
 		return nil, err
 	}
-	f := &fleet{ctx: ctx, variant: v.name, dir: dir}
+	return &fleet{ctx: ctx, variant: v.name, bin: bin, dir: dir}, nil
+}
+
+// startFleet starts the processes of v; the caller stops the fleet.
+func startFleet(ctx context.Context, v variant, bin string) (*fleet, error) {
+	f, err := newFleet(ctx, v, bin)
+	if err != nil {
+		return nil, err
+	}
 	if err := v.start(f); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting %s: %w", v.name, err), f.stop())
 	}
@@ -56,13 +65,13 @@ func (f *fleet) spawn(roleName string, args ...string) (string, error) {
 		return "", err
 	}
 	cmd := exec.CommandContext(f.ctx, self, append([]string{"role", f.variant, roleName}, args...)...)
-	// The receive buffer that quic-go asks for is more than many systems grant; all variants live with the same.
-	cmd.Env = append(os.Environ(), "QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING=true")
+	cmd.Env = quietEnv()
 	cmd.Stderr = os.Stderr
 	p := &proc{cmd: cmd}
 	if p.stdin, err = cmd.StdinPipe(); err != nil {
 		return "", err
 	}
+	p.hangUp = func() { p.stdin.Close() }
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return "", err
@@ -81,6 +90,12 @@ func (f *fleet) spawn(roleName string, args ...string) (string, error) {
 		return "", fmt.Errorf("%s says %q and not that it is ready", roleName, line)
 	}
 	return addr, nil
+}
+
+// quietEnv is the environment of a child. The receive buffer that quic-go asks for
+// is more than many systems grant; all variants live with the same.
+func quietEnv() []string {
+	return append(os.Environ(), "QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING=true")
 }
 
 // readLine reads one line of the process's output. A process that keeps it waiting is killed.
@@ -132,17 +147,24 @@ func (f *fleet) cpuTime() (time.Duration, error) {
 	return sum, nil
 }
 
-// stop ends the processes, those that ask before those that answer, and waits
-// for each.
+// stopLast ends the process that was started last, and waits for it.
+func (f *fleet) stopLast() error {
+	p := f.procs[len(f.procs)-1]
+	f.procs = f.procs[:len(f.procs)-1]
+	p.hangUp()
+	timer := time.AfterFunc(patience, func() { p.cmd.Process.Kill() })
+	defer timer.Stop()
+	if err := p.cmd.Wait(); err != nil && f.ctx.Err() == nil {
+		return fmt.Errorf("%s: %w", strings.Join(p.cmd.Args[1:], " "), err)
+	}
+	return nil
+}
+
+// stop ends the processes, those that ask before those that answer.
 func (f *fleet) stop() error {
 	var errs []error
-	for _, p := range slices.Backward(f.procs) {
-		p.stdin.Close()
-		timer := time.AfterFunc(patience, func() { p.cmd.Process.Kill() })
-		if err := p.cmd.Wait(); err != nil && f.ctx.Err() == nil {
-			errs = append(errs, fmt.Errorf("%s: %w", strings.Join(p.cmd.Args[1:], " "), err))
-		}
-		timer.Stop()
+	for len(f.procs) > 0 {
+		errs = append(errs, f.stopLast())
 	}
 	return errors.Join(append(errs, os.RemoveAll(f.dir))...)
 }

@@ -123,10 +123,11 @@ func (c cell) load(call newCall, window time.Duration) (result, error) {
 
 const (
 	questionHead = `{"question":"`
-	questionTail = `"}`
+	questionTail = `","summary":""}`
 )
 
-// questionPayload is the payload of a query: a JSON object of exactly size bytes.
+// questionPayload is the payload of a query and of its response alike: a JSON
+// object of exactly size bytes.
 func questionPayload(size int) []byte {
 	return []byte(questionHead + strings.Repeat("x", size-len(questionHead)-len(questionTail)) + questionTail)
 }

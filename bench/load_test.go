@@ -5,15 +5,24 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/acpd/acpd/kinds"
 )
 
 func TestQuestionPayload(t *testing.T) {
-	if got := string(questionPayload(20)); got != `{"question":"xxxxx"}` {
-		t.Errorf("questionPayload(20) = %s", got)
+	if got := string(questionPayload(32)); got != `{"question":"xxxx","summary":""}` {
+		t.Errorf("questionPayload(32) = %s", got)
 	}
-	for _, size := range []int{15, 200, 61440} {
-		if got := len(questionPayload(size)); got != size {
-			t.Errorf("questionPayload(%d) has %d bytes", size, got)
+	for _, size := range []int{29, 200, 61440} {
+		payload := questionPayload(size)
+		if len(payload) != size {
+			t.Errorf("questionPayload(%d) has %d bytes", size, len(payload))
+		}
+		for _, name := range []string{kinds.KindQuery, kinds.KindResponse} {
+			k, _ := kinds.Lookup(name)
+			if err := k.CheckPayload(payload); err != nil {
+				t.Errorf("questionPayload(%d) as %s: %v", size, name, err)
+			}
 		}
 	}
 }

@@ -14,6 +14,10 @@
 // that all processes of the variant spent, divided by the requests. Nothing here
 // measures a network: loopback neither loses nor delays.
 //
+// The subcommand idle measures what is not about requests: how quickly a daemon
+// starts, what it costs while it has nothing to do, alone and with a thousand peers
+// connected, and how long a ping takes as a command.
+//
 // The tables go to standard output as Markdown, progress to standard error.
 // It needs Linux, whose kernel tells one process the CPU time of another.
 package main
@@ -31,7 +35,7 @@ import (
 )
 
 // variants lists what can be measured, each after the one it is compared with.
-var variants = []variant{quicVariant, floorVariant}
+var variants = []variant{quicVariant, nodeVariant, floorVariant, acpdVariant}
 
 func main() {
 	if len(os.Args) > 3 && os.Args[1] == "role" {
@@ -39,7 +43,13 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	var err error
+	if len(os.Args) == 2 && os.Args[1] == "idle" {
+		err = idle(ctx, os.Stdout, os.Stderr)
+	} else {
+		err = run(ctx, os.Args[1:])
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -71,12 +81,12 @@ func run(ctx context.Context, args []string) error {
 		return fmt.Errorf("nothing to measure: -rounds and -window must be positive")
 	}
 	p := plan{rounds: *rounds, window: *window}
-	sizeList, err := parseInts(*sizes, len(questionHead)+len(questionTail), 1<<20)
+	sizeList, err := parseInts(*sizes, len(questionHead)+1+len(questionTail), 512<<10)
 	if err != nil {
 		return fmt.Errorf("-sizes: %w", err)
 	}
 	// The bound keeps all requests within the 100 streams that quic-go allows by default.
-	concList, err := parseInts(*conc, 1, 64)
+	concList, err := parseInts(*conc, 1, maxConc)
 	if err != nil {
 		return fmt.Errorf("-conc: %w", err)
 	}
@@ -98,6 +108,8 @@ func run(ctx context.Context, args []string) error {
 	}
 	return m.report(os.Stdout)
 }
+
+const maxConc = 64
 
 func parseInts(list string, low, high int) ([]int, error) {
 	var out []int

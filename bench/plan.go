@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 )
 
@@ -30,10 +31,20 @@ type measurement struct {
 
 // measure runs the plan and writes its progress to log.
 func (p plan) measure(ctx context.Context, log io.Writer) (*measurement, error) {
+	bin, err := os.MkdirTemp("", "bench")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(bin)
+	for _, v := range p.variants {
+		if err := buildPrograms(ctx, bin, v.programs...); err != nil {
+			return nil, err
+		}
+	}
 	m := &measurement{plan: p, samples: map[key][]sample{}}
 	began := time.Now()
 	for round := range p.rounds {
-		err := m.round(ctx, round)
+		err := m.round(ctx, round, bin)
 		if ctx.Err() != nil { // and then err says only how the processes took it
 			return nil, context.Cause(ctx)
 		}
@@ -47,7 +58,7 @@ func (p plan) measure(ctx context.Context, log io.Writer) (*measurement, error) 
 
 // round starts every variant afresh and measures every cell once. The variants take
 // turns cell by cell; who is first moves on with each cell and each round.
-func (m *measurement) round(ctx context.Context, round int) (err error) {
+func (m *measurement) round(ctx context.Context, round int, bin string) (err error) {
 	fleets := make([]*fleet, len(m.variants))
 	defer func() {
 		for _, f := range fleets {
@@ -57,7 +68,7 @@ func (m *measurement) round(ctx context.Context, round int) (err error) {
 		}
 	}()
 	for i, v := range m.variants {
-		if fleets[i], err = startFleet(ctx, v); err != nil {
+		if fleets[i], err = startFleet(ctx, v, bin); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 )
 
 // A role is what one process of a variant does; exactly one field is set.
@@ -19,11 +20,12 @@ type role struct {
 // roleMain is main for a child process; it returns the exit status.
 func roleMain(variantName, roleName string, args []string) int {
 	err := func() error {
-		v, err := variantNamed(variantName)
-		if err != nil {
-			return err
+		all := slices.Concat(variants, []variant{idleVariant})
+		i := slices.IndexFunc(all, func(v variant) bool { return v.name == variantName })
+		if i < 0 {
+			return fmt.Errorf("unknown variant")
 		}
-		r, ok := v.roles[roleName]
+		r, ok := all[i].roles[roleName]
 		switch {
 		case !ok:
 			return fmt.Errorf("unknown role")

@@ -11,6 +11,8 @@ type variant struct {
 	// start starts the processes, the one that drives the load last. On an error
 	// the caller stops what was started.
 	start func(*fleet) error
+	// programs are the commands of the main module that start uses, to be built first.
+	programs []string
 	// roles are the processes of this binary that start uses.
 	roles map[string]role
 }

@@ -47,7 +47,7 @@ func TestStartFleetReportsFailure(t *testing.T) {
 		_, err := f.spawn("nobody")
 		return err
 	}}
-	if _, err := startFleet(t.Context(), broken); err == nil {
+	if _, err := startFleet(t.Context(), broken, ""); err == nil {
 		t.Error("startFleet started a role that does not exist")
 	}
 }

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"net"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+)
+
+// acpdVariant is the real thing: an agent asks its daemon over the local API, the
+// query goes to the other daemon, and the agent that is attached there echoes it.
+var acpdVariant = variant{
+	name:     "acpd",
+	programs: []string{"acpd"},
+	roles:    map[string]role{"asker": {connect: acpdAsker}, "answerer": {serve: acpdAnswerer}},
+	start: func(f *fleet) error {
+		near, far, err := makePair(f)
+		if err != nil {
+			return err
+		}
+		if err := f.spawnPair(near, far); err != nil {
+			return err
+		}
+		if _, err := f.spawn("answerer", far.socket()); err != nil {
+			return err
+		}
+		_, err = f.spawn("asker", near.socket())
+		return err
+	},
+}
+
+func acpdAsker(args []string) (newCall, error) {
+	conn, _, err := openAgent(args[0], nil)
+	if err != nil {
+		return nil, err
+	}
+	return func() func([]byte) ([]byte, error) {
+		var answer client.Answer
+		return func(payload []byte) ([]byte, error) {
+			err := conn.Call(context.Background(), client.MethodQuery, client.QueryParams{To: "far", Payload: payload}, &answer)
+			return answer.Payload, err
+		}
+	}, nil
+}
+
+func acpdAnswerer(args []string) error {
+	conn, ended, err := openAgent(args[0], func(_ context.Context, _ *client.Conn, r *client.Request) {
+		var in client.Inbound
+		if err := r.Bind(&in); err != nil {
+			r.ReplyError(err)
+			return
+		}
+		r.Reply(in.Payload)
+	})
+	if err != nil {
+		return err
+	}
+	attach := client.AttachParams{Name: "echo", Kinds: []string{kinds.KindQuery}, MaxConcurrent: maxConc}
+	if err := conn.Call(context.Background(), client.MethodAttach, attach, nil); err != nil {
+		return err
+	}
+	announce("")
+	return <-ended
+}
+
+// openAgent connects to a daemon's socket; ended gets why the connection ended.
+func openAgent(socket string, handler func(context.Context, *client.Conn, *client.Request)) (conn *client.Conn, ended <-chan error, err error) {
+	stream, err := net.Dial("unix", socket)
+	if err != nil {
+		return nil, nil, err
+	}
+	conn = client.NewConn(stream, client.Options{Handler: handler})
+	end := make(chan error, 1)
+	go func() { end <- conn.Run(context.Background()) }() // ends with the process
+	return conn, end, nil
+}

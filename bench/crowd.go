@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/peer"
+)
+
+const (
+	crowdWord     = "connected"
+	crowdPatience = time.Minute
+	crowdAtOnce   = 16 // handshakes: many more would wait for each other until they time out
+)
+
+// crowd is many peers of one daemon, each a node with a key and a socket of its
+// own. It enters them into the trust store of the daemon's home before that is
+// started, connects them once it runs, and says when all are.
+func crowd(args []string) error {
+	hub := home{dir: args[0]}
+	key, err := identity.LoadKey(hub.keyFile())
+	if err != nil {
+		return err
+	}
+	hub.id = key.ID()
+	keys, err := invitedKeys(hub)
+	if err != nil {
+		return err
+	}
+	announce("")
+
+	ctx, cancel := context.WithTimeout(context.Background(), crowdPatience)
+	defer cancel()
+	who, err := hub.whoami(ctx)
+	if err != nil {
+		return err
+	}
+	var dialling errgroup.Group
+	dialling.SetLimit(crowdAtOnce)
+	for _, key := range keys {
+		dialling.Go(func() error { return joinCrowd(ctx, key, hub.id, who.Listen) })
+	}
+	if err := dialling.Wait(); err != nil {
+		return err
+	}
+	fmt.Println(crowdWord)
+	select {} // until the parent ends this process
+}
+
+// invitedKeys makes the keys of the crowd and has the hub trust them.
+func invitedKeys(hub home) ([]*identity.Key, error) {
+	trust, warning, err := identity.OpenTrust(hub.dir)
+	if err := errors.Join(err, warning); err != nil {
+		return nil, err
+	}
+	keys := make([]*identity.Key, crowdSize)
+	for i := range keys {
+		if keys[i], err = identity.GenerateKey(); err != nil {
+			return nil, err
+		}
+		// Pinned, as after a first meeting: the hub is to rest and not to write.
+		p := identity.Peer{ID: keys[i].ID(), Name: fmt.Sprint("peer-", i), PQ: identity.HashPQ(keys[i].PublicPQ())}
+		if _, err := trust.Trust(p); err != nil {
+			return nil, err
+		}
+	}
+	return keys, nil
+}
+
+// joinCrowd makes a node that stays connected to the hub, and returns when it is.
+func joinCrowd(ctx context.Context, key *identity.Key, hub identity.ID, addrs []string) error {
+	trust := identity.NewTrust()
+	if _, err := trust.Trust(identity.Peer{ID: hub, Name: "hub", Addrs: addrs}); err != nil {
+		return err
+	}
+	up := make(chan struct{}, 1)
+	n, err := peer.Listen(peer.Config{Key: key, Trust: trust, Listen: loopback, Event: func(e peer.Event) {
+		if e.Type != peer.EventUp {
+			return
+		}
+		select {
+		case up <- struct{}{}:
+		default:
+		}
+	}})
+	if err != nil {
+		return err
+	}
+	go n.Serve(context.Background()) // ends with the process
+	n.Connect(hub)
+	select {
+	case <-up:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

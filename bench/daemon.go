@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+
+	"github.com/acpd/acpd/client"
+)
+
+// spawnDaemon starts acpd on a state directory and waits until its socket answers.
+func (f *fleet) spawnDaemon(dir string) (client.Whoami, error) {
+	cmd := exec.CommandContext(f.ctx, filepath.Join(f.bin, "acpd"), "--home", dir, "--listen", loopback, "--no-mdns", "--quiet")
+	cmd.Env = quietEnv()
+	cmd.Stderr = os.Stderr
+	// It does not read its standard input and would outlive us. The kernel means
+	// the thread that starts it; those of the Go runtime stay.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return client.Whoami{}, err
+	}
+	f.procs = append(f.procs, &proc{cmd: cmd, hangUp: func() { cmd.Process.Signal(syscall.SIGTERM) }})
+	ctx, cancel := context.WithTimeout(f.ctx, patience)
+	defer cancel()
+	who, err := home{dir: dir}.whoami(ctx)
+	if err != nil {
+		return client.Whoami{}, fmt.Errorf("waiting for acpd: %w", err)
+	}
+	return who, nil
+}
+
+// spawnPair starts the far daemon, tells the near home where that is, and starts
+// the near one.
+func (f *fleet) spawnPair(near, far home) error {
+	who, err := f.spawnDaemon(far.dir)
+	if err != nil {
+		return err
+	}
+	if err := near.trust("far", far, who.Listen...); err != nil {
+		return err
+	}
+	_, err = f.spawnDaemon(near.dir)
+	return err
+}

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestReportFigures(t *testing.T) {
+	var b strings.Builder
+	err := reportFigures(&b, []figure{
+		{what: "start", unit: "ms", target: 100, values: []float64{90, 104.96, 300}},
+		{what: "memory", unit: "MB", target: 16, values: []float64{16.9}},
+		{what: "effort", unit: "%", values: []float64{0.0123}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(b.String(), "\n\n")
+	const want = `| what | figure | values | target | verdict |
+| --- | ---: | ---: | ---: | --- |
+| start | 105 (97.5–202) ms | 3 | ≤ 100 ms | met |
+| memory | 16.9 MB | 1 | ≤ 16 MB | missed |
+| effort | 0.0123 % | 1 |  |  |
+`
+	if table != want {
+		t.Errorf("report:\n%s\nwant:\n%s", table, want)
+	}
+}
