@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -129,9 +130,11 @@ func TestNoDaemon(t *testing.T) {
 }
 
 func TestForbiddenSocket(t *testing.T) {
-	for _, errno := range []error{os.ErrPermission} {
-		err := &net.OpError{Op: "dial", Err: errno}
-		unavailableError(t, refused(err, "/x/acp.sock"), "sandbox or file permission")
+	for _, errno := range []error{syscall.EPERM, syscall.EACCES} {
+		err := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", errno)}
+		if e := unavailableError(t, refused(err, "/x/acp.sock"), "sandbox or file permission"); e.Retryable {
+			t.Errorf("%v: retryable", errno)
+		}
 	}
 }
 

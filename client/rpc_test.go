@@ -259,7 +259,11 @@ func TestCancel(t *testing.T) {
 }
 
 func TestConnectionLoss(t *testing.T) {
-	block := func(ctx context.Context, _ *Conn, r *Request) { <-ctx.Done() }
+	started := make(chan struct{}, 50)
+	block := func(ctx context.Context, _ *Conn, r *Request) {
+		started <- struct{}{}
+		<-ctx.Done()
+	}
 	for name, lose := range map[string]func(near, far *Conn){
 		"other end closes": func(_, far *Conn) { far.Close() },
 		"own end closes":   func(near, _ *Conn) { near.Close() },
@@ -276,7 +280,9 @@ func TestConnectionLoss(t *testing.T) {
 					}
 				})
 			}
-			waitFor(t, far, 50)
+			for range 50 {
+				<-started
+			}
 			lose(near, far)
 			wg.Wait()
 			<-near.Done()
@@ -293,21 +299,6 @@ func TestConnectionLoss(t *testing.T) {
 			}
 		})
 	}
-}
-
-// waitFor returns when n handlers of c run.
-func waitFor(t *testing.T, c *Conn, n int) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
-		c.mu.Lock()
-		running := c.running
-		c.mu.Unlock()
-		if running == n {
-			return
-		}
-		time.Sleep(time.Millisecond) // polling another goroutine's progress
-	}
-	t.Fatalf("%d handlers never ran", n)
 }
 
 func TestRunEndsWithItsContext(t *testing.T) {
@@ -343,14 +334,15 @@ func TestCloseCancelsHandlers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			near, far := unixPair(t)
-			ended := make(chan struct{})
+			started, ended := make(chan struct{}), make(chan struct{})
 			c := NewConn(far, Options{Handler: func(ctx context.Context, _ *Conn, r *Request) {
+				close(started)
 				<-ctx.Done()
 				close(ended)
 			}})
 			run(t, c)
 			io.WriteString(near, `{"jsonrpc":"2.0","method":"a","id":1}`+"\n")
-			waitFor(t, c, 1)
+			<-started
 			leave(near.(*net.UnixConn))
 			<-ended
 			<-c.Done()
@@ -361,18 +353,19 @@ func TestCloseCancelsHandlers(t *testing.T) {
 // A client that has finished writing and closes only later is noticed then.
 func TestLateClose(t *testing.T) {
 	near, far := unixPair(t)
-	ended := make(chan struct{})
+	started, ended := make(chan struct{}), make(chan struct{})
 	c := NewConn(far, Options{Handler: func(ctx context.Context, _ *Conn, r *Request) {
 		if r.Method == "quick" {
 			r.Reply(nil)
 			return
 		}
+		close(started)
 		<-ctx.Done()
 		close(ended)
 	}})
 	run(t, c)
 	io.WriteString(near, `{"jsonrpc":"2.0","method":"slow","id":1}`+"\n")
-	waitFor(t, c, 1)
+	<-started
 	io.WriteString(near, `{"jsonrpc":"2.0","method":"quick","id":2}`)
 	near.(*net.UnixConn).CloseWrite()
 	readAnswer(t, bufio.NewReader(near)) // the end of writing has been seen
@@ -476,7 +469,6 @@ func TestInFlightLimit(t *testing.T) {
 			t.Fatalf("got %s, %v", line, err)
 		}
 	}
-	waitFor(t, c, 2)
 	io.WriteString(near, `{"jsonrpc":"2.0","method":"rpc.cancel","params":{"id":3}}`+"\n"+`{"jsonrpc":"2.0","method":"a","id":"last"}`+"\n")
 	r.ReadString('\n') // the cancel has been read
 	close(release)

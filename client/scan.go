@@ -2,8 +2,10 @@ package client
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -192,36 +194,32 @@ func scalar(v []byte) bool {
 	return true
 }
 
-// skipString returns the index after the string at text[at:]. Short strings are
-// quickest read byte by byte.
+// skipString returns the index after the string at text[at:], -1 if it does not
+// end. It looks for a quote or backslash in eight bytes at a time.
 func skipString(text []byte, at int) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	at++
-	for short := min(len(text), at+16); at < short; at++ {
+	for at+8 <= len(text) {
+		w := binary.LittleEndian.Uint64(text[at:])
+		q, e := w^'"'*ones, w^'\\'*ones // zero bytes where they stand
+		// Sets the top bit of each zero byte; above the lowest one also of others.
+		hits := ((q-ones)&^q | (e-ones)&^e) & tops
+		if hits == 0 {
+			at += 8
+			continue
+		}
+		at += bits.TrailingZeros64(hits) / 8
+		if text[at] == '"' {
+			return at + 1
+		}
+		at += 2 // what is escaped is no end
+	}
+	for ; at < len(text); at++ {
 		switch text[at] {
 		case '"':
 			return at + 1
 		case '\\':
 			at++
-		}
-	}
-	return skipLong(text, at)
-}
-
-// skipLong goes on inside a string, at no escape's second half: the first quote
-// that an even number of backslashes precedes ends it.
-func skipLong(text []byte, at int) int {
-	for at < len(text) {
-		n := bytes.IndexByte(text[at:], '"')
-		if n < 0 {
-			return -1
-		}
-		escapes := 0
-		for escapes < n && text[at+n-escapes-1] == '\\' {
-			escapes++
-		}
-		at += n + 1
-		if escapes%2 == 0 {
-			return at
 		}
 	}
 	return -1
