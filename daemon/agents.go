@@ -47,9 +47,9 @@ type agents struct {
 
 func newAgents() *agents { return &agents{load: make(map[string]int)} }
 
-// attach registers an agent. The one that it replaces, of the same name or on the
-// same connection, is returned.
-func (r *agents) attach(conn *client.Conn, p client.AttachParams) (a, replaced *agent, err error) {
+// attach registers an agent. Those that it replaces are returned: the one that was
+// on the same connection, and one of the same name.
+func (r *agents) attach(conn *client.Conn, p client.AttachParams) (a *agent, replaced []*agent, err error) {
 	if err := checkAttach(&p); err != nil {
 		return nil, nil, err
 	}
@@ -59,21 +59,21 @@ func (r *agents) attach(conn *client.Conn, p client.AttachParams) (a, replaced *
 	a = &agent{AttachParams: p, conn: conn, since: time.Now()}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i, old := range r.attached {
-		if old.conn != conn && old.Name != p.Name {
-			continue
-		}
-		if old.conn != conn && !p.TakeOver {
+	var others []*agent
+	for _, old := range r.attached {
+		switch {
+		case old.conn == conn, old.Name == p.Name && p.TakeOver:
+			replaced = append(replaced, old)
+		case old.Name == p.Name:
 			return nil, nil, kinds.Errorf(kinds.Invalid, "attach: name: an agent %q is attached already: choose another name, or set take_over to replace it", p.Name)
+		default:
+			others = append(others, old)
 		}
-		replaced = old
-		r.attached = slices.Delete(r.attached, i, i+1)
-		break
 	}
-	if len(r.attached) >= maxAgents {
+	if len(others) >= maxAgents {
 		return nil, nil, kinds.Errorf(kinds.Overloaded, "attach: %d agents are attached, the most there can be: detach one first", maxAgents)
 	}
-	r.attached = append(r.attached, a)
+	r.attached = append(others, a)
 	return a, replaced, nil
 }
 
@@ -104,16 +104,29 @@ func checkAttach(p *client.AttachParams) error {
 	return nil
 }
 
-// detach removes an agent and reports whether it was still attached.
-func (r *agents) detach(a *agent) bool {
+// detach removes the agent of a connection and returns it, nil if there was none.
+func (r *agents) detach(conn *client.Conn) *agent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	i := slices.Index(r.attached, a)
-	if i < 0 {
-		return false
+	for i, a := range r.attached {
+		if a.conn == conn {
+			r.attached = slices.Delete(r.attached, i, i+1)
+			return a
+		}
 	}
-	r.attached = slices.Delete(r.attached, i, i+1)
-	return true
+	return nil
+}
+
+// nameOf returns the name under which a connection has attached, or "".
+func (r *agents) nameOf(conn *client.Conn) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.attached {
+		if a.conn == conn {
+			return a.Name
+		}
+	}
+	return ""
 }
 
 // work adds to the accepted delegations of a name.

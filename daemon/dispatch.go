@@ -120,7 +120,7 @@ func (d *Daemon) onDiscover(sender identity.Peer, env *wire.Envelope) (*wire.Env
 
 // onQuery asks an agent; the sender's giving up is passed on to it.
 func (d *Daemon) onQuery(ctx context.Context, sender identity.Peer, env *wire.Envelope) (*wire.Envelope, error) {
-	q, err := kinds.Parse[kinds.Query](env.Payload)
+	q, err := kinds.Parse[route](env.Payload)
 	if err != nil {
 		return nil, err
 	}
@@ -133,10 +133,10 @@ func (d *Daemon) onQuery(ctx context.Context, sender identity.Peer, env *wire.En
 	}
 	defer d.agents.release(a)
 	defer d.exchanges.enter(env)()
-	ctx, cancel := context.WithTimeout(ctx, q.Deadline())
+	ctx, cancel := context.WithTimeout(ctx, q.deadline())
 	defer cancel()
 	var answer wire.Payload
-	in := &client.Inbound{Envelope: *env, Name: sender.Name, DeadlineMS: uint64(q.Deadline().Milliseconds())}
+	in := &client.Inbound{Envelope: *env, Name: sender.Name, DeadlineMS: uint64(q.deadline().Milliseconds())}
 	if err := ask(ctx, a, in, &answer); err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ func (d *Daemon) delegate(ctx context.Context, s *session, p *client.DelegatePar
 		return nil, err
 	}
 	t := &task{
-		direction: client.Given, peer: to.ID, id: env.ID, hash: contentOf(env), agent: s.name(),
+		direction: client.Given, peer: to.ID, id: env.ID, hash: contentOf(env), agent: d.agents.nameOf(s.conn),
 		chain: chainOf(env), reports: what.Reports(), created: time.Now(),
 	}
 	if what.DeadlineMS > 0 {

@@ -98,9 +98,6 @@ func refuse(c *net.UnixConn, cause error) {
 type session struct {
 	daemon *Daemon
 	conn   *client.Conn
-
-	mu    sync.Mutex // guards agent
-	agent *agent     // nil: it has not attached
 }
 
 // converse serves one connection to its end.
@@ -112,27 +109,15 @@ func (d *Daemon) converse(ctx context.Context, c *net.UnixConn) {
 		PushBack: true,
 	})
 	err := s.conn.Run(ctx)
+	// No handler runs any more, so nothing attaches or subscribes after this.
 	d.subscribers.set(s.conn, nil)
-	s.mu.Lock()
-	a := s.agent
-	s.mu.Unlock()
-	if a != nil && d.agents.detach(a) {
+	if a := d.agents.detach(s.conn); a != nil {
 		d.tasks.attend(a.Name)
 		d.log.Info("agent detached", "agent", a.Name)
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
 		d.log.Debug("local connection ended", "err", err)
 	}
-}
-
-// name returns the name under which the connection has attached.
-func (s *session) name() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.agent == nil {
-		return ""
-	}
-	return s.agent.Name
 }
 
 // handle answers one request, in a goroutine of its own.

@@ -85,18 +85,17 @@ func (d *Daemon) status(context.Context, *session, *none) (any, error) {
 // attach makes the connection answer. Tasks that waited for an agent of this name
 // have it again.
 func (d *Daemon) attach(_ context.Context, s *session, p *client.AttachParams) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	a, replaced, err := d.agents.attach(s.conn, *p)
 	if err != nil {
 		return nil, err
 	}
-	s.agent = a
-	if replaced != nil && replaced.Name != a.Name {
-		d.tasks.attend(replaced.Name)
-	}
-	if replaced != nil && replaced.conn != s.conn {
-		replaced.conn.Close() // it would wait for messages in vain
+	for _, old := range replaced {
+		if old.Name != a.Name {
+			d.tasks.attend(old.Name)
+		}
+		if old.conn != s.conn {
+			old.conn.Close() // it would wait for messages in vain
+		}
 	}
 	d.tasks.attend(a.Name)
 	d.log.Info("agent attached", "agent", a.Name, "domains", a.Domains, "kinds", a.Kinds)

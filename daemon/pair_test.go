@@ -25,13 +25,13 @@ const patience = 20 * time.Second
 // running is a daemon that runs in this process, on loopback and a real socket.
 type running struct {
 	*Daemon
-	t    *testing.T
+	t    testing.TB
 	dir  string
 	stop func()
 }
 
 // stateDir makes a state directory with a path that a socket can have.
-func stateDir(t *testing.T) string {
+func stateDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "acpd")
 	if err != nil {
@@ -41,7 +41,7 @@ func stateDir(t *testing.T) string {
 	return dir
 }
 
-func writeConfig(t *testing.T, dir, text string) {
+func writeConfig(t testing.TB, dir, text string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func writeConfig(t *testing.T, dir, text string) {
 }
 
 // start runs a daemon on dir until the test ends or stop is called.
-func start(t *testing.T, dir, name string) *running {
+func start(t testing.TB, dir, name string) *running {
 	t.Helper()
 	d, err := Open(t.Context(), Options{Home: dir, Listen: "127.0.0.1:0", Name: name, Version: "test", Log: logTo(t)})
 	if err != nil {
@@ -81,14 +81,14 @@ func start(t *testing.T, dir, name string) *running {
 }
 
 // logTo shows a daemon's log where a test asks for it.
-func logTo(t *testing.T) *testLog {
+func logTo(t testing.TB) *testLog {
 	if os.Getenv("ACPD_TEST_LOG") == "" {
 		return nil
 	}
 	return &testLog{t}
 }
 
-type testLog struct{ t *testing.T }
+type testLog struct{ t testing.TB }
 
 func (l *testLog) Write(b []byte) (int, error) {
 	if l == nil {
@@ -99,7 +99,7 @@ func (l *testLog) Write(b []byte) (int, error) {
 }
 
 // pair runs two daemons that trust each other: desk and laptop.
-func pair(t *testing.T) (desk, laptop *running) {
+func pair(t testing.TB) (desk, laptop *running) {
 	t.Helper()
 	desk, laptop = start(t, stateDir(t), "desk"), start(t, stateDir(t), "laptop")
 	befriend(t, desk, laptop)
@@ -107,7 +107,7 @@ func pair(t *testing.T) (desk, laptop *running) {
 }
 
 // befriend makes two daemons trust each other under the names that they have.
-func befriend(t *testing.T, a, b *running) {
+func befriend(t testing.TB, a, b *running) {
 	t.Helper()
 	a.dial().must("trust", client.TrustParams{Peer: b.ID().String(), Name: b.name, Addrs: []string{b.node.Addr().String()}}, nil)
 	b.dial().must("trust", client.TrustParams{Peer: a.ID().String(), Name: a.name, Addrs: []string{a.node.Addr().String()}}, nil)
@@ -121,7 +121,7 @@ func befriend(t *testing.T, a, b *running) {
 // local is a connection to a daemon's socket.
 type local struct {
 	*client.Conn
-	t *testing.T
+	t testing.TB
 }
 
 type handler func(ctx context.Context, r *client.Request)
@@ -178,7 +178,7 @@ func (l *local) refused(code kinds.Code, method string, params any) *kinds.Error
 	return e
 }
 
-func bind(t *testing.T, r *client.Request) *client.Inbound {
+func bind(t testing.TB, r *client.Request) *client.Inbound {
 	t.Helper()
 	in := new(client.Inbound)
 	if err := r.Bind(in); err != nil {
@@ -193,7 +193,7 @@ func say(payload string) handler {
 }
 
 // into passes what comes on, and confirms it.
-func into(t *testing.T, got chan<- *client.Inbound, answer string) handler {
+func into(t testing.TB, got chan<- *client.Inbound, answer string) handler {
 	return func(_ context.Context, r *client.Request) {
 		in := bind(t, r)
 		r.Reply(wire.Payload(answer))
@@ -201,7 +201,7 @@ func into(t *testing.T, got chan<- *client.Inbound, answer string) handler {
 	}
 }
 
-func receive[T any](t *testing.T, what string, from <-chan T) T {
+func receive[T any](t testing.TB, what string, from <-chan T) T {
 	t.Helper()
 	select {
 	case v := <-from:
@@ -213,7 +213,7 @@ func receive[T any](t *testing.T, what string, from <-chan T) T {
 }
 
 // eventually asks again until it holds: for what another process decides when.
-func eventually(t *testing.T, what string, holds func() bool) {
+func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
@@ -229,7 +229,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 type raw struct {
 	net.Conn
 	*bufio.Scanner
-	t *testing.T
+	t testing.TB
 }
 
 func (d *running) raw() *raw {
@@ -263,7 +263,7 @@ func query(question string) wire.Payload {
 
 func long(n int) string { return strings.Repeat("x", n) }
 
-func parse[T any](t *testing.T, p wire.Payload) *T {
+func parse[T any](t testing.TB, p wire.Payload) *T {
 	t.Helper()
 	v := new(T)
 	if err := json.Unmarshal(p.Object(), v); err != nil {

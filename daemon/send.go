@@ -147,14 +147,24 @@ func (d *Daemon) query(ctx context.Context, _ *session, p *client.QueryParams) (
 	return answer(env, reply, rtt), nil
 }
 
+// route is what the daemon itself needs of a query, which may be large.
+type route struct {
+	Domain     string `json:"domain"`
+	DeadlineMS uint64 `json:"deadline_ms"`
+}
+
+func (r *route) deadline() time.Duration {
+	return (&kinds.Query{DeadlineMS: r.DeadlineMS}).Deadline()
+}
+
 // deadlineOf returns a query's deadline. A payload that is not valid is refused
 // where all of it is checked, with a better message.
 func deadlineOf(payload wire.Payload) time.Duration {
-	q, err := kinds.Parse[kinds.Query](payload)
-	if err != nil || q.Deadline() > kinds.MaxQueryDeadline {
+	r, err := kinds.Parse[route](payload)
+	if err != nil || r.deadline() > kinds.MaxQueryDeadline {
 		return kinds.DefaultQueryDeadline
 	}
-	return q.Deadline()
+	return r.deadline()
 }
 
 func (d *Daemon) discover(ctx context.Context, _ *session, p *client.DiscoverParams) (any, error) {

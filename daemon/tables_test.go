@@ -303,11 +303,11 @@ func TestOrphansAreReported(t *testing.T) {
 			return a
 		}
 		planner, reviewer := come("planner"), come("reviewer")
-		ts.agents.detach(reviewer)
+		ts.agents.detach(reviewer.conn)
 		ts.attend("reviewer")
 		time.Sleep(orphanedFor - time.Second)
 		come("reviewer")
-		ts.agents.detach(planner)
+		ts.agents.detach(planner.conn)
 		ts.attend("planner")
 		left := time.Now()
 		time.Sleep(orphanedFor - time.Nanosecond)
