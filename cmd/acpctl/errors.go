@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+)
+
+// Exit codes beside those of the code table.
+const (
+	exitLocal       = 1
+	exitUsage       = 2
+	exitTimeout     = 3
+	exitRefused     = 4
+	exitFailed      = 7
+	exitInterrupted = 130
+)
+
+// usageError says that the command line is wrong.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// exit ends the process with a code; its reason has been told.
+type exit int
+
+func (e exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// report tells why a command failed and returns the exit code.
+func (a *app) report(ctx context.Context, cmd *cobra.Command, args []string, err error) int {
+	if code := exit(0); errors.As(err, &code) {
+		return int(code)
+	}
+	e, code := a.judge(ctx, err)
+	if a.json || !a.begun && asksJSON(args) {
+		a.print(struct {
+			Error *kinds.Error `json:"error"`
+		}{e})
+		return code
+	}
+	fmt.Fprintf(a.err, "%s: %s\n", cmd.CommandPath(), client.Text(e.Message))
+	if code == exitUsage {
+		fmt.Fprintf(a.err, "See: %s --help\n", cmd.CommandPath())
+	}
+	return code
+}
+
+// judge puts an error into the form that is printed, with its exit code.
+func (a *app) judge(ctx context.Context, err error) (*kinds.Error, int) {
+	var wrong usageError
+	var coded *kinds.Error
+	switch {
+	case ctx.Err() != nil:
+		return kinds.Errorf(kinds.Cancelled, "interrupted"), exitInterrupted
+	case !a.begun || errors.As(err, &wrong):
+		return kinds.Errorf(kinds.Invalid, "%v", err), exitUsage
+	case errors.As(err, &coded):
+		return coded, coded.Code.Info().Exit
+	}
+	return kinds.Errorf(kinds.Internal, "%v", err), exitLocal
+}
+
+// asksJSON looks for --json in a command line that could not be read.
+func asksJSON(args []string) bool {
+	if i := slices.Index(args, "--"); i >= 0 {
+		args = args[:i]
+	}
+	return slices.Contains(args, "--json")
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+func (a *app) inboxCmd() *cobra.Command {
+	var ack uint64
+	cmd := &cobra.Command{
+		Use:   "inbox",
+		Short: "Show the messages that no agent took",
+		Example: `  acpctl inbox
+  acpctl inbox --ack 17             remove what was shown up to number 17
+  acpctl inbox --json`,
+		Long: `Shows the messages that wait in the inbox, the oldest first, and leaves them there.
+--ack removes those up to a number, and only what was shown before.`,
+		Args:              words(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("ack") {
+				return a.inbox(cmd.Context())
+			}
+			if ack == 0 {
+				return usagef("--ack: expected a number that inbox showed")
+			}
+			acked, err := a.daemon.Ack(cmd.Context(), client.AckParams{UpTo: ack})
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.print(acked)
+			}
+			a.say("%d removed", acked.Removed)
+			return nil
+		},
+	}
+	cmd.Flags().Uint64Var(&ack, "ack", 0, "remove what was shown, up to this number")
+	return cmd
+}
+
+func (a *app) inbox(ctx context.Context) error {
+	inbox, err := a.daemon.Inbox(ctx, client.InboxParams{})
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.print(inbox)
+	}
+	names, err := a.names(ctx, len(inbox.Messages))
+	if err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, m := range inbox.Messages {
+		from := names[m.Envelope.From]
+		if from == "" {
+			from = m.Envelope.From.Label()
+		}
+		sent := time.UnixMilli(int64(m.Envelope.TS))
+		rows = append(rows, []string{strconv.FormatUint(m.Seq, 10), from, a.moment(sent), client.Line(m.Envelope.Kind), gist(&m.Envelope)})
+	}
+	a.table([]string{"NUMBER", "FROM", "SENT", "KIND", "WHAT"}, rows)
+	if inbox.Next != 0 {
+		a.talk("there is more: remove these with acpctl inbox --ack %d first", inbox.Next)
+	}
+	return nil
+}
+
+// names returns the petnames of the trusted peers, if there is a message to name
+// the sender of.
+func (a *app) names(ctx context.Context, messages int) (map[identity.ID]string, error) {
+	if messages == 0 {
+		return nil, nil
+	}
+	peers, err := a.daemon.Peers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names := make(map[identity.ID]string)
+	for _, p := range peers {
+		names[p.ID] = p.Name
+	}
+	return names, nil
+}
+
+// gist is what a message says, on one line.
+func gist(e *wire.Envelope) string {
+	switch e.Kind {
+	case kinds.KindNotify:
+		if n, err := kinds.Parse[kinds.Notify](e.Payload); err == nil {
+			return client.Line(n.Topic + " " + string(n.Data))
+		}
+	case kinds.KindResult:
+		if r, err := kinds.Parse[kinds.Result](e.Payload); err == nil && e.Ref != nil {
+			return client.Line(e.Ref.String() + " " + r.Status + ": " + r.Outcome)
+		}
+	case kinds.KindError:
+		if r, err := kinds.Parse[kinds.Error](e.Payload); err == nil && e.Ref != nil {
+			return client.Line(e.Ref.String() + " " + r.Message)
+		}
+	}
+	return client.Line(string(e.Payload))
+}

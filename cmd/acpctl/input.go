@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/wire"
+)
+
+// argument reads what an argument stands for: "-" is standard input, "@file" what
+// is in a file, each without the line break at its end; anything else is itself.
+func (a *app) argument(ctx context.Context, name, arg string) (string, error) {
+	var text string
+	var err error
+	switch path, isFile := strings.CutPrefix(arg, "@"); {
+	case arg == "-" && a.inTaken:
+		return "", usagef("%s: only one argument can be standard input", name)
+	case arg == "-":
+		a.inTaken = true
+		text, err = a.readAll(ctx)
+	case isFile:
+		text, err = readFile(path)
+	default:
+		text = arg
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	if arg != text {
+		text = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
+	}
+	if !utf8.ValidString(text) {
+		return "", usagef("%s: not valid UTF-8", name)
+	}
+	return text, nil
+}
+
+// object is an argument that must be a JSON object.
+func (a *app) object(ctx context.Context, name, arg string) (jsontext.Value, error) {
+	text, err := a.argument(ctx, name, arg)
+	if err != nil {
+		return nil, err
+	}
+	v := jsontext.Value(text)
+	if !v.IsValid() || v.Kind() != '{' {
+		return nil, usagef("%s: expected a JSON object", name)
+	}
+	return v, nil
+}
+
+func readFile(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("%w: a text that begins with @ can be given on standard input, as -", err)
+	}
+	defer f.Close()
+	return readBounded(f)
+}
+
+// readBounded reads what a message can hold.
+func readBounded(r io.Reader) (string, error) {
+	b, err := io.ReadAll(io.LimitReader(r, wire.MaxMaxMessage+1))
+	if err == nil && len(b) > wire.MaxMaxMessage {
+		err = fmt.Errorf("over %d MiB, more than any message can hold", wire.MaxMaxMessage>>20)
+	}
+	return string(b), err
+}
+
+// readAll reads standard input, until an interrupt. The goroutine that is left
+// then, blocked in a read that nothing can end, is the process's last.
+func (a *app) readAll(ctx context.Context) (string, error) {
+	return await(ctx, func() (string, error) { return readBounded(a.in) })
+}
+
+func await(ctx context.Context, read func() (string, error)) (string, error) {
+	type answer struct {
+		text string
+		err  error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		text, err := read()
+		done <- answer{text, err}
+	}()
+	select {
+	case got := <-done:
+		return got.text, got.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// readLine reads a line of standard input byte by byte, so that what follows
+// stays there.
+func (a *app) readLine(ctx context.Context) (string, error) {
+	return await(ctx, func() (string, error) {
+		const longest = 4 << 10 // an invitation's limit too
+		var line []byte
+		for b := [1]byte{}; len(line) <= longest; {
+			n, err := a.in.Read(b[:])
+			if n == 1 && b[0] != '\n' {
+				line = append(line, b[0])
+			}
+			if n == 1 && b[0] == '\n' || err == io.EOF {
+				return strings.TrimSpace(string(line)), nil
+			}
+			if err != nil {
+				return "", err
+			}
+		}
+		return "", fmt.Errorf("a line of over %d bytes", longest)
+	})
+}
+
+// milliseconds checks a duration flag; 0 is none.
+func milliseconds(name string, d time.Duration) (uint64, error) {
+	if d < 0 || d > 0 && d < time.Millisecond {
+		return 0, usagef("--%s: expected a duration like 30s", name)
+	}
+	return uint64(d.Milliseconds()), nil
+}

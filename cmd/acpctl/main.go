@@ -1,0 +1,73 @@
+// Command acpctl asks a daemon, acpd, for everything that it serves on its
+// socket, as a person or a script types it, and makes any program an agent
+// (acpctl serve).
+//
+// Data goes to standard output, talk to standard error. With --json the data is
+// one object, or one object a line where there are several, and so is an error:
+// {"error": {code, message, retryable}}. The exit code is the error code's in the
+// table of package kinds; beside it 0 is success, 1 a failure on this machine, 2
+// a call that is wrong, and 130 an interrupt, which ends the call at the other
+// side too. Everything goes through package client: acpctl knows no file of the
+// daemon's.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+
+	"golang.org/x/term"
+
+	"github.com/acpd/acpd/client"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	context.AfterFunc(ctx, stop) // a second interrupt ends the process at once
+	os.Exit(newApp().run(ctx, os.Args[1:]))
+}
+
+// app is one run of acpctl: its streams, and the flags that every verb has.
+type app struct {
+	in       io.Reader
+	out, err io.Writer
+	inTTY    bool // a person types
+	outTTY   bool // a person reads the data
+	errTTY   bool // a person reads the talk
+	colours  bool // NO_COLOR is not set
+
+	home string
+	json bool
+
+	daemon  client.Client
+	begun   bool // the command line was understood
+	inTaken bool // an argument was read from in
+}
+
+func newApp() *app {
+	is := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, inTTY: is(os.Stdin), outTTY: is(os.Stdout), errTTY: is(os.Stderr)}
+	a.colours = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return a
+}
+
+// run runs one command line and returns the exit code.
+func (a *app) run(ctx context.Context, args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return 0
+	}
+	return a.report(ctx, cmd, args, err)
+}
+
+// begin is called when the command line was understood.
+func (a *app) begin() {
+	a.begun = true
+	if a.home != "" {
+		a.daemon.Socket = filepath.Join(a.home, client.SocketName)
+	}
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// message is what query, delegate and notify have in common.
+type message struct {
+	kind                string
+	id, parent, payload string // flags
+}
+
+func (m *message) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&m.id, "id", "", "id of the message, to repeat it safely (default: a new one)")
+	f.StringVar(&m.parent, "parent", "", "id of the message that led to this one (default $ACP_ID)")
+	f.StringVar(&m.payload, "payload", "", "the whole payload as JSON, @file or -, instead of what follows PEER")
+}
+
+// args are PEER and the words that --payload replaces.
+func (m *message) args(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if cmd.Flags().Changed("payload") {
+			return words("PEER")(cmd, args)
+		}
+		return words(append([]string{"PEER"}, names...)...)(cmd, args)
+	}
+}
+
+// head reads the flags. The id is drawn here so that it can be told where a call
+// ends without an answer.
+func (m *message) head() (client.Head, error) {
+	h := client.Head{ID: wire.NewMessageID()}
+	if m.id != "" {
+		id, err := wire.ParseMessageID(m.id)
+		if err != nil {
+			return h, usagef("--id: %w", err)
+		}
+		h.ID = id
+	}
+	from, parent := "--parent", m.parent
+	if parent == "" {
+		from, parent = "ACP_ID", os.Getenv("ACP_ID")
+	}
+	if parent != "" {
+		id, err := wire.ParseMessageID(parent)
+		if err != nil {
+			return h, usagef("%s: %w", from, err)
+		}
+		h.Parent = id
+	}
+	return h, nil
+}
+
+// encode makes the payload of the words, or takes that of --payload, and checks
+// it, so that what is wrong with it is said before anything is sent.
+func (m *message) encode(ctx context.Context, a *app, build func() (any, error)) (wire.Payload, error) {
+	var p wire.Payload
+	if m.payload != "" {
+		given, err := a.object(ctx, "--payload", m.payload)
+		if err != nil {
+			return nil, err
+		}
+		p = wire.Payload(given)
+	} else {
+		v, err := build()
+		if err != nil {
+			return nil, err
+		}
+		p = kinds.Encode(v)
+	}
+	row, _ := kinds.Lookup(m.kind)
+	if err := row.CheckPayload(p); err != nil {
+		return nil, usageError{errors.New(kinds.AsError(err).Message)}
+	}
+	return p, nil
+}
+
+// repeatable adds to an error after which a message may have arrived the id under
+// which it can be repeated.
+func repeatable(err error, id wire.MessageID) error {
+	e := (*kinds.Error)(nil)
+	if !errors.As(err, &e) || e.Delivered() != kinds.DeliveredUnknown {
+		return err
+	}
+	told := *e
+	told.Message = fmt.Sprintf("%s; it may have arrived: repeat it with --id %s", e.Message, id)
+	if details, err := json.Marshal(struct {
+		Delivered kinds.Delivered `json:"delivered"`
+		ID        wire.MessageID  `json:"id"`
+	}{kinds.DeliveredUnknown, id}); err == nil {
+		told.Details = details
+	}
+	return &told
+}
+
+// retry repeats a call, which cannot have arrived, while again says so, for as
+// long as limit; the pauses grow up to most.
+func retry(ctx context.Context, limit, most time.Duration, again func(error) bool, call func() error) error {
+	end := time.Now().Add(limit)
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, most) {
+		err := call()
+		left := time.Until(end)
+		if err == nil || ctx.Err() != nil || !again(err) || left <= 0 {
+			return err
+		}
+		select {
+		case <-time.After(min(pause, left)):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

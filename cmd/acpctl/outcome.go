@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// taskResult is how a delegation ended: with a result, or with an error, which
+// is also how one shows that ended without its agent's word.
+type taskResult struct {
+	Ref     wire.MessageID `json:"ref"`
+	From    identity.ID    `json:"from"`
+	Kind    string         `json:"kind"`
+	Payload wire.Payload   `json:"payload"`
+}
+
+func resultOf(t *client.Task, from identity.ID) taskResult {
+	r := taskResult{Ref: t.ID, From: from, Kind: kinds.KindError, Payload: t.Result}
+	row, _ := kinds.Lookup(kinds.KindResult)
+	switch {
+	case row.CheckPayload(t.Result) == nil:
+		r.Kind = kinds.KindResult
+	case t.State == client.TaskExpired:
+		r.Payload = kinds.Encode(kinds.Errorf(kinds.Timeout, "the deadline passed"))
+	case t.State == client.TaskCancelled:
+		r.Payload = kinds.Encode(kinds.Errorf(kinds.Cancelled, "%s", t.Outcome))
+	case t.State == client.TaskAccepted: // no report is wanted
+		r.Kind = kinds.KindResult
+	}
+	return r
+}
+
+// exitCodes are by the state in which a task ended, or is to be left.
+var exitCodes = map[string]int{
+	client.TaskCompleted: 0,
+	client.TaskAccepted:  0, // no report is wanted
+	client.TaskRefused:   exitRefused,
+	client.TaskExpired:   exitTimeout,
+	client.TaskFailed:    exitFailed,
+	client.TaskCancelled: exitFailed,
+}
+
+// outcome tells a person how a task ended; the error carries the exit code.
+func (a *app) outcome(verb string, t *client.Task) error {
+	code, known := exitCodes[t.State]
+	if !known {
+		code = exitFailed
+	}
+	if !a.json {
+		var data jsontext.Value
+		if r, err := kinds.Parse[kinds.Result](t.Result); err == nil {
+			data = r.Data
+		}
+		if code == 0 {
+			a.content(t.Outcome, data)
+		} else {
+			fmt.Fprintf(a.err, "acpctl %s: %s: %s\n", verb, t.State, client.Text(t.Outcome))
+		}
+	}
+	if code != 0 {
+		return exit(code)
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+)
+
+func (a *app) peersCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "peers",
+		Short: "List the peers, and the strangers that wait for trust",
+		Example: `  acpctl peers
+  acpctl peers --json`,
+		Long: `Lists trusted peers (connected, or just trusted), strangers (discovered, or pending:
+they called and wait to be trusted) and blocked keys. What a stranger calls itself
+stands in quotes: it proves nothing.`,
+		Args:              words(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			peers, err := a.daemon.Peers(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.print(client.Peers{Peers: peers})
+			}
+			var rows [][]string
+			for _, p := range peers {
+				rows = append(rows, []string{peerName(&p), p.ID.Label(), p.State, rtt(p.RTTUS), a.moment(p.LastSeen), client.Line(strings.Join(p.Addrs, " "))})
+			}
+			a.table([]string{"NAME", "ID", "STATE", "RTT", "SEEN", "ADDRESSES"}, rows)
+			return nil
+		},
+	}
+}
+
+func peerName(p *client.Peer) string {
+	switch {
+	case p.Name != "":
+		return p.Name
+	case p.Claim == "":
+		return "-"
+	case p.NameConflict:
+		return `"` + client.Line(p.Claim) + `" (a trusted peer's name!)`
+	}
+	return `"` + client.Line(p.Claim) + `"`
+}
+
+func rtt(us uint64) string {
+	if us == 0 {
+		return "-"
+	}
+	return millis(us)
+}
+
+// completePeer completes a first argument by the names of trusted peers.
+func (a *app) completePeer(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return a.complete(cmd, args, begun, client.PeerConnected, client.PeerTrusted)
+}
+
+func (a *app) complete(cmd *cobra.Command, args []string, begun string, states ...string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	const patience = 500 * time.Millisecond
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	a.begin()
+	ctx, cancel := context.WithTimeout(cmd.Context(), patience)
+	defer cancel()
+	peers, err := a.daemon.Peers(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var found []cobra.Completion
+	for _, p := range peers {
+		name, what := p.Name, p.State
+		if name == "" {
+			name, what = p.ID.String(), p.State+" "+peerName(&p)
+		}
+		for _, s := range states {
+			if p.State == s && strings.HasPrefix(name, begun) {
+				found = append(found, cobra.CompletionWithDesc(name, what))
+			}
+		}
+	}
+	return found, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// help begins with what can be typed as it stands.
+const help = `{{with .Example}}{{.}}
+
+{{end}}{{with (or .Long .Short)}}{{. | trimTrailingWhitespaces}}
+
+{{end}}Usage:
+  {{if .HasAvailableSubCommands}}{{.CommandPath}} VERB{{else}}{{.UseLine}}{{end}}
+{{if .HasAvailableSubCommands}}
+Verbs:{{range .Commands}}{{if .IsAvailableCommand}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}
+{{end}}{{if .HasAvailableLocalFlags}}
+Flags:
+{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}
+{{end}}{{if .HasAvailableInheritedFlags}}
+Flags of every verb:
+{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}
+{{end}}`
+
+func (a *app) root() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "acpctl",
+		Short: "Talk to other agents through the daemon acpd",
+		Long: `acpctl talks to other agents through the daemon acpd, which it finds by its state
+directory: --home, else $ACP_HOME, else ~/.acp.
+
+PEER is a trusted peer's name, its id or six or more digits that begin it. Exit
+codes: 0 ok, 1 failure on this machine, 2 usage, 3 timeout, 4 refused, 5 peer
+unreachable or unknown, 6 no daemon, 7 any other error, 130 interrupted.`,
+		Example: `  acpctl invite                                       on one machine, then on the other:
+  acpctl join 'acp://…'                               paste what invite printed
+  acpctl ping desk -c 3
+  acpctl query desk 'Which branch is deployed?'
+  acpctl serve --prompt -- ./answer.sh                answer what others ask`,
+		Args:              noVerb,
+		RunE:              func(*cobra.Command, []string) error { return usagef("name a verb") },
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		PersistentPreRun:  func(*cobra.Command, []string) { a.begin() },
+	}
+	cmd.SetOut(a.out)
+	cmd.SetErr(a.err)
+	cmd.SetHelpTemplate(help)
+	cmd.SetHelpCommand(&cobra.Command{Hidden: true})
+	f := cmd.PersistentFlags()
+	f.StringVar(&a.home, "home", "", "state directory of the daemon (default $ACP_HOME or ~/.acp)")
+	f.BoolVar(&a.json, "json", false, "print JSON, one object a line")
+	cmd.AddCommand(
+		a.statusCmd(), a.whoamiCmd(), a.peersCmd(),
+		a.pingCmd(), a.queryCmd(), a.delegateCmd(), a.notifyCmd(), a.cancelCmd(), a.discoverCmd(),
+		a.tasksCmd(), a.waitCmd(), a.inboxCmd(), a.serveCmd(),
+		a.inviteCmd(), a.joinCmd(), a.trustCmd(), a.untrustCmd(),
+		a.completionCmd(), a.versionCmd(),
+	)
+	return cmd
+}
+
+func noVerb(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	problem := fmt.Sprintf("unknown verb %q", args[0])
+	cmd.SuggestionsMinimumDistance = 2
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		problem += ": did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return errors.New(problem)
+}
+
+// words are the arguments that a verb takes, each of them once.
+func words(names ...string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < len(names) {
+			return fmt.Errorf("%s is missing", names[len(args)])
+		}
+		if len(args) > len(names) {
+			return fmt.Errorf("%q is one argument too many: put what contains spaces in quotes", args[len(names)])
+		}
+		return nil
+	}
+}

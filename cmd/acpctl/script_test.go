@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"acpctl": main})
+}
+
+// patience is how long a script waits for what must come.
+const patience = 20 * time.Second
+
+// TestScripts runs acpctl as it is typed, against the real acpd. Each script has
+// four short state directories, $A to $D: a socket's path cannot be long.
+func TestScripts(t *testing.T) {
+	bin := t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", bin, "../acpd").CombinedOutput(); err != nil {
+		t.Fatalf("build acpd: %v\n%s", err, out)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			home, err := os.MkdirTemp("/tmp", "acp")
+			if err != nil {
+				return err
+			}
+			env.Defer(func() { os.RemoveAll(home) })
+			for _, name := range []string{"A", "B", "C", "D"} {
+				env.Setenv(name, filepath.Join(home, name))
+			}
+			env.Setenv("HOME", filepath.Join(home, "user"))
+			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":   exits,
+			"signals": signals,
+			"until":   until,
+			"put":     put,
+		},
+	})
+}
+
+// exits CODE CMD ARGS… runs a command that must end with that exit code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE CMD ARGS…")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	if got := exitCode(err); strconv.Itoa(got) != args[0] {
+		ts.Fatalf("exit code %d (%v), want %s", got, err, args[0])
+	}
+}
+
+func exitCode(err error) int {
+	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
+		return failed.ExitCode()
+	} else if err != nil {
+		return -1
+	}
+	return 0
+}
+
+// until PATTERN CMD ARGS… repeats a command until its output matches.
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until PATTERN CMD ARGS…")
+	}
+	pattern := regexp.MustCompile(args[0])
+	poll(ts, fmt.Sprintf("%s to print %s", args[1], args[0]), func() bool {
+		err := ts.Exec(args[1], args[2:]...)
+		return err == nil && pattern.MatchString(ts.ReadFile("stdout"))
+	})
+}
+
+func poll(ts *testscript.TestScript, what string, done func() bool) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(patience); !done(); <-tick.C {
+		if time.Now().After(end) {
+			ts.Fatalf("waited %s for %s", patience, what)
+		}
+	}
+}
+
+// put VARIABLE takes the output of the last command into the environment.
+func put(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: put VARIABLE")
+	}
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
+}
+
+// signals SIGNAL CODE FILE CMD ARGS… runs a command, sends it a signal when FILE
+// is there, or its output if FILE is stdout, and wants that exit code.
+func signals(ts *testscript.TestScript, neg bool, args []string) {
+	signal := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM}
+	if neg || len(args) < 4 || signal[args[0]] == nil {
+		ts.Fatalf("usage: signals INT|TERM CODE FILE CMD ARGS…")
+	}
+	cmd := exec.Command("env", args[3:]...)
+	cmd.Dir = ts.MkAbs(".")
+	for _, name := range []string{"PATH", "HOME"} {
+		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
+	}
+	out, err := os.Create(ts.MkAbs("signalled"))
+	ts.Check(err)
+	defer out.Close()
+	var stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = out, &stderr
+	ts.Check(cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	ready := ts.MkAbs(args[2])
+	if args[2] == "stdout" {
+		ready = out.Name()
+	}
+	poll(ts, args[2], func() bool {
+		info, err := os.Stat(ready)
+		return err == nil && info.Size() > 0
+	})
+	ts.Check(cmd.Process.Signal(signal[args[0]]))
+	select {
+	case err = <-ended:
+	case <-time.After(patience):
+		cmd.Process.Kill()
+		<-ended
+		ts.Fatalf("%s did not end it", args[0])
+	}
+	fmt.Fprint(ts.Stdout(), ts.ReadFile("signalled"))
+	fmt.Fprint(ts.Stderr(), stderr.String())
+	if got := exitCode(err); strconv.Itoa(got) != args[1] {
+		ts.Fatalf("exit code %d, want %s; %s", got, args[1], stderr.String())
+	}
+}

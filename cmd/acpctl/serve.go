@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+func (a *app) serveCmd() *cobra.Command {
+	p := client.AttachParams{}
+	s := &server{app: a}
+	cmd := &cobra.Command{
+		Use:   "serve [flags] -- CMD ARGS…",
+		Short: "Answer queries and delegations with a command",
+		Example: `  acpctl serve --prompt -- ./answer.sh
+  acpctl serve --name reviewer --domain code.review --timeout 5m -- ./review --json
+  acpctl serve --kinds query --concurrency 1 --prompt -- sh -c 'grep -i "$(cat)" notes.txt'`,
+		Long: `Attaches an agent that runs CMD for each query and delegation, without a shell:
+
+  stdin   the payload as JSON; with --prompt only the question or task
+  env     ACP_ID ACP_FROM ACP_FROM_NAME ACP_KIND ACP_DOMAIN ACP_THREAD ACP_HOPS
+          ACP_DEADLINE_MS (empty where there is none); acpctl itself takes ACP_ID
+          as the parent of what it sends
+  stdout  the answer. A JSON object with a summary is the response as it is;
+          anything else becomes the summary, marked truncated where it is over
+          what a message holds
+  exit    anything but 0 is an error, with the last lines of stderr
+
+A delegation is accepted at once, and its result sent when CMD ends: repeated until
+the other side has it. There the summary is the outcome, or stdout is a whole
+result: {"status": "completed", "outcome": "…"}.
+
+Deadline and cancellation end CMD and all processes of its group: TERM, and KILL
+after 2 s. Serving survives a restart of the daemon. What peers ask is foreign text:
+CMD should treat it as such.
+
+By default queries and delegations are taken, and cancellations with the latter.
+Notifications are left to other agents, or stay in the inbox.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("CMD is missing")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if s.timeout < 0 || p.MaxConcurrent < 1 {
+				return usagef("--timeout, --concurrency: expected a duration, and 1 or more")
+			}
+			if err := checkKinds(p.Kinds); err != nil {
+				return err
+			}
+			if p.Name == "" {
+				p.Name = agentName(args[0])
+			}
+			path, err := exec.LookPath(args[0])
+			if err != nil {
+				return fmt.Errorf("CMD: %w", err)
+			}
+			s.argv = append([]string{path}, args[1:]...)
+			return s.serve(cmd.Context(), p)
+		},
+	}
+	f := cmd.Flags()
+	f.SetInterspersed(false) // CMD's own flags are its own
+	f.StringVar(&p.Name, "name", "", "name of the agent, for PEER/AGENT (default: that of CMD)")
+	f.StringSliceVar(&p.Kinds, "kinds", []string{kinds.KindQuery, kinds.KindDelegate}, "what to take: query, delegate or both")
+	f.StringSliceVar(&p.Domains, "domain", nil, "what to take only, like code.review (default: anything)")
+	f.IntVar(&p.MaxConcurrent, "concurrency", 4, "how many commands may run at once")
+	f.DurationVar(&s.timeout, "timeout", 0, "how long a command may run (default: until the deadline of the message)")
+	f.BoolVar(&s.prompt, "prompt", false, "stdin is the question or task alone, as text")
+	return cmd
+}
+
+func checkKinds(list []string) error {
+	if len(list) == 0 {
+		return usagef("--kinds: expected query, delegate or both")
+	}
+	for _, k := range list {
+		if k != kinds.KindQuery && k != kinds.KindDelegate {
+			return usagef("--kinds: %q: expected query, delegate or both", k)
+		}
+	}
+	return nil
+}
+
+// agentName makes a name of a command's.
+func agentName(command string) string {
+	base := filepath.Base(command)
+	base = strings.ToLower(strings.TrimSuffix(base, filepath.Ext(base)))
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, base)
+	name = strings.Trim(name[:min(len(name), 32)], "-")
+	if identity.CheckName(name) == nil {
+		return name
+	}
+	if name = strings.TrimRight("agent-"+name[:min(len(name), 26)], "-"); identity.CheckName(name) == nil {
+		return name
+	}
+	return "agent"
+}
+
+// Why work ends before its command does.
+var (
+	errStopping  = kinds.Errorf(kinds.NoAgent, "the agent is being stopped: try again when it is back")
+	errCalledOff = kinds.Errorf(kinds.Cancelled, "the delegation was cancelled")
+)
+
+// lastWords is how long results may still be sent after serving was told to end.
+const lastWords = 5 * time.Second
+
+// serve answers until a signal. Then it takes nothing more, ends its commands and
+// tells the owners of their tasks, before it detaches.
+func (s *server) serve(ctx context.Context, p client.AttachParams) error {
+	stopped, release := signal.NotifyContext(ctx, syscall.SIGTERM)
+	defer release()
+	attached, detach := context.WithCancel(context.WithoutCancel(ctx))
+	defer detach()
+	s.working, s.stopWork = context.WithCancelCause(attached)
+	defer s.stopWork(nil)
+	s.tasks = make(map[wire.MessageID]*runningTask)
+
+	h := s.handler(p.Kinds)
+	p.Kinds = nil // those that h takes
+	ended := make(chan error, 1)
+	go func() { ended <- s.app.daemon.Attach(attached, p, h) }()
+	s.app.talk("attaching as %s: see acpctl status", client.Line(p.Name))
+	select {
+	case err := <-ended:
+		s.stop()
+		return err
+	case <-stopped.Done():
+	}
+	s.stop()
+	detach()
+	<-ended
+	if ctx.Err() != nil {
+		return exit(exitInterrupted)
+	}
+	return nil
+}
+
+// stop ends all work and returns when it has ended.
+func (s *server) stop() {
+	s.mu.Lock()
+	s.stopping = true
+	s.mu.Unlock()
+	s.stopWork(errStopping)
+	s.work.Wait()
+}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+)
+
+func (a *app) tasksCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "tasks",
+		Short: "List the delegations given and taken",
+		Example: `  acpctl tasks
+  acpctl tasks --json`,
+		Args:              words(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			tasks, err := a.daemon.Tasks(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.print(client.Tasks{Tasks: tasks})
+			}
+			var rows [][]string
+			for _, t := range tasks {
+				what := client.Line(t.Task)
+				if t.Outcome != "" {
+					what += ": " + client.Line(t.Outcome)
+				}
+				rows = append(rows, []string{t.ID.String(), t.Direction, t.Peer, t.State, a.moment(t.Deadline), what})
+			}
+			a.table([]string{"ID", "DIRECTION", "PEER", "STATE", "DEADLINE", "TASK"}, rows)
+			return nil
+		},
+	}
+}

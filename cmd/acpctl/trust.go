@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+)
+
+func (a *app) trustCmd() *cobra.Command {
+	var p client.TrustParams
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "trust ID|NAME",
+		Short: "Trust a stranger, or change a peer's name or addresses",
+		Example: `  acpctl trust 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 --name desk
+  acpctl trust laptop               a stranger that called: compare fingerprints, type yes
+  acpctl trust desk --addr desk.example:7117 --name office`,
+		Long: `Trusts a key. The full id needs no question. A stranger that waits (see peers) may
+be named by what it calls itself, or by the beginning of its id: then its fingerprint
+is shown, to be compared with what acpctl whoami shows there, and a typed yes is
+asked for. Both sides have to trust each other; acpctl invite does that in one go.`,
+		Args: words("ID or NAME"),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return a.complete(cmd, args, begun, client.PeerPending, client.PeerDiscovered)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			if err := checkTrust(&p); err != nil {
+				return err
+			}
+			_, err := identity.ParseID(args[0])
+			switch {
+			case err == nil:
+				p.Peer = args[0]
+			case yes:
+				return usagef("--yes: only with the full id of 64 digits, not with %q", args[0])
+			default:
+				if err := a.choose(ctx, args[0], &p); err != nil {
+					return err
+				}
+			}
+			peer, err := a.daemon.Trust(ctx, p)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.print(peer)
+			}
+			a.say("%s", peer.Name)
+			a.talk("trusted: messages pass once the other side trusts this daemon too")
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&p.Name, "name", "", "the peer's name here (default: what it calls itself)")
+	f.StringSliceVar(&p.Addrs, "addr", nil, "address of the peer, host:port; may be given several times")
+	f.BoolVar(&yes, "yes", false, "never ask: ID must be the full id")
+	return cmd
+}
+
+func checkTrust(p *client.TrustParams) error {
+	if p.Name != "" {
+		if err := identity.CheckName(p.Name); err != nil {
+			return usagef("--name: %w", err)
+		}
+	}
+	for _, addr := range p.Addrs {
+		if err := identity.CheckAddr(addr); err != nil {
+			return usagef("--addr: %w", err)
+		}
+	}
+	return nil
+}
+
+// choose finds whom ref means, among peers and strangers, and fills in the full
+// id: what a person has compared is what is trusted, whoever calls meanwhile. Who
+// is trusted already needs no question.
+func (a *app) choose(ctx context.Context, ref string, p *client.TrustParams) error {
+	peers, err := a.daemon.Peers(ctx)
+	if err != nil {
+		return err
+	}
+	var found []client.Peer
+	for _, peer := range peers {
+		stranger := peer.State == client.PeerPending || peer.State == client.PeerDiscovered
+		switch byID := len(ref) >= 6 && strings.HasPrefix(peer.ID.String(), ref); {
+		case peer.Name == ref && peer.Name != "":
+			p.Peer = peer.ID.String()
+			return nil
+		case stranger && (peer.Claim == ref || byID), peer.Name != "" && byID:
+			found = append(found, peer)
+		}
+	}
+	switch {
+	case len(found) == 0:
+		return usagef("%q names neither a peer nor a stranger that called: give the full id of 64 digits, or see acpctl peers", ref)
+	case len(found) > 1:
+		var ids strings.Builder
+		for _, peer := range found {
+			ids.WriteString("\n  " + peer.ID.String())
+		}
+		return usagef("%q names several: give the full id of one:%s", ref, ids.String())
+	}
+	p.Peer = found[0].ID.String()
+	if found[0].Name != "" {
+		return nil
+	}
+	return a.confirm(ctx, &found[0])
+}
+
+// confirm asks for a typed yes.
+func (a *app) confirm(ctx context.Context, peer *client.Peer) error {
+	fmt.Fprintf(a.err, "name         %s (what it calls itself)\naddress      %s\nid           %s\nfingerprint  %s\n",
+		peerName(peer), client.Line(strings.Join(peer.Addrs, " ")), peer.ID, peer.ID.Fingerprint())
+	fmt.Fprint(a.err, "Compare the fingerprint with what `acpctl whoami` shows on that machine. Trust it? Type yes: ")
+	answer, err := a.readLine(ctx)
+	if err != nil {
+		return err
+	}
+	if answer != "yes" {
+		return fmt.Errorf("not trusted: the answer was not yes")
+	}
+	return nil
+}
