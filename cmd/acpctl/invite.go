@@ -2,9 +2,12 @@ package main
 
 import (
 	"fmt"
+	"math"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
@@ -51,10 +54,19 @@ is a secret until it is used or expires. On a terminal a QR code is shown too.`,
 	return cmd
 }
 
+// errWidth is how many columns the talk has.
+func (a *app) errWidth() int {
+	if f, ok := a.err.(*os.File); ok {
+		if columns, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return columns
+		}
+	}
+	return math.MaxInt
+}
+
 // explain shows what to do with an invitation.
 func (a *app) explain(inv *client.Invitation) {
-	code, err := qrCode(inv.URI, a.colours)
-	if err == nil {
+	if code, columns, err := qrCode(inv.URI, a.colours); err == nil && columns <= a.errWidth() {
 		fmt.Fprint(a.err, "\n", code)
 	}
 	fmt.Fprintf(a.err, "\nUntil %s one other machine can join: run there, and paste the line\n\n  acpctl join\n\nWhoever has the line can join: send it as you would send a password.\n",

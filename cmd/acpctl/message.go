@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -32,6 +33,9 @@ func (m *message) flags(cmd *cobra.Command) {
 func (m *message) args(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if cmd.Flags().Changed("payload") {
+			if len(args) > 1 {
+				return fmt.Errorf("--payload stands instead of %s: leave one of them out", strings.Join(names, " and "))
+			}
 			return words("PEER")(cmd, args)
 		}
 		return words(append([]string{"PEER"}, names...)...)(cmd, args)

@@ -57,9 +57,12 @@ func (a *app) outcome(verb string, t *client.Task) error {
 		if r, err := kinds.Parse[kinds.Result](t.Result); err == nil {
 			data = r.Data
 		}
-		if code == 0 {
+		switch {
+		case t.State == client.TaskAccepted:
+			a.talk("accepted: no report is wanted")
+		case code == 0:
 			a.content(t.Outcome, data)
-		} else {
+		default:
 			fmt.Fprintf(a.err, "acpctl %s: %s: %s\n", verb, t.State, client.Text(t.Outcome))
 		}
 	}

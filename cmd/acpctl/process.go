@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -45,7 +46,7 @@ func (s *server) run(ctx context.Context, in *client.Inbound, prompt, domain str
 	cmd.Env = s.environ(in, domain, limit)
 	cmd.Stdin = bytes.NewReader(stdin)
 	cmd.Stdout = out
-	cmd.Stderr = io.MultiWriter(last, &shared{s})
+	cmd.Stderr = io.MultiWriter(last, s.app.err)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var termed time.Time
 	cmd.Cancel = func() error {
@@ -149,14 +150,16 @@ func (t *tail) String() string {
 	return strings.Join(lines[max(0, len(lines)-lastLines):], "\n")
 }
 
-// shared lets the commands write to one stderr.
-type shared struct{ s *server }
+// exclusive lets several commands write to one stream. What nobody reads is not
+// their fault: writing always succeeds.
+type exclusive struct {
+	mu sync.Mutex // taken to write
+	w  io.Writer
+}
 
-func (w *shared) Write(p []byte) (int, error) {
-	w.s.mu.Lock()
-	defer w.s.mu.Unlock()
-	if _, err := w.s.app.err.Write(p); err != nil {
-		return len(p), nil // nobody reads it, which is not the command's fault
-	}
+func (x *exclusive) Write(p []byte) (int, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.w.Write(p)
 	return len(p), nil
 }

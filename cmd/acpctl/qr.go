@@ -8,13 +8,14 @@ import (
 
 const quietZone = 4 // modules, ISO/IEC 18004, section 6.3.8
 
-// qrCode draws text as a QR code, two modules a character. With colour it is black
+// qrCode draws text as a QR code, two modules a character, and returns how many
+// columns that takes. With colour it is black
 // on white whatever the terminal's colours are; without, it is drawn for light
 // text on a dark ground.
-func qrCode(text string, colour bool) (string, error) {
+func qrCode(text string, colour bool) (drawn string, columns int, err error) {
 	code, err := qr.Encode(text, qr.L)
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	var b strings.Builder
 	for y := -quietZone; y < code.Size+quietZone; y += 2 {
@@ -31,7 +32,7 @@ func qrCode(text string, colour bool) (string, error) {
 		}
 		b.WriteString("\n")
 	}
-	return b.String(), nil
+	return b.String(), code.Size + 2*quietZone, nil
 }
 
 // halves are the characters by whether the upper and the lower half is light.

@@ -51,7 +51,6 @@ unreachable or unknown, 6 no daemon, 7 any other error, 130 interrupted.`,
 	cmd.SetOut(a.out)
 	cmd.SetErr(a.err)
 	cmd.SetHelpTemplate(help)
-	cmd.SetHelpCommand(&cobra.Command{Hidden: true})
 	f := cmd.PersistentFlags()
 	f.StringVar(&a.home, "home", "", "state directory of the daemon (default $ACP_HOME or ~/.acp)")
 	f.BoolVar(&a.json, "json", false, "print JSON, one object a line")
@@ -62,6 +61,7 @@ unreachable or unknown, 6 no daemon, 7 any other error, 130 interrupted.`,
 		a.inviteCmd(), a.joinCmd(), a.trustCmd(), a.untrustCmd(),
 		a.completionCmd(), a.versionCmd(),
 	)
+	cmd.InitDefaultHelpCmd()
 	return cmd
 }
 

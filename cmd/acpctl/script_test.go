@@ -110,9 +110,9 @@ func put(ts *testscript.TestScript, neg bool, args []string) {
 // signals SIGNAL CODE FILE CMD ARGS… runs a command, sends it a signal when FILE
 // is there, or its output if FILE is stdout, and wants that exit code.
 func signals(ts *testscript.TestScript, neg bool, args []string) {
-	signal := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM}
+	signal := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP}
 	if neg || len(args) < 4 || signal[args[0]] == nil {
-		ts.Fatalf("usage: signals INT|TERM CODE FILE CMD ARGS…")
+		ts.Fatalf("usage: signals INT|TERM|HUP CODE FILE CMD ARGS…")
 	}
 	cmd := exec.Command("env", args[3:]...)
 	cmd.Dir = ts.MkAbs(".")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
@@ -128,7 +129,7 @@ const lastWords = 5 * time.Second
 // serve answers until a signal. Then it takes nothing more, ends its commands and
 // tells the owners of their tasks, before it detaches.
 func (s *server) serve(ctx context.Context, p client.AttachParams) error {
-	stopped, release := signal.NotifyContext(ctx, syscall.SIGTERM)
+	stopped, release := signal.NotifyContext(ctx, ends()...)
 	defer release()
 	attached, detach := context.WithCancel(context.WithoutCancel(ctx))
 	defer detach()
@@ -136,6 +137,7 @@ func (s *server) serve(ctx context.Context, p client.AttachParams) error {
 	defer s.stopWork(nil)
 	s.tasks = make(map[wire.MessageID]*runningTask)
 
+	s.app.out, s.app.err = &exclusive{w: s.app.out}, &exclusive{w: s.app.err}
 	h := s.handler(p.Kinds)
 	p.Kinds = nil // those that h takes
 	ended := make(chan error, 1)
@@ -154,6 +156,15 @@ func (s *server) serve(ctx context.Context, p client.AttachParams) error {
 		return exit(exitInterrupted)
 	}
 	return nil
+}
+
+// ends are the signals that end serving, beside an interrupt. A program that was
+// told to ignore that its terminal is closed (nohup) goes on doing so.
+func ends() []os.Signal {
+	if signal.Ignored(syscall.SIGHUP) {
+		return []os.Signal{syscall.SIGTERM}
+	}
+	return []os.Signal{syscall.SIGTERM, syscall.SIGHUP}
 }
 
 // stop ends all work and returns when it has ended.

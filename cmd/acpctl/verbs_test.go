@@ -160,12 +160,15 @@ func TestQRCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, colour := range []bool{false, true} {
-		drawn, err := qrCode(text, colour)
+		drawn, columns, err := qrCode(text, colour)
 		if err != nil {
 			t.Fatal(err)
 		}
 		drawn = strings.NewReplacer("\x1b[97;40m", "", plain, "").Replace(drawn)
 		size := code.Size + 2*quietZone
+		if columns != size {
+			t.Errorf("%d columns for %d modules", columns, size)
+		}
 		lines := strings.Split(strings.TrimSuffix(drawn, "\n"), "\n")
 		if len(lines) != (size+1)/2 {
 			t.Fatalf("%d lines for %d modules", len(lines), size)

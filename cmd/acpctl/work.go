@@ -22,7 +22,7 @@ type server struct {
 	stopWork context.CancelCauseFunc
 	work     sync.WaitGroup // commands, and results on their way
 
-	mu       sync.Mutex // guards the rest, and begins of work
+	mu       sync.Mutex // guards the rest, and that work begins
 	stopping bool
 	tasks    map[wire.MessageID]*runningTask // by delegation; bounded by the daemon, see max_concurrent
 }
@@ -146,8 +146,6 @@ func (s *server) tell(in *client.Inbound, started time.Time, err error) {
 		line.State, line.Error = client.TaskFailed, kinds.AsError(err)
 	}
 	if s.app.json {
-		s.mu.Lock()
-		defer s.mu.Unlock()
 		s.app.print(line)
 		return
 	}
@@ -160,8 +158,6 @@ func (s *server) tell(in *client.Inbound, started time.Time, err error) {
 
 // log writes a line for the operator.
 func (s *server) log(format string, args ...any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	fmt.Fprintf(s.app.err, "acpctl serve: %s\n", client.Text(fmt.Sprintf(format, args...)))
 }
 
