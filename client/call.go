@@ -66,6 +66,13 @@ func (c *Conn) Call(ctx context.Context, method string, params, result any) erro
 	return nil
 }
 
+// callable reports whether a response can still come.
+func (c *Conn) callable() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.calls != nil
+}
+
 // Notify sends a notification. That it returns nil does not mean that it arrived.
 func (c *Conn) Notify(method string, params any) error {
 	return c.send(context.Background(), 0, method, params)

@@ -47,7 +47,7 @@ func (c *Client) connect(ctx context.Context) (*Conn, error) {
 	for {
 		c.mu.Lock()
 		conn, agent := c.conn, c.agent
-		if conn != nil && conn.Err() != nil {
+		if conn != nil && !conn.callable() {
 			conn, c.joined = nil, false
 		}
 		if conn != nil && (agent == nil || c.joined) {
