@@ -58,6 +58,7 @@ func newConn(n *Node, qc *quic.Conn, id identity.ID) *conn {
 		id:       id,
 		ready:    make(chan struct{}),
 		ended:    make(chan struct{}),
+		control:  newControlWriter(),
 		receipts: make(map[quic.StreamID]chan<- receipt),
 		served:   make(map[quic.StreamID]*served),
 	}

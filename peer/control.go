@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -15,43 +14,39 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// controlWriter is our control stream. It is nil on a connection that is refused.
+// controlWriter is our control stream. A stranger gets none.
 type controlWriter struct {
-	mu     sync.Mutex // guards stream and buf, and is held while an item is queued
+	turn   chan struct{} // holds who writes
 	stream *quic.SendStream
 	buf    []byte
 }
+
+func newControlWriter() controlWriter { return controlWriter{turn: make(chan struct{}, 1)} }
 
 // send queues an item. It blocks while the peer's window for the stream is full;
 // a connection on which that lasts is found dead. The error of a connection that
 // has ended is left to whoever waits on it.
 func (w *controlWriter) send(item wire.Item) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.stream == nil {
-		return
-	}
+	w.turn <- struct{}{}
+	defer func() { <-w.turn }()
 	if b, err := wire.AppendItem(w.buf[:0], item); err == nil {
 		w.buf = b
 		w.stream.Write(b)
 	}
 }
 
-// trySend queues an item only if that takes no waiting, and reports whether.
-func (w *controlWriter) trySend(item wire.Item) bool {
-	if !w.mu.TryLock() {
-		return false
+// trySend queues an item only if that takes no waiting.
+func (w *controlWriter) trySend(item wire.Item) {
+	select {
+	case w.turn <- struct{}{}:
+	default:
+		return
 	}
-	defer w.mu.Unlock()
-	if w.stream == nil {
-		return false
+	defer func() { <-w.turn }()
+	if b, err := wire.AppendItem(w.buf[:0], item); err == nil {
+		w.buf = b
+		w.stream.TryWriteAll(b)
 	}
-	b, err := wire.AppendItem(w.buf[:0], item)
-	if err != nil {
-		return false
-	}
-	w.buf = b
-	return w.stream.TryWriteAll(b) == nil
 }
 
 // greet sends our hello, unless the peer is a stranger, and reads the peer's.
@@ -131,9 +126,7 @@ func (c *conn) sendHello() error {
 	if _, err := s.Write(b); err != nil {
 		return err
 	}
-	c.control.mu.Lock()
 	c.control.stream = s
-	c.control.mu.Unlock()
 	return nil
 }
 

@@ -141,7 +141,7 @@ func (c *conn) exchange(ctx context.Context, env *wire.Envelope, out []byte) (*w
 
 // openError says why a stream could not be opened; nothing has left.
 func (c *conn) openError(err error) *kinds.Error {
-	if limit := (quic.StreamLimitReachedError{}); errors.As(err, &limit) {
+	if limit := (*quic.StreamLimitReachedError)(nil); errors.As(err, &limit) {
 		return kinds.Errorf(kinds.Overloaded, "%s takes no more streams now; try again", c.node.nameOf(c.id)).WithDelivered(kinds.DeliveredNo)
 	}
 	c.stopOpening(closeDead)

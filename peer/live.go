@@ -116,14 +116,10 @@ func (l *liveness) nextPing(now time.Time) uint64 {
 	return l.pings
 }
 
-// ping sends one. Where the control stream is full, packets will say whether the
-// peer lives, and what could not be sent is not unanswered.
+// ping sends one, or not where the control stream is full; that one counts as
+// unanswered too, since the peer does not read.
 func (c *conn) ping(n uint64) {
-	if !c.control.trySend(&wire.Ping{N: n, Pad: make([]byte, pingPad)}) {
-		c.mu.Lock()
-		c.live.pongs = max(c.live.pongs, n)
-		c.mu.Unlock()
-	}
+	c.control.trySend(&wire.Ping{N: n, Pad: make([]byte, pingPad)})
 }
 
 func (l *liveness) pong(c *conn, n uint64) {

@@ -197,7 +197,7 @@ func (c *conn) serveMessage(s *quic.ReceiveStream) {
 		c.close(closeProtocolError, err.Error())
 		return
 	case err != nil:
-		e := kinds.AsError(err).Foreign()
+		e := foreign(err)
 		r.State, r.Code, r.Message, r.RetryAfterMS = wire.Refused, string(e.Code), clip(e.Message), e.RetryAfterMS
 	default:
 		r.State = state

@@ -184,9 +184,18 @@ func (c *conn) stamp(env, reply *wire.Envelope) {
 }
 
 func (c *conn) errorReply(env *wire.Envelope, err error) *wire.Envelope {
-	reply := &wire.Envelope{Kind: kinds.KindError, Payload: kinds.Encode(kinds.AsError(err).Foreign())}
+	reply := &wire.Envelope{Kind: kinds.KindError, Payload: kinds.Encode(foreign(err))}
 	c.stamp(env, reply)
 	return reply
+}
+
+// foreign is what a peer hears of a handler's error; it always has a code.
+func foreign(err error) *kinds.Error {
+	e := kinds.AsError(err).Foreign()
+	if e.Code == "" {
+		e.Code = kinds.Internal
+	}
+	return e
 }
 
 // receive reads one envelope against the deadlines, the size limit and the peer's

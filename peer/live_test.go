@@ -1,0 +1,400 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/testutils/simnet"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// valve is a network that can be shut.
+type valve struct {
+	simnet.PerfectRouter
+	shut atomic.Bool
+}
+
+func (v *valve) SendPacket(p simnet.Packet) error {
+	if v.shut.Load() {
+		return nil
+	}
+	return v.PerfectRouter.SendPacket(p)
+}
+
+// slowly answers queries after their deadline_ms, unless they are given up; pings
+// at once.
+func slowly(c *Config) {
+	c.Exchange = func(ctx context.Context, from identity.ID, env *wire.Envelope) (*wire.Envelope, error) {
+		if env.Kind == kinds.KindQuery {
+			q, err := kinds.Parse[kinds.Query](env.Payload)
+			if err != nil {
+				return nil, err
+			}
+			if q.DeadlineMS > 0 {
+				select {
+				case <-time.After(q.Deadline()):
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+			}
+		}
+		return echo(ctx, from, env)
+	}
+}
+
+// lasting is a query whose answer takes d of a node that answers slowly.
+func lasting(d time.Duration) *wire.Envelope {
+	return &wire.Envelope{Kind: kinds.KindQuery, Payload: kinds.Encode(&kinds.Query{Question: "how long?", DeadlineMS: uint64(d.Milliseconds())})}
+}
+
+// outcome is how a call ended.
+type outcome struct {
+	err  error
+	took time.Duration
+}
+
+// start runs an exchange beside the test.
+func (s *side) start(to *side, env *wire.Envelope) <-chan outcome {
+	done := make(chan outcome, 1)
+	began := time.Now()
+	go func() {
+		_, _, err := s.Exchange(context.Background(), to.ID(), env)
+		done <- outcome{err, time.Since(began)}
+	}()
+	time.Sleep(10 * latency) // it is there
+	return done
+}
+
+func (o outcome) want(t *testing.T, c kinds.Code, d kinds.Delivered, least, most time.Duration) {
+	t.Helper()
+	if e := kinds.AsError(o.err); o.err == nil || e.Code != c || e.Delivered() != d {
+		t.Errorf("got %v, delivered %q; want %s, delivered %q", o.err, e.Delivered(), c, d)
+	}
+	if o.took < least || o.took > most {
+		t.Errorf("it took %v, want %v to %v", o.took, least, most)
+	}
+}
+
+func (o outcome) answered(t *testing.T, least, most time.Duration) {
+	t.Helper()
+	if o.err != nil || o.took < least || o.took > most {
+		t.Errorf("got %v after %v, want an answer after %v to %v", o.err, o.took, least, most)
+	}
+}
+
+func TestPeerVanishes(t *testing.T) {
+	for _, after := range []time.Duration{0, 1500 * time.Millisecond, 3900 * time.Millisecond, 4100 * time.Millisecond, time.Minute} {
+		net := new(valve)
+		bubble(t, net, func(t *testing.T, w *network) {
+			a, b := w.pair(slowly)
+			call := a.start(b, lasting(5*time.Minute))
+			time.Sleep(after)
+			net.shut.Store(true)
+			start := time.Now()
+			o := <-call
+			o.took = time.Since(start)
+			o.want(t, kinds.Unreachable, kinds.DeliveredUnknown, time.Second, 8*time.Second)
+
+			net.shut.Store(false)
+			time.Sleep(2 * time.Second)
+			a.ask(b, "back again?")
+		})
+	}
+	t.Run("a new call", func(t *testing.T) {
+		for _, idle := range []time.Duration{0, 600 * time.Millisecond, 5 * time.Second} {
+			net := new(valve)
+			bubble(t, net, func(t *testing.T, w *network) {
+				a, b := w.pair(nil)
+				a.ask(b, "there?")
+				time.Sleep(time.Second)
+				net.shut.Store(true)
+				time.Sleep(idle)
+				start := time.Now()
+				err := a.tryAsk(b, "still there?")
+				outcome{err, time.Since(start)}.want(t, kinds.Unreachable, kinds.DeliveredNo, 0, 3*time.Second)
+			})
+		}
+	})
+	t.Run("a new call after a word", func(t *testing.T) {
+		net := new(valve)
+		bubble(t, net, func(t *testing.T, w *network) {
+			a, b := w.pair(nil)
+			a.ask(b, "there?")
+			net.shut.Store(true) // within 500 ms: the byte may have left
+			start := time.Now()
+			err := a.tryAsk(b, "still there?")
+			outcome{err, time.Since(start)}.want(t, kinds.Unreachable, kinds.DeliveredUnknown, 0, 8*time.Second)
+		})
+	})
+	t.Run("idle", func(t *testing.T) {
+		for _, after := range []time.Duration{time.Second, 5900 * time.Millisecond, time.Minute} {
+			net := new(valve)
+			bubble(t, net, func(t *testing.T, w *network) {
+				a, b := w.pair(nil)
+				a.ask(b, "there?")
+				time.Sleep(after)
+				net.shut.Store(true)
+				time.Sleep(20 * time.Second)
+				if len(a.Peers()) != 0 || len(b.Peers()) != 0 || a.saw(EventDown) != 1 || b.saw(EventDown) != 1 {
+					t.Errorf("after %v: still connected after 20 s", after)
+				}
+			})
+		}
+	})
+}
+
+// TestPauseDoesNotKill stops every packet for 3 s, which a call in flight and an
+// idle connection survive.
+func TestPauseDoesNotKill(t *testing.T) {
+	for _, busy := range []bool{true, false} {
+		for after := time.Second; after < 6*time.Second; after += 300 * time.Millisecond {
+			net := new(valve)
+			bubble(t, net, func(t *testing.T, w *network) {
+				a, b := w.pair(slowly)
+				a.ask(b, "there?")
+				before := a.connections()[0]
+				var call <-chan outcome
+				if busy {
+					call = a.start(b, lasting(20*time.Second))
+				}
+				time.Sleep(after)
+				net.shut.Store(true)
+				time.Sleep(3 * time.Second)
+				net.shut.Store(false)
+				if busy {
+					(<-call).answered(t, 20*time.Second, 24*time.Second)
+				}
+				time.Sleep(20 * time.Second)
+				if now := a.connections(); len(now) != 1 || now[0] != before {
+					t.Errorf("busy %v, after %v: the connection did not survive", busy, after)
+				}
+			})
+		}
+	}
+}
+
+func TestSlowExchangesStayOpen(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, b := w.pair(slowly)
+		var calls []<-chan outcome
+		for range 64 {
+			calls = append(calls, a.start(b, lasting(10*time.Minute)))
+		}
+		for _, call := range calls {
+			(<-call).answered(t, 10*time.Minute, 10*time.Minute+20*latency)
+		}
+		if a.saw(EventUp) != 1 {
+			t.Errorf("connected %d times", a.saw(EventUp))
+		}
+	})
+}
+
+// TestStoppedProcess has a peer whose QUIC answers and whose daemon does not: two
+// pings without a pong are enough.
+func TestStoppedProcess(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, h := w.side(nil), w.host()
+		w.start()
+		a.serve()
+		c := h.trusted(a)
+		start := time.Now()
+		_, _, err := a.Exchange(t.Context(), c.key.ID(), query("there?"))
+		outcome{err, time.Since(start)}.want(t, kinds.Unreachable, kinds.DeliveredUnknown, 8*time.Second, 13*time.Second)
+		if got := c.closed(); got != closeDead {
+			t.Errorf("close code %d", got)
+		}
+	})
+}
+
+func TestShutdownDrains(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, b := w.pair(slowly)
+		there, back := a.start(b, lasting(3*time.Second)), b.start(a, lasting(2*time.Second))
+		a.ask(b, "quick")
+		ca, cb := a.connections()[0], b.connections()[0]
+		start := time.Now()
+		var down sync.WaitGroup
+		down.Go(b.shutdown)
+		time.Sleep(10 * latency)
+
+		began := time.Now()
+		err := a.tryAsk(b, "too late?")
+		outcome{err, time.Since(began)}.want(t, kinds.Unreachable, kinds.DeliveredNo, 0, 20*latency)
+		err = b.tryAsk(a, "too late?")
+		outcome{err, 0}.want(t, kinds.Unreachable, kinds.DeliveredNo, 0, 0)
+		if _, err := a.Send(t.Context(), b.ID(), notify("too.late"), true); kinds.AsError(err).Delivered() != kinds.DeliveredNo {
+			t.Errorf("send: %v", err)
+		}
+
+		(<-back).answered(t, 2*time.Second, 2*time.Second+10*latency)
+		(<-there).answered(t, 3*time.Second, 3*time.Second+10*latency)
+		down.Wait()
+		if took := time.Since(start); took > 3*time.Second {
+			t.Errorf("the shutdown took %v, longer than what it waited for", took)
+		}
+		if !cb.doneSent || !ca.doneReceived || !ca.doneSent { // its close may overtake its done
+			t.Errorf("done: sent %v and %v, received %v", cb.doneSent, ca.doneSent, ca.doneReceived)
+		}
+	})
+}
+
+func TestShutdownResetsTheRest(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, b, h := w.side(nil), w.side(slowly), w.host()
+		a.trusts(b, "reviewer")
+		b.trusts(a, "planner")
+		w.start()
+		a.serve()
+		b.serve()
+		call := a.start(b, lasting(5*time.Minute))
+		key := newKey(t)
+		b.knows(key, "laptop")
+		c := h.dial(b, key)
+		c.sendHello(nil)
+		c.readHello()
+		half := c.openBidi(byte(wire.StreamExchange), 0xa1)
+		time.Sleep(10 * latency)
+
+		start := time.Now()
+		b.shutdown()
+		if took := time.Since(start); took < drainTime || took > drainTime+resetTime+10*latency {
+			t.Errorf("the shutdown took %v, want %v", took, drainTime)
+		}
+		(<-call).want(t, kinds.Internal, kinds.DeliveredUnknown, drainTime, drainTime+resetTime+40*latency)
+		_, err := c.reply(half)
+		resetWith(t, err, streamGoingAway)
+		if got := c.closed(); got != closeShutdown {
+			t.Errorf("close code %d", got)
+		}
+	})
+}
+
+// TestWhatIsToldOfAReset holds an exchange between its last byte and its handler:
+// whoever comes first, what the sender hears is so.
+func TestWhatIsToldOfAReset(t *testing.T) {
+	var sv served
+	if !sv.begin() || sv.begin() {
+		t.Error("both the handler and its end may begin")
+	}
+}
+
+// TestShutdownWithADeadPeer has connections that nobody answers on: they cost the
+// drain its time, and no more.
+func TestShutdownWithADeadPeer(t *testing.T) {
+	net := new(valve)
+	bubble(t, net, func(t *testing.T, w *network) {
+		a, b := w.pair(slowly)
+		call := a.start(b, lasting(time.Minute))
+		net.shut.Store(true)
+		start := time.Now()
+		a.shutdown()
+		if took := time.Since(start); took > drainTime+resetTime+time.Second {
+			t.Errorf("the shutdown took %v", took)
+		}
+		(<-call).want(t, kinds.Unreachable, kinds.DeliveredUnknown, 0, drainTime+resetTime+time.Second)
+	})
+}
+
+// TestCloseDuringHello ends a node while hellos are awaited: it waits for none.
+func TestCloseDuringHello(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		b, known, stranger := w.side(nil), w.host(), w.host()
+		w.start()
+		b.serve()
+		key := newKey(t)
+		b.knows(key, "planner")
+		first, second := known.dial(b, key), stranger.dial(b, newKey(t))
+		time.Sleep(100 * time.Millisecond)
+		start := time.Now()
+		b.shutdown()
+		if took := time.Since(start); took > 100*time.Millisecond {
+			t.Errorf("it took %v", took)
+		}
+		if a, b := first.closed(), second.closed(); a != closeShutdown || b != closeShutdown {
+			t.Errorf("close codes %d and %d", a, b)
+		}
+	})
+}
+
+// second makes another connection from a to b, as a simultaneous dial does.
+func second(t *testing.T, a, b *side) {
+	t.Helper()
+	udps, err := resolve(t.Context(), b.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := a.remote(b.ID())
+	if f := r.tryAddr(t.Context(), b.Addr().String(), udps[0]); f != nil {
+		t.Fatal(f.Error)
+	}
+}
+
+func TestReplacedConnectionDrains(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, b := w.pair(slowly)
+		there, back := a.start(b, lasting(3*time.Minute)), b.start(a, lasting(2*time.Minute))
+		olds := []*conn{a.connections()[0], b.connections()[0]}
+		second(t, a, b)
+		time.Sleep(10 * latency)
+		for i, s := range []*side{a, b} {
+			if c := s.remote(olds[i].id).current.Load(); c == nil || c == olds[i] {
+				t.Fatal("the newer connection is not in use")
+			}
+		}
+		a.ask(b, "on the new one")
+		(<-back).answered(t, 2*time.Minute, 2*time.Minute+20*latency)
+		(<-there).answered(t, 3*time.Minute, 3*time.Minute+20*latency)
+		time.Sleep(2 * time.Second)
+		for i, s := range []*side{a, b} {
+			c := olds[i]
+			if !c.doneSent || !c.doneReceived {
+				t.Errorf("done: sent %v, received %v", c.doneSent, c.doneReceived)
+			}
+			if app := (*quic.ApplicationError)(nil); !errors.As(c.endedWith(), &app) || app.ErrorCode != closeReplaced {
+				t.Errorf("the old one ended with %v", c.endedWith())
+			}
+			if n := len(s.connections()); n != 1 || s.saw(EventUp) != 1 || s.saw(EventDown) != 0 {
+				t.Errorf("%d connections, %d up, %d down", n, s.saw(EventUp), s.saw(EventDown))
+			}
+		}
+	})
+}
+
+// TestDeadReplacedConnection has a daemon with a full window on a connection that
+// its peer has forgotten: the redial is served at once.
+func TestDeadReplacedConnection(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		b, h := w.side(nil), w.host()
+		w.start()
+		b.serve()
+		key := newKey(t)
+		for b.ID().Compare(key.ID()) > 0 { // the smaller id says goaway
+			key = newKey(t)
+		}
+		b.knows(key, "planner")
+		boot := wire.Boot{1}
+		c := h.dial(b, key)
+		c.sendHello(func(h *wire.Hello) { h.Boot = boot })
+		c.readHello()
+		for n := range uint64(64) { // the pongs fill what the client never reads
+			c.write(item(t, &wire.Ping{N: n, Pad: make([]byte, 1000)}))
+		}
+		time.Sleep(time.Second)
+		again := h.dial(b, key)
+		again.sendHello(func(h *wire.Hello) { h.Boot = boot })
+		again.readHello()
+		start := time.Now()
+		again.alive()
+		if took := time.Since(start); took > 10*latency {
+			t.Errorf("served after %v", took)
+		}
+	})
+}
