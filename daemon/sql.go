@@ -35,7 +35,7 @@ CREATE TABLE daemon_inbox (
 ) STRICT;
 
 CREATE TABLE daemon_task (
-	row       INTEGER PRIMARY KEY,
+	row       INTEGER PRIMARY KEY AUTOINCREMENT,
 	direction TEXT NOT NULL,
 	peer      BLOB NOT NULL,
 	id        BLOB NOT NULL,
@@ -199,8 +199,10 @@ func sqlTasks(tx *store.Tx) ([]*task, error) {
 	return all, rows.Err()
 }
 
+// sqlBegin replaces an entry that was just dropped from memory and is about to be
+// deleted here; rows are never used twice, so that deletes nothing of the new one.
 func sqlBegin(tx *store.Tx, t *task, text string) error {
-	res, err := tx.Exec(`INSERT INTO daemon_task (direction, peer, id, hash, state, agent, thread, hops, trace, reports, created, deadline, task)
+	res, err := tx.Exec(`INSERT OR REPLACE INTO daemon_task (direction, peer, id, hash, state, agent, thread, hops, trace, reports, created, deadline, task)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		t.direction, t.peer[:], t.id[:], t.hash[:], t.state, t.agent, t.chain.thread, t.chain.hops, t.chain.trace, t.reports,
 		millis(t.created), millis(t.deadline), text)

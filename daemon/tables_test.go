@@ -423,6 +423,38 @@ func TestOnlyTheFirstEndWins(t *testing.T) {
 	}
 }
 
+// TestDroppedTaskMayBeginAgain: whatever comes between, disk and memory agree.
+func TestDroppedTaskMayBeginAgain(t *testing.T) {
+	ts, id := table(t), wire.NewMessageID()
+	var workers sync.WaitGroup
+	for range 8 {
+		workers.Go(func() {
+			for range 20 {
+				e, fresh, err := ts.begin(t.Context(), &task{direction: client.Given, peer: identity.ID{1}, id: id, created: time.Now()}, "")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if fresh {
+					if err := ts.drop(t.Context(), e); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	workers.Wait()
+	if again := ts.reopen(t); len(ts.table) != 0 || len(again.table) != 0 {
+		t.Errorf("%d entries in memory, %d on disk", len(ts.table), len(again.table))
+	}
+	if _, fresh, err := ts.begin(t.Context(), &task{direction: client.Given, peer: identity.ID{1}, id: id, created: time.Now()}, ""); !fresh || err != nil {
+		t.Error(fresh, err)
+	}
+	if again := ts.reopen(t); len(again.table) != 1 {
+		t.Errorf("%d entries on disk", len(again.table))
+	}
+}
+
 func TestInboxIsBounded(t *testing.T) {
 	ts := table(t)
 	b, err := openInbox(t.Context(), ts.db)
