@@ -1,0 +1,293 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/store"
+	"github.com/acpd/acpd/wire"
+)
+
+// table opens a task table on disk; run it in a bubble to have its clock.
+func table(t *testing.T) *tasks {
+	t.Helper()
+	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "state.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	if err := db.Migrate(t.Context(), "daemon", schema); err != nil {
+		t.Fatal(err)
+	}
+	ts, err := openTasks(t.Context(), db, newAgents())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ts
+}
+
+// reopen reads the table anew, as after a restart.
+func (ts *tasks) reopen(t *testing.T) *tasks {
+	t.Helper()
+	again, err := openTasks(t.Context(), ts.db, newAgents())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return again
+}
+
+// clock runs the table's clock until the test ends.
+func (ts *tasks) clock(t *testing.T, report func(context.Context, *task) error) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := ts.run(ctx, report); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { cancel(); running.Wait() })
+}
+
+func (ts *tasks) enter(t *testing.T, direction string, deadline time.Duration) *task {
+	t.Helper()
+	e := &task{direction: direction, peer: identity.ID{1}, id: wire.NewMessageID(), agent: "reviewer", reports: true, created: time.Now()}
+	if deadline > 0 {
+		e.deadline = e.created.Add(deadline)
+	}
+	if _, fresh, err := ts.begin(t.Context(), e, "mend it"); !fresh || err != nil {
+		t.Fatal(fresh, err)
+	}
+	if err := ts.ack(t.Context(), e, client.TaskAccepted, wire.Payload(accepted)); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func (ts *tasks) is(t *testing.T, e *task, want string) {
+	t.Helper()
+	synctest.Wait()
+	if got, _ := ts.stateOf(e); got != want {
+		t.Errorf("the state is %s, want %s", got, want)
+	}
+	now := ts.get(e.direction, e.peer, e.id)
+	if again := ts.reopen(t).get(e.direction, e.peer, e.id); (again == nil) != (now == nil) || again != nil && again.state != want {
+		t.Errorf("on disk it is %+v, want %s", again, want)
+	}
+}
+
+func never(context.Context, *task) error { panic("nothing is to be reported") }
+
+func TestTasksExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := table(t)
+		ts.clock(t, never)
+		for _, direction := range []string{client.Given, client.Taken} {
+			short, none := ts.enter(t, direction, time.Minute), ts.enter(t, direction, 0)
+			time.Sleep(time.Minute - time.Nanosecond)
+			ts.is(t, short, client.TaskAccepted)
+			time.Sleep(time.Nanosecond)
+			ts.is(t, short, client.TaskExpired)
+			time.Sleep(keptAfter - time.Nanosecond)
+			ts.is(t, short, client.TaskExpired)
+			time.Sleep(time.Nanosecond)
+			synctest.Wait()
+			if ts.get(direction, short.peer, short.id) != nil || ts.reopen(t).get(direction, short.peer, short.id) != nil {
+				t.Error("the entry stays after its time")
+			}
+			time.Sleep(keptWithout - keptAfter - time.Minute - time.Nanosecond)
+			ts.is(t, none, client.TaskAccepted)
+			time.Sleep(time.Nanosecond)
+			synctest.Wait()
+			if ts.get(direction, none.peer, none.id) != nil {
+				t.Error("an entry without deadline stays after a day")
+			}
+		}
+		if _, active, _ := ts.agents.summary(); active != 0 {
+			t.Errorf("%d tasks are active", active)
+		}
+	})
+}
+
+func TestOrphansAreReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := table(t)
+		reported := make(chan time.Time, 8)
+		failures := 2
+		ts.clock(t, func(_ context.Context, lost *task) error {
+			reported <- time.Now()
+			if failures--; failures >= 0 {
+				return errors.New("unreachable")
+			}
+			return nil
+		})
+		back, away := ts.enter(t, client.Taken, 0), ts.enter(t, client.Taken, 0)
+		away.agent = "planner"
+		come := func(name string) *agent {
+			a, _, err := ts.agents.attach(new(client.Conn), client.AttachParams{Name: name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ts.attend(name)
+			return a
+		}
+		planner, reviewer := come("planner"), come("reviewer")
+		ts.agents.detach(reviewer.conn)
+		ts.attend("reviewer")
+		time.Sleep(orphanedFor - time.Second)
+		come("reviewer")
+		ts.agents.detach(planner.conn)
+		ts.attend("planner")
+		left := time.Now()
+		time.Sleep(orphanedFor - time.Nanosecond)
+		ts.is(t, back, client.TaskAccepted)
+		ts.is(t, away, client.TaskAccepted)
+		time.Sleep(time.Nanosecond)
+		ts.is(t, away, client.TaskFailed)
+		ts.is(t, back, client.TaskAccepted)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		close(reported)
+		var after []time.Duration
+		for at := range reported {
+			after = append(after, at.Sub(left)-orphanedFor)
+		}
+		if fmt.Sprint(after) != "[0s 5s 15s]" {
+			t.Errorf("reported after %v", after)
+		}
+		if ts.reopen(t).get(client.Taken, away.peer, away.id).owed {
+			t.Error("the report is still owed")
+		}
+	})
+}
+
+// TestRestartedTasks: what a crash leaves.
+func TestRestartedTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := table(t)
+		sent := &task{direction: client.Given, peer: identity.ID{1}, id: wire.NewMessageID(), hash: digest{7}, chain: chain{"t", 2, "tr"}, reports: true, created: time.Now()}
+		if _, _, err := ts.begin(t.Context(), sent, "mend it"); err != nil {
+			t.Fatal(err)
+		}
+		taken := ts.enter(t, client.Taken, 0)
+		again := ts.reopen(t)
+		got := again.get(client.Given, sent.peer, sent.id)
+		if got.state != client.TaskUnknown || got.hash != sent.hash || got.chain != sent.chain || !got.reports || !got.created.Equal(sent.created.Truncate(time.Millisecond)) {
+			t.Errorf("%+v", got)
+		}
+		if _, active, _ := again.agents.summary(); active != 1 {
+			t.Errorf("%d active", active)
+		}
+		reported := make(chan *task, 1)
+		again.clock(t, func(_ context.Context, lost *task) error { reported <- lost; return nil })
+		time.Sleep(orphanedFor)
+		if lost := <-reported; lost.id != taken.id {
+			t.Errorf("%+v", lost)
+		}
+	})
+}
+
+func TestTasksAreBounded(t *testing.T) {
+	ts := table(t)
+	var first *task
+	for i := range maxTasks {
+		e := &task{direction: client.Given, peer: identity.ID{1}, id: wire.NewMessageID(), created: time.Unix(int64(i), 0), reports: true}
+		if _, _, err := ts.begin(t.Context(), e, ""); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			first = e
+		}
+	}
+	more := func() error {
+		_, _, err := ts.begin(t.Context(), &task{direction: client.Given, peer: identity.ID{1}, id: wire.NewMessageID(), reports: true}, "")
+		return err
+	}
+	if err := more(); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
+		t.Fatal(err)
+	}
+	if _, err := ts.end(t.Context(), first, ending{state: client.TaskCompleted}); err != nil {
+		t.Fatal(err)
+	}
+	if err := more(); err != nil {
+		t.Fatal(err)
+	}
+	if ts.get(client.Given, first.peer, first.id) != nil || len(ts.table) != maxTasks || len(ts.reopen(t).table) != maxTasks {
+		t.Errorf("%d entries", len(ts.table))
+	}
+}
+
+func TestOnlyTheFirstEndWins(t *testing.T) {
+	ts := table(t)
+	e := ts.enter(t, client.Given, 0)
+	wins := make(chan string, 8)
+	var ends sync.WaitGroup
+	for _, state := range []string{client.TaskCompleted, client.TaskFailed, client.TaskCancelled, client.TaskExpired} {
+		ends.Go(func() {
+			won, err := ts.end(t.Context(), e, ending{state: state})
+			if err != nil {
+				t.Error(err)
+			}
+			if won {
+				wins <- state
+			}
+		})
+	}
+	ends.Wait()
+	close(wins)
+	if len(wins) != 1 {
+		t.Fatalf("%d ends won", len(wins))
+	}
+	if got := ts.reopen(t).get(client.Given, e.peer, e.id).state; got != <-wins {
+		t.Errorf("on disk it is %s", got)
+	}
+	if open, err := ts.partial(t.Context(), e, wire.Payload(`{}`)); open || err != nil {
+		t.Error(open, err)
+	}
+	if err := ts.set(t.Context(), e, client.TaskUnknown); err != nil {
+		t.Error(err)
+	}
+	if got, _ := ts.stateOf(e); !final(got) {
+		t.Errorf("an end was undone: %s", got)
+	}
+}
+
+// TestDroppedTaskMayBeginAgain: whatever comes between, disk and memory agree.
+func TestDroppedTaskMayBeginAgain(t *testing.T) {
+	ts, id := table(t), wire.NewMessageID()
+	var workers sync.WaitGroup
+	for range 8 {
+		workers.Go(func() {
+			for range 20 {
+				e, fresh, err := ts.begin(t.Context(), &task{direction: client.Given, peer: identity.ID{1}, id: id, created: time.Now()}, "")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if fresh {
+					if err := ts.drop(t.Context(), e); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	workers.Wait()
+	if again := ts.reopen(t); len(ts.table) != 0 || len(again.table) != 0 {
+		t.Errorf("%d entries in memory, %d on disk", len(ts.table), len(again.table))
+	}
+	if _, fresh, err := ts.begin(t.Context(), &task{direction: client.Given, peer: identity.ID{1}, id: id, created: time.Now()}, ""); !fresh || err != nil {
+		t.Error(fresh, err)
+	}
+	if again := ts.reopen(t); len(again.table) != 1 {
+		t.Errorf("%d entries on disk", len(again.table))
+	}
+}
