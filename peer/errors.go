@@ -5,7 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"os"
+	"net"
 
 	"github.com/quic-go/quic-go"
 
@@ -71,16 +71,16 @@ func (n *Node) nameOf(id identity.ID) string {
 
 // callError says what became of a call on a stream whose bytes may have left.
 func (n *Node) callError(ctx context.Context, c *conn, err error) *kinds.Error {
-	if stream := (*quic.StreamError)(nil); errors.As(err, &stream) && stream.Remote {
+	stream := (*quic.StreamError)(nil)
+	switch {
+	case errors.As(err, &stream) && stream.Remote:
 		return n.streamError(c.id, stream.ErrorCode)
-	}
-	if c.qc.Context().Err() != nil {
-		return n.connectionError(c.id, context.Cause(c.qc.Context()))
-	}
-	if ctx.Err() != nil {
+	case c.qc.Context().Err() != nil:
+		return n.connectionError(c.id, c.endedWith())
+	case ctx.Err() != nil:
 		return contextError(n, ctx, c.id, kinds.DeliveredUnknown)
 	}
-	return n.unreachable(c.id, kinds.DeliveredUnknown, "%v", err)
+	return n.connectionError(c.id, err) // of which streams hear before the context does
 }
 
 func contextError(n *Node, ctx context.Context, id identity.ID, d kinds.Delivered) *kinds.Error {
@@ -122,6 +122,8 @@ func (n *Node) connectionError(id identity.ID, cause error) *kinds.Error {
 			return refusal(name).WithDelivered(kinds.DeliveredUnknown)
 		}
 		return kinds.Errorf(kinds.NotTrusted, "%s is no longer trusted here; acpctl trust it to go on", name).WithDelivered(kinds.DeliveredUnknown)
+	case closedWith(cause, closeIdentityConflict):
+		return conflict(name).WithDelivered(kinds.DeliveredUnknown)
 	case errors.As(cause, &app) && app.ErrorCode == closeShutdown && app.Remote:
 		return n.unreachable(id, kinds.DeliveredUnknown, "it shut down; repeat with the same id when it is back")
 	case errors.As(cause, &app) && app.ErrorCode == closeShutdown:
@@ -136,12 +138,17 @@ func refusal(name string) *kinds.Error {
 	return kinds.Errorf(kinds.NotTrusted, "%s does not trust this daemon; ask its owner to run acpctl trust there", name)
 }
 
+func conflict(name string) *kinds.Error {
+	return kinds.Errorf(kinds.IdentityConflict, "%s saw another process with this daemon's key; run one daemon per identity", name)
+}
+
 // dialError reads why a connection did not come to be, and how sure that is.
 func (n *Node) dialError(id identity.ID, addr string, err error) *kinds.Error {
 	var (
 		wrong     *identity.WrongIDError
 		app       *quic.ApplicationError
 		transport *quic.TransportError
+		timeout   net.Error
 		name      = n.nameOf(id)
 	)
 	switch {
@@ -152,7 +159,7 @@ func (n *Node) dialError(id identity.ID, addr string, err error) *kinds.Error {
 		case closeNotTrusted:
 			return refusal(name).WithDelivered(kinds.DeliveredNo)
 		case closeIdentityConflict:
-			return kinds.Errorf(kinds.IdentityConflict, "%s saw another process with this daemon's key; run one daemon per identity", name).WithDelivered(kinds.DeliveredNo)
+			return conflict(name).WithDelivered(kinds.DeliveredNo)
 		case closeIncompatibleVersion:
 			return kinds.Errorf(kinds.IncompatibleVersion, "%s speaks another version of the protocol; update the older side", name).WithDelivered(kinds.DeliveredNo)
 		case closeOverloaded:
@@ -167,7 +174,7 @@ func (n *Node) dialError(id identity.ID, addr string, err error) *kinds.Error {
 		}
 	case errors.Is(err, errRefused):
 		return n.unreachable(id, kinds.DeliveredNo, "nothing listens at %s; start its daemon", addr)
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.As(err, &timeout) && timeout.Timeout():
 		return n.unreachable(id, kinds.DeliveredNo, "no answer from %s; check the address and the network between", addr)
 	}
 	return n.unreachable(id, kinds.DeliveredNo, "%s: %v", addr, err)

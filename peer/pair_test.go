@@ -34,7 +34,7 @@ func newNetwork(t *testing.T, router simnet.Router) *network {
 // side is a node and what came to it.
 type side struct {
 	*Node
-	t     *testing.T
+	t     testing.TB
 	trust *identity.TrustStore
 	stop  context.CancelFunc
 	done  chan error
@@ -94,7 +94,7 @@ func (w *network) side(edit func(*Config)) *side {
 	})
 }
 
-func newSide(t *testing.T, edit func(*Config)) *side {
+func newSide(t testing.TB, edit func(*Config)) *side {
 	t.Helper()
 	s := &side{t: t, done: make(chan error, 1)}
 	cfg := Config{Key: newKey(t), Trust: identity.NewTrust(), Name: "desk", Software: "test"}

@@ -143,9 +143,14 @@ func (r *remote) leave() {
 	r.choose()
 }
 
-// remove is told that a connection ended.
+// remove is told that a connection ended. A refusal may come after the peer's
+// hello, from where on the connection was ready here: it counts like one of a dial.
 func (r *remote) remove(c *conn) {
+	refused := r.node.failed(r.id, c.addr(), c.endedWith())
 	r.mu.Lock()
+	if refused.memory > shareVerdict && r.dial == nil && len(r.conns) == 1 && r.conns[0] == c {
+		r.settle(refused)
+	}
 	before := len(r.conns)
 	r.conns = slices.DeleteFunc(r.conns, func(o *conn) bool { return o == c })
 	r.choose()

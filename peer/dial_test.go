@@ -1,0 +1,300 @@
+package peer
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+)
+
+const nowhere = "192.0.2.99:7117"
+
+// dials counts how often and when a node looks up where to dial.
+type dials struct {
+	mu sync.Mutex
+	at []time.Time
+}
+
+func (d *dials) times() []time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.at)
+}
+
+// counted makes a node's dials go to addrs, which may change, and counts them.
+func (d *dials) counted(addrs func() []string) func(*Config) {
+	return func(c *Config) {
+		c.Addrs = func(identity.ID) []string {
+			d.mu.Lock()
+			d.at = append(d.at, time.Now())
+			d.mu.Unlock()
+			return addrs()
+		}
+	}
+}
+
+func TestReconnectBacksOff(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		var d dials
+		a := w.side(d.counted(func() []string { return []string{nowhere} }))
+		w.start()
+		a.serve()
+		key := newKey(t)
+		a.knows(key, "reviewer")
+		a.Connect(key.ID())
+		time.Sleep(10 * time.Minute)
+		at := d.times()
+		if n := len(at); n < 600/33 || n > 60 {
+			t.Errorf("%d dials in 10 minutes", n)
+		}
+		if len(at) < 3 {
+			return
+		}
+		if gap := at[1].Sub(at[0]); gap > dialTime+minBackoff {
+			t.Errorf("the first pause was %v", gap-dialTime)
+		}
+		pauses := make(map[time.Duration]bool)
+		for i := range at[1:] {
+			pause := at[i+1].Sub(at[i])
+			pauses[pause.Truncate(time.Millisecond)] = true
+			if pause > dialTime+maxBackoff+time.Second {
+				t.Errorf("a pause of %v", pause)
+			}
+		}
+		if len(pauses) < len(at)/2 {
+			t.Error("the pauses have no jitter")
+		}
+		n := len(at)
+		a.Connect(key.ID()) // a new address is known
+		time.Sleep(2 * dialTime)
+		if more := len(d.times()) - n; more < 1 || more > 8 {
+			t.Errorf("%d dials after a hint", more)
+		}
+	})
+}
+
+func TestVerdictsAreShared(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		var d dials
+		a := w.side(d.counted(func() []string { return []string{nowhere} }))
+		w.start()
+		a.serve()
+		key := newKey(t)
+		a.knows(key, "reviewer")
+		call := func(least, most time.Duration) {
+			t.Helper()
+			start := time.Now()
+			_, _, err := a.Exchange(t.Context(), key.ID(), query("?"))
+			outcome{err, time.Since(start)}.want(t, kinds.Unreachable, kinds.DeliveredNo, least, most)
+		}
+		var calls sync.WaitGroup
+		for range 50 {
+			calls.Go(func() { call(handshakeTimeout, dialTime) })
+		}
+		calls.Wait()
+		call(0, 0)
+		time.Sleep(900 * time.Millisecond)
+		call(0, 0)
+		if n := len(d.times()); n != 1 {
+			t.Errorf("%d dials, want 1", n)
+		}
+		time.Sleep(200 * time.Millisecond)
+		call(handshakeTimeout, dialTime)
+		if n := len(d.times()); n != 2 {
+			t.Errorf("%d dials, want 2", n)
+		}
+	})
+}
+
+func TestRefusalIsRemembered(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		var d dials
+		var to []string
+		a := w.side(d.counted(func() []string { return to }))
+		b := w.side(nil)
+		to = []string{nowhere, b.Addr().String()}
+		a.knows(b.cfg.Key, "reviewer")
+		w.start()
+		a.serve()
+		b.serve()
+		a.Connect(b.ID())
+		refused := func(least int) {
+			t.Helper()
+			start := time.Now()
+			_, _, err := a.Exchange(t.Context(), b.ID(), query("?"))
+			outcome{err, time.Since(start)}.want(t, kinds.NotTrusted, kinds.DeliveredNo, 0, time.Second)
+			if n := len(d.times()); n != least {
+				t.Errorf("%d dials, want %d", n, least)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		refused(1)
+		time.Sleep(2 * time.Second)
+		refused(1)
+		time.Sleep(2 * time.Second)
+		refused(2)
+		time.Sleep(time.Hour)
+		if n := len(d.times()); n != 2 {
+			t.Errorf("%d dials in the background after a refusal", n-2)
+		}
+		refused(3)
+		b.knows(a.cfg.Key, "planner")
+		a.Connect(b.ID())
+		a.ask(b, "and now?")
+	})
+}
+
+// TestClone runs one key in two processes: the later one is served, the earlier
+// one told and held off for 30 s.
+func TestClone(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		var d dials
+		key, trust := newKey(t), identity.NewTrust()
+		a := w.side(nil)
+		same := func(c *Config) { c.Key, c.Trust = key, trust }
+		b1 := w.side(func(c *Config) {
+			same(c)
+			d.counted(func() []string { return []string{a.Addr().String()} })(c)
+		})
+		b2 := w.side(same)
+		a.trusts(b1, "reviewer")
+		b1.trusts(a, "planner")
+		w.start()
+		a.serve()
+		b1.serve()
+		b2.serve()
+		b1.Connect(a.ID())
+		time.Sleep(time.Second)
+		b2.ask(a, "who is it now?")
+		time.Sleep(time.Second)
+		if n := len(d.times()); n != 2 {
+			t.Errorf("%d dials, want 2", n)
+		}
+		start := time.Now()
+		_, _, err := b1.Exchange(t.Context(), a.ID(), query("and I?"))
+		outcome{err, time.Since(start)}.want(t, kinds.IdentityConflict, kinds.DeliveredNo, 0, 0)
+		time.Sleep(27 * time.Second)
+		if n := len(d.times()); n != 2 {
+			t.Errorf("%d dials within 30 s", n-2)
+		}
+		time.Sleep(5 * time.Second)
+		if n := len(d.times()); n != 3 {
+			t.Errorf("%d dials after 30 s, want 1", n-2)
+		}
+		if a.saw(EventIdentityConflict) != 2 {
+			t.Errorf("%d events identity_conflict, want 2", a.saw(EventIdentityConflict))
+		}
+		b2.ask(a, "not disturbed?")
+		if a.saw(EventUp) != 1 || a.saw(EventDown) != 0 {
+			t.Errorf("%d up, %d down", a.saw(EventUp), a.saw(EventDown))
+		}
+	})
+}
+
+// TestWrongIDAtTheAddress has another daemon where the peer was: the error names
+// the address, and what is corrected works at once.
+func TestWrongIDAtTheAddress(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, b, other := w.side(nil), w.side(nil), w.side(nil)
+		peer := identity.Peer{ID: b.ID(), Name: "reviewer", Addrs: []string{other.Addr().String()}}
+		a.trust.Trust(peer)
+		b.knows(a.cfg.Key, "planner")
+		w.start()
+		a.serve()
+		b.serve()
+		other.serve()
+		start := time.Now()
+		_, _, err := a.Exchange(t.Context(), b.ID(), query("?"))
+		outcome{err, time.Since(start)}.want(t, kinds.IdentityConflict, kinds.DeliveredNo, 0, time.Second)
+		if !strings.Contains(err.Error(), other.Addr().String()) || !strings.Contains(err.Error(), other.ID().Label()) {
+			t.Errorf("the error names neither address nor key: %v", err)
+		}
+		peer.Addrs = []string{other.Addr().String(), nowhere, b.Addr().String()}
+		a.trust.Trust(peer)
+		time.Sleep(shareVerdict)
+		start = time.Now()
+		a.ask(b, "there you are?")
+		if took := time.Since(start); took > 2*dialStagger+20*latency {
+			t.Errorf("behind two bad addresses it took %v", took)
+		}
+		a.connections()[0].close(closeReplaced, "test")
+		time.Sleep(time.Second)
+		start = time.Now()
+		a.ask(b, "again?")
+		if took := time.Since(start); took > 10*latency {
+			t.Errorf("with the address that was good it took %v", took)
+		}
+	})
+}
+
+// TestIncomingSettlesTheDial has the peer call while it is dialled where nobody
+// is: the calls that wait go on at once, and when that connection is lost too,
+// nothing spins.
+func TestIncomingSettlesTheDial(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, b := w.side(nil), w.side(nil)
+		a.trust.Trust(identity.Peer{ID: b.ID(), Name: "reviewer", Addrs: []string{nowhere}})
+		b.trusts(a, "planner")
+		w.start()
+		a.serve()
+		b.serve()
+		call := a.start(b, query("?"))
+		b.ask(a, "is it you?")
+		(<-call).answered(t, 0, 30*latency)
+		if r := a.remote(b.ID()); r.dial != nil {
+			t.Error("it still dials")
+		}
+	})
+}
+
+func TestShutdownEndsDials(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a := w.side(func(c *Config) { c.Addrs = func(identity.ID) []string { return []string{nowhere} } })
+		w.start()
+		a.serve()
+		key := newKey(t)
+		a.knows(key, "reviewer")
+		a.Connect(key.ID())
+		errs := make(chan error, 1)
+		go func() {
+			_, _, err := a.Exchange(context.Background(), key.ID(), query("?"))
+			errs <- err
+		}()
+		time.Sleep(time.Second)
+		start := time.Now()
+		a.shutdown()
+		if took := time.Since(start); took > 100*time.Millisecond {
+			t.Errorf("the shutdown took %v", took)
+		}
+		outcome{<-errs, 0}.want(t, kinds.Unreachable, kinds.DeliveredNo, 0, 0)
+		_, _, err := a.Exchange(t.Context(), key.ID(), query("?"))
+		outcome{err, 0}.want(t, kinds.Unreachable, kinds.DeliveredNo, 0, 0)
+	})
+}
+
+func TestResolve(t *testing.T) {
+	for addr, want := range map[string]string{
+		"192.0.2.1:7117":        "192.0.2.1:7117",
+		"[2001:db8::1]:7117":    "[2001:db8::1]:7117",
+		"[fe80::1%eth9]:7117":   "[fe80::1%eth9]:7117",
+		"desk.example":          "",
+		"localhost:http":        "",
+		"localhost:70000":       "",
+		"no such host.invalid:": "",
+	} {
+		got, err := resolve(t.Context(), addr)
+		if (err == nil) != (want != "") || err == nil && got[0].String() != want {
+			t.Errorf("%s: got %v, %v", addr, got, err)
+		}
+	}
+	ips, err := resolve(t.Context(), "localhost:7117")
+	if err != nil || !slices.ContainsFunc(ips, func(a *net.UDPAddr) bool { return a.IP.IsLoopback() && a.Port == 7117 }) {
+		t.Errorf("localhost: %v, %v", ips, err)
+	}
+}

@@ -1,0 +1,326 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"go.uber.org/goleak"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// What runs here has real sockets on loopback. Every goroutine must be gone at
+// the end.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func loopback(edit func(*Config)) func(*Config) {
+	return func(c *Config) {
+		c.Listen = "127.0.0.1:0"
+		if edit != nil {
+			edit(c)
+		}
+	}
+}
+
+func loopbackPair(t testing.TB, edit func(*Config)) (a, b *side) {
+	a, b = newSide(t, loopback(edit)), newSide(t, loopback(edit))
+	a.trusts(b, "reviewer")
+	b.trusts(a, "planner")
+	return a.serve(), b.serve()
+}
+
+func TestNothingListens(t *testing.T) {
+	socket, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := socket.LocalAddr().String()
+	socket.Close()
+	a := newSide(t, loopback(nil)).serve()
+	id := newKey(t).ID()
+	if _, err := a.trust.Trust(identity.Peer{ID: id, Name: "reviewer", Addrs: []string{free}}); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	_, _, err = a.Exchange(t.Context(), id, query("?"))
+	outcome{err, time.Since(start)}.want(t, kinds.Unreachable, kinds.DeliveredNo, 0, time.Second)
+	if !strings.Contains(err.Error(), "nothing listens") {
+		t.Errorf("got %v", err)
+	}
+	start = time.Now()
+	_, err = a.Join(t.Context(), identity.Invitation{ID: id, Addrs: []string{free}, Token: [16]byte{1}})
+	outcome{err, time.Since(start)}.want(t, kinds.Unreachable, kinds.DeliveredNo, 0, time.Second)
+}
+
+// kill ends a node as the end of its process would: without a word.
+func (s *side) kill() {
+	s.socket.Close()
+	<-s.done
+	s.stop()
+	s.stop = nil
+}
+
+// silent makes a connection look as if nothing had come for a while.
+func (s *side) silent() {
+	for _, c := range s.connections() {
+		c.heard.Store(-int64(time.Hour))
+	}
+}
+
+func TestProcessRestart(t *testing.T) {
+	a, b := newSide(t, loopback(nil)), newSide(t, loopback(nil))
+	a.trusts(b, "reviewer")
+	b.trusts(a, "planner")
+	a.serve()
+	b.serve()
+	a.ask(b, "first")
+
+	b.kill()
+	a.silent()
+	start := time.Now()
+	err := a.tryAsk(b, "nobody there?")
+	outcome{err, time.Since(start)}.want(t, kinds.Unreachable, kinds.DeliveredNo, 0, time.Second)
+
+	again := newSide(t, func(c *Config) { c.Key, c.Trust, c.Listen = b.cfg.Key, b.trust, b.Addr().String() }).serve()
+	a.Connect(b.ID()) // a verdict is not shared with what comes after it
+	start = time.Now()
+	a.ask(again, "second")
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("it took %v", took)
+	}
+
+	again.kill()
+	last := newSide(t, func(c *Config) { c.Key, c.Trust, c.Listen = b.cfg.Key, b.trust, b.Addr().String() }).serve()
+	a.silent()
+	start = time.Now()
+	a.ask(last, "third")
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("right after a restart it took %v", took)
+	}
+}
+
+// TestRestartUnderACall has the process replaced while a call is in flight: the
+// stateless reset of the new one ends it, long before the 8 s of silence.
+func TestRestartUnderACall(t *testing.T) {
+	a, b := newSide(t, loopback(slowly)), newSide(t, loopback(slowly))
+	a.trusts(b, "reviewer")
+	b.trusts(a, "planner")
+	a.serve()
+	b.serve()
+	a.ask(b, "first")
+	done := make(chan outcome, 1)
+	go func() {
+		start := time.Now()
+		_, _, err := a.Exchange(t.Context(), b.ID(), lasting(time.Minute))
+		done <- outcome{err, time.Since(start)}
+	}()
+	for b.connections()[0].servedNow() == 0 {
+		runtime.Gosched()
+	}
+	b.kill()
+	newSide(t, func(c *Config) { c.Key, c.Trust, c.Listen = b.cfg.Key, b.trust, b.Addr().String() }).serve()
+	(<-done).want(t, kinds.Unreachable, kinds.DeliveredUnknown, 0, 6*time.Second)
+}
+
+func (c *conn) servedNow() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.served)
+}
+
+func TestHostNames(t *testing.T) {
+	a, b := newSide(t, loopback(nil)), newSide(t, loopback(nil))
+	b.trusts(a, "planner")
+	port := b.Addr().(*net.UDPAddr).Port
+	if _, err := a.trust.Trust(identity.Peer{ID: b.ID(), Name: "reviewer", Addrs: []string{net.JoinHostPort("localhost", strconv.Itoa(port))}}); err != nil {
+		t.Fatal(err)
+	}
+	a.serve()
+	b.serve()
+	a.ask(b, "by name?")
+}
+
+func TestBurst(t *testing.T) {
+	const messages = 10_000
+	a, b := loopbackPair(t, nil)
+	a.ask(b, "connect")
+	var sends sync.WaitGroup
+	var failed atomic.Int64
+	for i := range messages {
+		sends.Go(func() {
+			if got, err := a.Send(t.Context(), b.ID(), notify(fmt.Sprint("n", i)), true); err != nil || got != Handed {
+				if failed.Add(1) < 5 {
+					t.Errorf("%d: %q, %v", i, got, err)
+				}
+			}
+		})
+	}
+	sends.Wait()
+	seen := make(map[wire.MessageID]bool)
+	for _, env := range b.received() {
+		if env.Kind != kinds.KindNotify {
+			continue
+		}
+		if seen[env.ID] {
+			t.Errorf("%v came twice", env.ID)
+		}
+		seen[env.ID] = true
+	}
+	if n := failed.Load(); n > 0 || len(seen) != messages {
+		t.Errorf("%d of %d came, %d failed", len(seen), messages, n)
+	}
+}
+
+// TestAbuse has many goroutines call, send, open, connect and ask while
+// connections are closed under them; it is there for the race detector.
+func TestAbuse(t *testing.T) {
+	streams := func(s *side) {
+		s.Handle(wire.StreamMail, "mail", func(_ context.Context, _ identity.ID, st *Stream) { io.Copy(st, st) })
+	}
+	a, b := newSide(t, loopback(nil)), newSide(t, loopback(nil))
+	streams(a)
+	streams(b)
+	a.trusts(b, "reviewer")
+	b.trusts(a, "planner")
+	a.serve()
+	b.serve()
+	end := time.Now().Add(time.Second)
+	var all sync.WaitGroup
+	every := func(f func()) {
+		all.Go(func() {
+			for time.Now().Before(end) {
+				f()
+			}
+		})
+	}
+	for range 4 {
+		every(func() { a.tryAsk(b, "x") })
+		every(func() { b.tryAsk(a, "x") })
+		every(func() { a.Send(t.Context(), b.ID(), notify("a.b"), true) })
+		every(func() { b.Send(t.Context(), a.ID(), notify("a.b"), false) })
+		every(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			a.Exchange(ctx, b.ID(), query("x"))
+		})
+		every(func() {
+			s, err := a.OpenStream(t.Context(), b.ID(), wire.StreamMail)
+			if err != nil {
+				return
+			}
+			s.Write([]byte("hello"))
+			s.CloseWrite()
+			io.ReadAll(s)
+			s.Close()
+		})
+	}
+	every(func() { a.Connect(b.ID()); b.Connect(a.ID()) })
+	every(func() {
+		a.Peers()
+		b.Peer(a.ID())
+		a.Pending()
+	})
+	all.Go(func() {
+		for _, c := range b.connections() {
+			c.close(closeReplaced, "test")
+		}
+		a.Disconnect(b.ID())
+		a.Connect(b.ID())
+	})
+	all.Wait()
+	a.Connect(b.ID())
+	a.ask(b, "still there?")
+}
+
+// FuzzStreams sends raw bytes on a stream of a live node. Nothing but a control
+// stream, or a second one, may end the connection, and nothing the node.
+func FuzzStreams(f *testing.F) {
+	n := newSide(f, loopback(nil)).serve()
+	socket, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		f.Fatal(err)
+	}
+	h := newHost(f, socket)
+	key := newKey(f)
+	n.knows(key, "planner")
+	c := h.dial(n, key)
+	c.sendHello(nil)
+	c.readHello()
+	another := newKey(f) // so that its connections do not replace that one
+	n.knows(another, "laptop")
+	const uni, bidi, control, first = 0, 1, 2, 3
+	exchange := func(kind, payload string) []byte {
+		return append([]byte{byte(wire.StreamExchange)}, c.envelope(kind, payload, nil)...)
+	}
+	message := func(kind, payload string) []byte {
+		return append([]byte{byte(wire.StreamMessage)}, c.envelope(kind, payload, nil)...)
+	}
+	f.Add(byte(bidi), exchange(kinds.KindPing, ""))
+	f.Add(byte(bidi), exchange(kinds.KindQuery, `{"question":"x"}`))
+	f.Add(byte(bidi), exchange("dance", `{}`))
+	f.Add(byte(bidi), []byte{byte(wire.StreamMail), 1})
+	f.Add(byte(bidi), []byte{})
+	f.Add(byte(uni), message(kinds.KindNotify, `{"topic":"a.b"}`))
+	f.Add(byte(uni), message(kinds.KindQuery, `{"topic":"a.b"}`))
+	f.Add(byte(uni), []byte{0x7f})
+	f.Add(byte(uni), []byte{})
+	for _, i := range []wire.Item{c.hello(), &wire.Receipt{Stream: 3}, &wire.Receipt{Stream: 3, State: wire.Refused, Code: "invalid", Message: "x"}, &wire.Goaway{}, &wire.Ping{N: 1, Pad: []byte{0}}, &wire.Pong{N: 9}, &wire.Done{}} {
+		f.Add(byte(control), item(f, i))
+	}
+	f.Add(byte(first), append([]byte{byte(wire.StreamControl)}, item(f, c.hello())...))
+	f.Add(byte(first), message(kinds.KindNotify, `{"topic":"a.b"}`))
+
+	f.Fuzz(func(t *testing.T, where byte, b []byte) {
+		fresh := func() *raw {
+			return (&host{t: t, tr: h.tr}).dial(n, another)
+		}
+		ends := func(c *raw) {
+			t.Helper()
+			<-c.qc.Context().Done()
+			app := (*quic.ApplicationError)(nil)
+			if !errors.As(context.Cause(c.qc.Context()), &app) || !app.Remote {
+				t.Errorf("ended with %v", context.Cause(c.qc.Context()))
+			}
+		}
+		c.t = t
+		switch where % 4 {
+		case uni:
+			if len(b) > 0 && b[0] == byte(wire.StreamControl) {
+				return // a second control stream
+			}
+			c.receipt(c.sendUni(b...))
+		case bidi:
+			s := c.openBidi(b...)
+			s.Close()
+			c.reply(s)
+		case control:
+			c := fresh()
+			c.sendHello(func(h *wire.Hello) { h.Boot = wire.Boot{1} })
+			c.readHello()
+			c.out.Write(b)
+			c.out.Close()
+			ends(c)
+		case first:
+			c := fresh()
+			if s, err := c.qc.OpenUniStream(); err == nil {
+				s.Write(b) // it may be refused before it is out
+				s.Close()
+			}
+			ends(c)
+		}
+		c.alive()
+	})
+}

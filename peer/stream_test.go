@@ -1,0 +1,180 @@
+package peer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+func TestStreams(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, b := w.side(nil), w.side(nil)
+		a.trusts(b, "reviewer")
+		b.trusts(a, "planner")
+		ended := make(chan error, 100)
+		b.Handle(wire.StreamMail, "mail", func(ctx context.Context, from identity.ID, s *Stream) {
+			if from != a.ID() {
+				t.Errorf("from %v", from)
+			}
+			body, err := io.ReadAll(s)
+			if err == nil {
+				if string(body) == "panic" {
+					panic("at once")
+				}
+				_, err = s.Write(body)
+			}
+			ended <- err
+		})
+		w.start()
+		a.serve()
+		b.serve()
+
+		if _, err := a.OpenStream(t.Context(), b.ID(), wire.StreamHTTP); code(err) != kinds.UnknownKind {
+			t.Errorf("a feature that is not announced: %v", err)
+		}
+		if _, err := b.OpenStream(t.Context(), a.ID(), wire.StreamMail); code(err) != kinds.UnknownKind {
+			t.Errorf("a feature that the other side has not: %v", err)
+		}
+		if p, ok := a.Peer(b.ID()); !ok || !slices.Equal(p.Features, []string{"mail"}) {
+			t.Errorf("features %v", p.Features)
+		}
+
+		var echoes sync.WaitGroup
+		for range 3 * maxBulk {
+			body := bytes.Repeat([]byte("mail "), 1000)
+			s, err := a.OpenStream(t.Context(), b.ID(), wire.StreamMail)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Write(body)
+			s.CloseWrite()
+			if back, err := io.ReadAll(s); err != nil || !bytes.Equal(back, body) {
+				t.Fatalf("%d bytes back, %v", len(back), err)
+			}
+			<-ended
+			s.Close()
+			s.Cancel() // does nothing, nor another Close
+			s.Close()
+		}
+		echoes.Wait()
+		if n := a.remote(b.ID()).budget.bulk.Load(); n != 0 {
+			t.Errorf("%d streams still count", n)
+		}
+
+		var open []*Stream
+		for range maxBulk {
+			s, err := a.OpenStream(t.Context(), b.ID(), wire.StreamMail)
+			if err != nil {
+				t.Fatal(err)
+			}
+			open = append(open, s)
+		}
+		start := time.Now()
+		_, err := a.OpenStream(t.Context(), b.ID(), wire.StreamMail)
+		outcome{err, time.Since(start)}.want(t, kinds.Overloaded, kinds.DeliveredNo, 0, 0)
+		a.ask(b, "beside the streams")
+		for _, s := range open[1:] {
+			s.Cancel()
+			if se := (*quic.StreamError)(nil); !errors.As(<-ended, &se) || se.ErrorCode != streamCancelled {
+				t.Errorf("the handler saw %v", se)
+			}
+		}
+		open[0].Write([]byte("panic"))
+		open[0].CloseWrite()
+		_, err = io.ReadAll(open[0])
+		resetWith(t, err, streamInternal)
+		open[0].Close()
+		a.ask(b, "it lives on")
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		s, err := a.OpenStream(ctx, b.ID(), wire.StreamMail)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		start = time.Now()
+		if _, err := s.Read(make([]byte, 1)); err == nil || time.Since(start) != time.Second {
+			t.Errorf("read: %v after %v", err, time.Since(start))
+		}
+		if se := (*quic.StreamError)(nil); !errors.As(<-ended, &se) || se.ErrorCode != streamCancelled {
+			t.Errorf("the handler saw %v", se)
+		}
+	})
+}
+
+// TestSlowReadersDoNotStarve has every stream whose reader may push back full and
+// unread: control and messages go on.
+func TestSlowReadersDoNotStarve(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, b := w.side(nil), w.side(nil)
+		a.trusts(b, "reviewer")
+		b.trusts(a, "planner")
+		release := make(chan struct{})
+		var total sync.Map
+		b.Handle(wire.StreamHTTP, "channel", func(ctx context.Context, _ identity.ID, s *Stream) {
+			<-release
+			n, err := io.Copy(io.Discard, s)
+			if err != nil {
+				t.Error(err)
+			}
+			total.Store(s, n)
+		})
+		w.start()
+		a.serve()
+		b.serve()
+		const each = 512 << 10
+		var writers sync.WaitGroup
+		for range maxBulk {
+			s, err := a.OpenStream(t.Context(), b.ID(), wire.StreamHTTP)
+			if err != nil {
+				t.Fatal(err)
+			}
+			writers.Go(func() {
+				if _, err := s.Write(make([]byte, each)); err != nil {
+					t.Error(err)
+				}
+				s.Close()
+			})
+		}
+		for range 20 {
+			time.Sleep(500 * time.Millisecond)
+			for _, env := range []*wire.Envelope{{Kind: kinds.KindPing}, query("beside?")} {
+				start := time.Now()
+				if _, _, err := a.Exchange(t.Context(), b.ID(), env); err != nil || time.Since(start) > 100*time.Millisecond {
+					t.Errorf("%s: %v after %v", env.Kind, err, time.Since(start))
+				}
+			}
+			if got, err := a.Send(t.Context(), b.ID(), notify("a.b"), true); err != nil || got != Handed {
+				t.Errorf("notify: %q, %v", got, err)
+			}
+			if _, _, err := a.Exchange(t.Context(), b.ID(), sized(t, kinds.KindQuery, questionOf, 256<<10)); err != nil {
+				t.Errorf("a large query: %v", err)
+			}
+		}
+		close(release)
+		writers.Wait()
+		time.Sleep(5 * time.Second)
+		n := 0
+		total.Range(func(_, v any) bool {
+			if v.(int64) == each {
+				n++
+			}
+			return true
+		})
+		if n != maxBulk {
+			t.Errorf("%d streams arrived whole, want %d", n, maxBulk)
+		}
+	})
+}
