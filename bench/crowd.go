@@ -13,14 +13,15 @@ import (
 )
 
 const (
-	crowdWord     = "connected"
-	crowdPatience = time.Minute
-	crowdAtOnce   = 16 // handshakes: many more would wait for each other until they time out
+	trustedWord   = "trusted"
+	connectedWord = "connected"
+	crowdPatience = 2 * time.Minute // for either
+	crowdAtOnce   = 16              // handshakes: many more would wait for each other until they time out
 )
 
 // crowd is many peers of one daemon, each a node with a key and a socket of its
-// own. It enters them into the trust store of the daemon's home before that is
-// started, connects them once it runs, and says when all are.
+// own. It enters them into the trust store of the daemon's home and says so; it
+// connects them once the daemon runs, and says when all are.
 func crowd(args []string) error {
 	hub := home{dir: args[0]}
 	key, err := identity.LoadKey(hub.keyFile())
@@ -28,11 +29,12 @@ func crowd(args []string) error {
 		return err
 	}
 	hub.id = key.ID()
+	announce("")
 	keys, err := invitedKeys(hub)
 	if err != nil {
 		return err
 	}
-	announce("")
+	fmt.Println(trustedWord)
 
 	ctx, cancel := context.WithTimeout(context.Background(), crowdPatience)
 	defer cancel()
@@ -48,7 +50,7 @@ func crowd(args []string) error {
 	if err := dialling.Wait(); err != nil {
 		return err
 	}
-	fmt.Println(crowdWord)
+	fmt.Println(connectedWord)
 	select {} // until the parent ends this process
 }
 

@@ -106,6 +106,18 @@ func (p *proc) readLine(wait time.Duration) (string, error) {
 	return strings.TrimSuffix(line, "\n"), err
 }
 
+// expect waits until the process says the word.
+func (p *proc) expect(word string, wait time.Duration) error {
+	line, err := p.readLine(wait)
+	if err != nil {
+		return fmt.Errorf("waiting for %q: %w", word, err)
+	}
+	if line != word {
+		return fmt.Errorf("waiting for %q: it says %q", word, line)
+	}
+	return nil
+}
+
 // driver is the process that drives the load.
 func (f *fleet) driver() *proc { return f.procs[len(f.procs)-1] }
 

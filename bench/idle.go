@@ -129,12 +129,16 @@ func measureCrowd(f *fleet) ([]figure, error) {
 	if _, err := f.spawn("crowd", hub.dir); err != nil {
 		return nil, err
 	}
+	peers := f.procs[0]
+	if err := peers.expect(trustedWord, crowdPatience); err != nil {
+		return nil, err
+	}
 	if _, err := f.spawnDaemon(hub.dir); err != nil {
 		return nil, err
 	}
-	peers, daemon := f.procs[0], f.procs[1]
-	if line, err := peers.readLine(crowdPatience); err != nil || line != crowdWord {
-		return nil, fmt.Errorf("the crowd says %q and not that it is connected: %w", line, err)
+	daemon := f.procs[1]
+	if err := peers.expect(connectedWord, crowdPatience); err != nil {
+		return nil, err
 	}
 	if _, err := rest(f.ctx, crowdTime, nil); err != nil { // connecting leaves garbage
 		return nil, err
