@@ -25,8 +25,9 @@ type conn struct {
 	ready chan struct{} // closed when ready
 	ended chan struct{} // closed when the connection has ended
 
-	hello *wire.Hello // the peer's; set before ready is closed
-	claim string      // its name, made showable
+	hello *wire.Hello     // the peer's; set before ready is closed
+	pq    identity.PQHash // of its post-quantum half, proven; zero: it showed none
+	claim string          // its name, made showable
 	since time.Time
 
 	control controlWriter
@@ -153,10 +154,7 @@ func (c *conn) refuse(r *refusedError) {
 	case EventIdentityConflict:
 		c.node.emit(Event{Type: r.event, Peer: c.id, Name: c.claim, Addr: c.addr(), Detail: r.reason})
 	case EventPending:
-		p := Pending{ID: c.id, Claim: c.claim, Addr: c.addr(), At: time.Now()}
-		if c.hello.PQ != nil {
-			p.PQ = identity.HashPQ(c.hello.PQ.Key)
-		}
+		p := Pending{ID: c.id, Claim: c.claim, Addr: c.addr(), PQ: c.pq, At: time.Now()}
 		if c.node.waits(c.id) && c.node.pending.add(p, c.qc.RemoteAddr()) {
 			c.node.emit(Event{Type: r.event, Peer: c.id, Name: c.claim, Addr: c.addr()})
 		}
@@ -167,29 +165,24 @@ func (c *conn) refuse(r *refusedError) {
 // checkPQ compares the post-quantum half in hello with what was pinned
 // (protocol, section 7).
 func (c *conn) checkPQ(p identity.Peer) *refusedError {
-	pq := c.hello.PQ
 	switch {
-	case pq == nil && !p.PQ.IsZero():
-		return &refusedError{closeNotTrusted, "the post-quantum half of the identity is missing", EventIdentityConflict}
-	case pq == nil && c.node.cfg.RequirePQ:
+	case c.pq.IsZero() && c.node.cfg.RequirePQ:
 		return &refusedError{closeNotTrusted, "a post-quantum identity is required here", EventIdentityConflict}
-	case pq == nil:
+	case p.PQ.IsZero() || p.PQ == c.pq:
 		return nil
+	case c.pq.IsZero():
+		return &refusedError{closeNotTrusted, "the post-quantum half of the identity is missing", EventIdentityConflict}
 	}
-	hash := identity.HashPQ(pq.Key)
-	if !p.PQ.IsZero() && p.PQ != hash {
-		return &refusedError{closeNotTrusted, "the post-quantum half of the identity is another one", EventIdentityConflict}
-	}
-	return nil
+	return &refusedError{closeNotTrusted, "the post-quantum half of the identity is another one", EventIdentityConflict}
 }
 
 // pinPQ remembers the post-quantum half of a peer that was accepted. Of two
 // connections at once that show different ones, the first pins.
 func (c *conn) pinPQ() *refusedError {
-	if p, _ := c.node.cfg.Trust.Get(c.id); !p.PQ.IsZero() || c.hello.PQ == nil {
+	if p, _ := c.node.cfg.Trust.Get(c.id); !p.PQ.IsZero() || c.pq.IsZero() {
 		return c.checkPQ(p)
 	}
-	if err := c.node.cfg.Trust.Pin(c.id, identity.HashPQ(c.hello.PQ.Key)); err != nil {
+	if err := c.node.cfg.Trust.Pin(c.id, c.pq); err != nil {
 		c.node.log.Error("pin the post-quantum key", "peer", c.id.Label(), "err", err)
 	}
 	p, _ := c.node.cfg.Trust.Get(c.id)

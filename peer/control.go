@@ -135,19 +135,22 @@ func (c *conn) exporter() ([]byte, error) {
 	return state.ExportKeyingMaterial(identity.ExporterLabel, nil, 32)
 }
 
-// verifyPQ checks the signature in the peer's hello; whose key it is, is
-// compared when trust is decided.
+// verifyPQ checks the signature in the peer's hello, of which only the key's hash
+// is kept; whose key it is, is compared when trust is decided.
 func (c *conn) verifyPQ() error {
-	if c.hello.PQ == nil {
+	pq := c.hello.PQ
+	if pq == nil {
 		return nil
 	}
+	c.hello.PQ = nil
 	exporter, err := c.exporter()
 	if err != nil {
 		return err
 	}
-	if err := identity.VerifyHello(c.hello.PQ.Key, c.hello.PQ.Sig, exporter, c.id, c.node.self); err != nil {
+	if err := identity.VerifyHello(pq.Key, pq.Sig, exporter, c.id, c.node.self); err != nil {
 		return fmt.Errorf("hello: %w", err)
 	}
+	c.pq = identity.HashPQ(pq.Key)
 	return nil
 }
 
