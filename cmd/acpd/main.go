@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -111,7 +112,11 @@ func check(o *daemon.Options) error {
 		}
 	}
 	if o.Listen != "" {
-		if _, _, err := net.SplitHostPort(o.Listen); err != nil {
+		_, port, err := net.SplitHostPort(o.Listen)
+		if err == nil {
+			_, err = strconv.ParseUint(port, 10, 16)
+		}
+		if err != nil {
 			return fmt.Errorf("--listen %q: write host:port, like 0.0.0.0:7117 or 127.0.0.1:0", o.Listen)
 		}
 	}
