@@ -247,7 +247,10 @@ func TestIncomingSettlesTheDial(t *testing.T) {
 		call := a.start(b, query("?"))
 		b.ask(a, "is it you?")
 		(<-call).answered(t, 0, 30*latency)
-		if r := a.remote(b.ID()); r.dial != nil {
+		r := a.remote(b.ID())
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.dial != nil {
 			t.Error("it still dials")
 		}
 	})

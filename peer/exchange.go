@@ -144,6 +144,7 @@ func (c *conn) openError(err error) *kinds.Error {
 	if limit := (*quic.StreamLimitReachedError)(nil); errors.As(err, &limit) {
 		return kinds.Errorf(kinds.Overloaded, "%s takes no more streams now; try again", c.node.nameOf(c.id)).WithDelivered(kinds.DeliveredNo)
 	}
+	c.remote.noteRefusal(c)
 	c.stopOpening(closeDead)
 	return errNothingSent
 }

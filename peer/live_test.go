@@ -214,6 +214,12 @@ func TestStoppedProcess(t *testing.T) {
 	})
 }
 
+func (c *conn) dones() (sent, received bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.doneSent, c.doneReceived
+}
+
 func TestShutdownDrains(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		a, b := w.pair(slowly)
@@ -240,8 +246,9 @@ func TestShutdownDrains(t *testing.T) {
 		if took := time.Since(start); took > 3*time.Second {
 			t.Errorf("the shutdown took %v, longer than what it waited for", took)
 		}
-		if !cb.doneSent || !ca.doneReceived || !ca.doneSent { // its close may overtake its done
-			t.Errorf("done: sent %v and %v, received %v", cb.doneSent, ca.doneSent, ca.doneReceived)
+		sa, ra := ca.dones()
+		if sb, _ := cb.dones(); !sa || !sb || !ra { // a's close may overtake its done
+			t.Errorf("done: sent %v and %v, received %v", sa, sb, ra)
 		}
 	})
 }
@@ -355,8 +362,8 @@ func TestReplacedConnectionDrains(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		for i, s := range []*side{a, b} {
 			c := olds[i]
-			if !c.doneSent || !c.doneReceived {
-				t.Errorf("done: sent %v, received %v", c.doneSent, c.doneReceived)
+			if sent, received := c.dones(); !sent || !received {
+				t.Errorf("done: sent %v, received %v", sent, received)
 			}
 			if app := (*quic.ApplicationError)(nil); !errors.As(c.endedWith(), &app) || app.ErrorCode != closeReplaced {
 				t.Errorf("the old one ended with %v", c.endedWith())

@@ -75,8 +75,7 @@ func (c *conn) send(ctx context.Context, env *wire.Envelope, out []byte, wait bo
 		if ctx.Err() != nil {
 			return "", contextError(c.node, ctx, c.id, kinds.DeliveredNo)
 		}
-		c.stopOpening(closeDead)
-		return "", errNothingSent
+		return "", c.openError(err)
 	}
 	var answer chan receipt
 	if wait {

@@ -143,14 +143,24 @@ func (r *remote) leave() {
 	r.choose()
 }
 
-// remove is told that a connection ended. A refusal may come after the peer's
+// noteRefusal is told that a connection ended. A refusal may come after the peer's
 // hello, from where on the connection was ready here: it counts like one of a dial.
-func (r *remote) remove(c *conn) {
-	refused := r.node.failed(r.id, c.addr(), c.endedWith())
-	r.mu.Lock()
-	if refused.memory > shareVerdict && r.dial == nil && len(r.conns) == 1 && r.conns[0] == c {
-		r.settle(refused)
+func (r *remote) noteRefusal(c *conn) {
+	f := r.node.failed(r.id, c.addr(), c.endedWith())
+	if f.memory == shareVerdict {
+		return
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dial == nil && !slices.ContainsFunc(r.conns, func(o *conn) bool { return o != c }) {
+		r.settle(f)
+	}
+}
+
+// remove is told that a connection ended.
+func (r *remote) remove(c *conn) {
+	r.noteRefusal(c)
+	r.mu.Lock()
 	before := len(r.conns)
 	r.conns = slices.DeleteFunc(r.conns, func(o *conn) bool { return o == c })
 	r.choose()

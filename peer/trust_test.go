@@ -98,7 +98,7 @@ func TestTwoFirstContacts(t *testing.T) {
 		time.Sleep(time.Second)
 		p, _ := b.trust.Get(key.ID())
 		conns := b.connections()
-		if len(conns) != 1 || identity.HashPQ(conns[0].hello.PQ.Key) != p.PQ {
+		if len(conns) != 1 || conns[0].pq != p.PQ {
 			t.Errorf("%d connections", len(conns))
 		}
 	})
@@ -412,7 +412,10 @@ func TestUnknownPeerTakesNoRoom(t *testing.T) {
 		if _, err := a.OpenStream(t.Context(), newKey(t).ID(), wire.StreamMail); code(err) != kinds.UnknownPeer {
 			t.Error(err)
 		}
-		if n := len(a.remotes); n != 0 {
+		a.Node.mu.RLock()
+		n := len(a.remotes)
+		a.Node.mu.RUnlock()
+		if n != 0 {
 			t.Errorf("%d are kept", n)
 		}
 		_, _, err := a.Exchange(t.Context(), a.ID(), query("?"))
