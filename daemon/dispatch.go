@@ -89,7 +89,19 @@ func (d *Daemon) once(ctx context.Context, sender identity.Peer, env *wire.Envel
 	default: // result, error: no other kind is a message
 		out, keep = d.onReport(ctx, sender, env)
 	}
+	out.err = d.ownFault(env, out.err)
 	return out
+}
+
+// ownFault logs what went wrong on this machine, like a full disk, and returns
+// what is the sender's business of it: neither paths nor what the system says.
+func (d *Daemon) ownFault(env *wire.Envelope, err error) error {
+	var coded *kinds.Error
+	if err == nil || errors.As(err, &coded) || kinds.AsError(err).Code != kinds.Internal {
+		return err
+	}
+	d.log.Error("message not taken", "kind", env.Kind, "id", env.ID, "peer", env.From.Label(), "err", err)
+	return kinds.Errorf(kinds.Internal, "%s: the receiver failed: its log says why", env.Kind)
 }
 
 // refused is the outcome of a message with which nothing was done, so that a
