@@ -41,6 +41,7 @@ unreachable or unknown, 6 no daemon, 7 any other error, 130 interrupted.`,
   acpctl ping desk -c 3
   acpctl query desk 'Which branch is deployed?'
   acpctl serve --prompt -- ./answer.sh                answer what others ask`,
+		Version:           release(),
 		Args:              noVerb,
 		RunE:              func(*cobra.Command, []string) error { return usagef("name a verb") },
 		SilenceErrors:     true,
@@ -51,6 +52,7 @@ unreachable or unknown, 6 no daemon, 7 any other error, 130 interrupted.`,
 	cmd.SetOut(a.out)
 	cmd.SetErr(a.err)
 	cmd.SetHelpTemplate(help)
+	cmd.SetVersionTemplate("acpctl {{.Version}}\n")
 	f := cmd.PersistentFlags()
 	f.StringVar(&a.home, "home", "", "state directory of the daemon (default $ACP_HOME or ~/.acp)")
 	f.BoolVar(&a.json, "json", false, "print JSON, one object a line")

@@ -18,19 +18,24 @@ func (a *app) versionCmd() *cobra.Command {
 			if a.json {
 				return a.print(struct {
 					Version string `json:"version"`
-				}{version()})
+				}{release()})
 			}
-			a.say("acpctl %s", version())
+			a.say("acpctl %s", release())
 			return nil
 		},
 	}
 }
 
-// version is the module's version as the Go tool recorded it.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "(devel)"
+// version is set by the linker where the build knows better than the module.
+var version string
+
+// release names the program's version.
+func release() string {
+	if version != "" {
+		return version
 	}
-	return info.Main.Version
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
 }
