@@ -31,6 +31,7 @@ type conn struct {
 	since time.Time
 
 	control controlWriter
+	outbox  outbox
 	credit  credit
 	heard   atomic.Int64 // nanoseconds from node.epoch to the last word
 	leaving atomic.Bool  // no new streams: goaway was sent or received

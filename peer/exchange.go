@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -22,11 +21,11 @@ import (
 // to the last byte in. The error is a *kinds.Error; an error envelope of the peer
 // comes back as one with From set. When ctx ends, the peer's handler is told.
 func (n *Node) Exchange(ctx context.Context, to identity.ID, env *wire.Envelope) (reply *wire.Envelope, rtt time.Duration, err error) {
-	out := buffers.Get().(*bytes.Buffer)
-	defer putBuffer(out)
-	if err := n.seal(to, env, kinds.Exchange, wire.StreamExchange, out); err != nil {
+	out, err := n.seal(to, env, kinds.Exchange, wire.StreamExchange)
+	if err != nil {
 		return nil, 0, err
 	}
+	defer out.drop()
 	r, fail := n.reach(to)
 	if fail != nil {
 		return nil, 0, fail
@@ -44,7 +43,7 @@ func (n *Node) Exchange(ctx context.Context, to identity.ID, env *wire.Envelope)
 		if fail != nil {
 			return nil, 0, fail
 		}
-		reply, rtt, fail = c.exchange(ctx, env, out.Bytes())
+		reply, rtt, fail = c.exchange(ctx, env, out)
 		if fail == nil {
 			return reply, rtt, nil
 		}
@@ -65,8 +64,24 @@ func (n *Node) final(err *kinds.Error, to identity.ID) *kinds.Error {
 	return err
 }
 
+// sealed is an encoded envelope, until it is sent.
+type sealed struct{ buf *bytes.Buffer }
+
+// take returns the buffer for the outbox to own.
+func (s *sealed) take() *bytes.Buffer {
+	buf := s.buf
+	s.buf = nil
+	return buf
+}
+
+func (s *sealed) drop() {
+	if s.buf != nil {
+		putBuffer(s.take())
+	}
+}
+
 // seal completes, checks and encodes an envelope, its stream type before it.
-func (n *Node) seal(to identity.ID, env *wire.Envelope, class kinds.Class, t wire.StreamType, out *bytes.Buffer) error {
+func (n *Node) seal(to identity.ID, env *wire.Envelope, class kinds.Class, t wire.StreamType) (*sealed, error) {
 	env.V = wire.Version
 	if env.ID.IsZero() {
 		env.ID = wire.NewMessageID()
@@ -74,30 +89,37 @@ func (n *Node) seal(to identity.ID, env *wire.Envelope, class kinds.Class, t wir
 	env.From, env.To = n.self, to
 	env.TS = uint64(time.Now().UnixMilli())
 	if to == n.self {
-		return kinds.Errorf(kinds.Invalid, "%s: to: a message to oneself; name a peer", env.Kind)
+		return nil, kinds.Errorf(kinds.Invalid, "%s: to: a message to oneself; name a peer", env.Kind)
 	}
 	if k, ok := kinds.Lookup(env.Kind); ok && k.Class != class {
-		return kinds.Errorf(kinds.Invalid, "%s: kind: it does not travel this way", env.Kind)
+		return nil, kinds.Errorf(kinds.Invalid, "%s: kind: it does not travel this way", env.Kind)
 	}
 	if err := kinds.Check(env); err != nil {
-		return err
+		return nil, err
 	}
-	if err := env.Append(out, t); err != nil {
-		return kinds.Errorf(kinds.Internal, "%s: %v", env.Kind, err)
+	out := &sealed{buffers.Get().(*bytes.Buffer)}
+	if err := env.Append(out.buf, t); err != nil {
+		out.drop()
+		return nil, kinds.Errorf(kinds.Internal, "%s: %v", env.Kind, err)
 	}
-	return n.fits(env.Kind, out.Len()-1, n.cfg.MaxMessage)
+	if err := out.fits(env.Kind, n.cfg.MaxMessage); err != nil {
+		out.drop()
+		return nil, err
+	}
+	return out, nil
 }
 
-func (n *Node) fits(kind string, size, limit int) error {
-	if size > limit {
+// fits compares the envelope's size with a limit, before anything is sent.
+func (s *sealed) fits(kind string, limit int) error {
+	if size := s.buf.Len() - 1; size > limit {
 		return kinds.Errorf(kinds.TooLarge, "%s: the envelope has %d bytes, %d are allowed; send less, or a reference to it", kind, size, limit).WithDelivered(kinds.DeliveredNo)
 	}
 	return nil
 }
 
 // exchange runs one exchange on this connection.
-func (c *conn) exchange(ctx context.Context, env *wire.Envelope, out []byte) (*wire.Envelope, time.Duration, *kinds.Error) {
-	if err := c.node.fits(env.Kind, len(out)-1, int(c.hello.MaxMessage)); err != nil {
+func (c *conn) exchange(ctx context.Context, env *wire.Envelope, out *sealed) (*wire.Envelope, time.Duration, *kinds.Error) {
+	if err := out.fits(env.Kind, int(c.hello.MaxMessage)); err != nil {
 		return nil, 0, err.(*kinds.Error)
 	}
 	if c.begin() != nil {
@@ -111,17 +133,12 @@ func (c *conn) exchange(ctx context.Context, env *wire.Envelope, out []byte) (*w
 	start := time.Now()
 	in := buffers.Get().(*bytes.Buffer)
 	defer putBuffer(in)
-	var sent atomic.Bool
 	stop := context.AfterFunc(ctx, func() {
 		s.CancelRead(streamCancelled)
-		if !sent.Load() {
-			s.CancelWrite(streamCancelled)
-		}
+		s.CancelWrite(streamCancelled)
 	})
 	defer stop()
-	if _, err = s.Write(out); err == nil {
-		sent.Store(true)
-		s.Close()
+	if err = c.outbox.write(s, out.take()); err == nil {
 		err = readAll(s, in, c.node.cfg.MaxMessage)
 	} else {
 		s.CancelRead(streamCancelled)

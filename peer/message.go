@@ -33,11 +33,11 @@ type receipt struct{ *wire.Receipt }
 // returns when the message is written. On a ready connection that takes 5 s at
 // most, the wait for stream credit included. The error is a *kinds.Error.
 func (n *Node) Send(ctx context.Context, to identity.ID, env *wire.Envelope, wait bool) (Outcome, error) {
-	out := buffers.Get().(*bytes.Buffer)
-	defer putBuffer(out)
-	if err := n.seal(to, env, kinds.Message, wire.StreamMessage, out); err != nil {
+	out, err := n.seal(to, env, kinds.Message, wire.StreamMessage)
+	if err != nil {
 		return "", err
 	}
+	defer out.drop()
 	r, fail := n.reach(to)
 	if fail != nil {
 		return "", fail
@@ -47,7 +47,7 @@ func (n *Node) Send(ctx context.Context, to identity.ID, env *wire.Envelope, wai
 		if fail != nil {
 			return "", fail
 		}
-		outcome, fail := c.send(ctx, env, out.Bytes(), wait)
+		outcome, fail := c.send(ctx, env, out, wait)
 		if fail == nil {
 			return outcome, nil
 		}
@@ -57,8 +57,8 @@ func (n *Node) Send(ctx context.Context, to identity.ID, env *wire.Envelope, wai
 	}
 }
 
-func (c *conn) send(ctx context.Context, env *wire.Envelope, out []byte, wait bool) (Outcome, *kinds.Error) {
-	if err := c.node.fits(env.Kind, len(out)-1, int(c.hello.MaxMessage)); err != nil {
+func (c *conn) send(ctx context.Context, env *wire.Envelope, out *sealed, wait bool) (Outcome, *kinds.Error) {
+	if err := out.fits(env.Kind, int(c.hello.MaxMessage)); err != nil {
 		return "", err.(*kinds.Error)
 	}
 	if c.unreceipted() >= maxReceipts {
@@ -86,11 +86,11 @@ func (c *conn) send(ctx context.Context, env *wire.Envelope, out []byte, wait bo
 	c.mu.Unlock()
 
 	stop := context.AfterFunc(ctx, func() { s.CancelWrite(streamCancelled) })
-	_, err = s.Write(out)
-	if !stop() {
-		err = ctx.Err() // and the stream is reset
-	} else if err == nil {
-		err = s.Close()
+	defer stop()
+	if wait {
+		err = c.outbox.write(s, out.take())
+	} else {
+		err = outgoing{s, out.take()}.write() // "sent" means written by now
 	}
 	if err != nil {
 		c.forget(s.StreamID())

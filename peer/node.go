@@ -115,9 +115,10 @@ type Node struct {
 	joiners     gate          // invitations being redeemed
 	wrongToken  chan struct{} // holds who is about to hear that its token is wrong
 
-	ctx    context.Context // ends when everything must
-	cancel context.CancelFunc
-	tasks  sync.WaitGroup // every goroutine of the node
+	ctx     context.Context // ends when everything must
+	cancel  context.CancelFunc
+	tasks   sync.WaitGroup // every goroutine of the node
+	workers workers        // of them, those that handle streams
 
 	mu      sync.RWMutex // guards remotes, closing
 	remotes map[identity.ID]*remote
@@ -172,6 +173,7 @@ func Listen(cfg Config) (*Node, error) {
 		n.log = slog.New(slog.DiscardHandler)
 	}
 	rand.Read(n.boot[:])
+	n.workers = newWorkers()
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	if err := n.open(); err != nil {
 		n.cancel()

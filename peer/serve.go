@@ -47,15 +47,15 @@ func (c *conn) acceptExchanges() {
 	}
 }
 
-// serving starts the goroutine of a stream; unlike begin it does so while
-// draining, since what still arrives is served.
+// serving has a stream handled in another goroutine; unlike begin it does so
+// while draining, since what still arrives is served.
 func (n *Node) serving(f func()) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	if n.ctx.Err() != nil {
 		return false
 	}
-	n.tasks.Go(f)
+	n.workers.run(n.ctx, f, n.tasks.Go)
 	return true
 }
 
@@ -115,21 +115,19 @@ func (c *conn) serveTyped(s *quic.Stream, sv *served) quic.StreamErrorCode {
 		return streamGoingAway
 	}
 	reply := c.answer(s.Context(), env)
-	out := buffers.Get().(*bytes.Buffer)
-	defer putBuffer(out)
 	if s.Context().Err() != nil {
 		return streamCancelled // the sender gave up
 	}
+	out := buffers.Get().(*bytes.Buffer)
 	if err := reply.AppendReply(out); err != nil || out.Len() > int(c.hello.MaxMessage) {
 		reply = c.errorReply(env, kinds.Errorf(kinds.TooLarge, "%s: the reply has %d bytes, %d are allowed; ask for less", env.Kind, out.Len(), c.hello.MaxMessage))
 		out.Reset()
 		reply.AppendReply(out)
 	}
 	s.SetWriteDeadline(time.Now().Add(envelopeTime))
-	if _, err := s.Write(out.Bytes()); err != nil {
+	if err := c.outbox.write(s, out); err != nil {
 		return codeOf(err) // the sender gave up, or does not read
 	}
-	s.Close()
 	return streamNone
 }
 
