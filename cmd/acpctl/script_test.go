@@ -44,6 +44,8 @@ func TestScripts(t *testing.T) {
 			for _, name := range []string{"A", "B", "C", "D"} {
 				env.Setenv(name, filepath.Join(home, name))
 			}
+			// With -race every process would sleep for a second at its end.
+			env.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 			env.Setenv("HOME", filepath.Join(home, "user"))
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 			return nil
@@ -116,7 +118,7 @@ func signals(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	cmd := exec.Command("env", args[3:]...)
 	cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "HOME"} {
+	for _, name := range []string{"PATH", "HOME", "GORACE"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 	}
 	out, err := os.Create(ts.MkAbs("signalled"))
