@@ -6,14 +6,15 @@ import (
 	"sync"
 )
 
-// outbox writes what fits one packet to its stream. Whoever comes first does so
-// for all: it lets those that are ready to run bring theirs, then writes in a row,
-// so that QUIC packs many messages into few packets; written one at a time, each
+// outbox writes what fits one packet to its stream. Whoever comes first lets
+// those that are ready to run bring theirs and then writes for all, in a row, so
+// that QUIC packs many messages into few packets; written one at a time, each
 // would wake the connection and leave in a packet of its own.
 type outbox struct {
-	mu      sync.Mutex // guards what follows
-	queue   []outgoing
-	writing bool
+	mu    sync.Mutex // guards what follows
+	queue []outgoing
+	spare []outgoing // memory for the next queue
+	due   bool       // somebody is about to write
 }
 
 type outgoing struct {
@@ -26,9 +27,10 @@ type halfCloser interface {
 	Close() error
 }
 
-// onePacket is what a stream takes without waiting for the connection: quic-go
-// buffers a packet's worth of data.
-const onePacket = 1400
+const (
+	onePacket = 1400 // what a stream takes without waiting for the connection
+	maxBatch  = 32   // what nobody waits for to become more
+)
 
 // write writes buf to the stream and ends it; the outbox owns buf from then on.
 // A message that fits one packet may be written by somebody else a moment later:
@@ -39,28 +41,35 @@ func (o *outbox) write(stream halfCloser, buf *bytes.Buffer) error {
 		return outgoing{stream, buf}.write()
 	}
 	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.queue = append(o.queue, outgoing{stream, buf})
-	if o.writing {
+	switch {
+	case !o.due:
+		o.due = true
 		o.mu.Unlock()
-		return nil
-	}
-	o.writing = true
-	o.mu.Unlock()
-	runtime.Gosched()
-	var batch []outgoing
-	for {
+		runtime.Gosched()
 		o.mu.Lock()
-		batch, o.queue = o.queue, batch[:0]
-		o.writing = len(batch) > 0
-		o.mu.Unlock()
-		if len(batch) == 0 {
-			return nil
+		for len(o.queue) > 0 {
+			o.writeBatch()
 		}
-		for i := range batch {
-			batch[i].write()
-		}
-		clear(batch)
+		o.due = false
+	case len(o.queue) >= maxBatch:
+		o.writeBatch()
 	}
+	return nil
+}
+
+// writeBatch writes the queue. Callers hold mu, which is released meanwhile.
+func (o *outbox) writeBatch() {
+	batch := o.queue
+	o.queue, o.spare = o.spare[:0], nil
+	o.mu.Unlock()
+	for _, m := range batch {
+		m.write()
+	}
+	clear(batch)
+	o.mu.Lock()
+	o.spare = batch
 }
 
 func (m outgoing) write() error {

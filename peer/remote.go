@@ -191,7 +191,7 @@ func (n *Node) Connect(id identity.ID) {
 }
 
 // Disconnect closes every connection to a peer at once and keeps none. Call it
-// after the trust store has been told.
+// after the trust store has been told: the peer hears what stands there.
 func (n *Node) Disconnect(id identity.ID) {
 	n.pending.take(id)
 	n.mu.RLock()
@@ -208,8 +208,12 @@ func (n *Node) Disconnect(id identity.ID) {
 		r.dial.cancel()
 	}
 	r.mu.Unlock()
+	code, reason := closeNotTrusted, "not trusted any more"
+	if _, trusted := n.cfg.Trust.Get(id); trusted {
+		code, reason = closeShutdown, "disconnected"
+	}
 	for _, c := range conns {
-		c.close(closeNotTrusted, "not trusted any more")
+		c.close(code, reason)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -153,34 +152,46 @@ func TestHostNames(t *testing.T) {
 	a.ask(b, "by name?")
 }
 
+// TestBurst has 10,000 goroutines send one message each. A busy machine may need
+// longer than a receipt is waited for; then the caller repeats with the same id,
+// and what it was told must be so: "no" never came, everything else once.
 func TestBurst(t *testing.T) {
 	const messages = 10_000
 	a, b := loopbackPair(t, nil)
 	a.ask(b, "connect")
 	var sends sync.WaitGroup
-	var failed atomic.Int64
+	var unknown sync.Map // ids that may have come more than once
 	for i := range messages {
 		sends.Go(func() {
-			if got, err := a.Send(t.Context(), b.ID(), notify(fmt.Sprint("n", i)), true); err != nil || got != Handed {
-				if failed.Add(1) < 5 {
+			env := notify(fmt.Sprint("n", i))
+			for try := 1; ; try++ {
+				got, err := a.Send(t.Context(), b.ID(), env, true)
+				if err == nil && got == Handed {
+					return
+				}
+				if e := kinds.AsError(err); err == nil || try == 20 || e.Code != kinds.Timeout {
 					t.Errorf("%d: %q, %v", i, got, err)
+					return
+				} else if e.Delivered() != kinds.DeliveredNo {
+					unknown.Store(env.ID, true)
 				}
 			}
 		})
 	}
 	sends.Wait()
-	seen := make(map[wire.MessageID]bool)
+	seen := make(map[wire.MessageID]int)
 	for _, env := range b.received() {
-		if env.Kind != kinds.KindNotify {
-			continue
+		if env.Kind == kinds.KindNotify {
+			seen[env.ID]++
 		}
-		if seen[env.ID] {
-			t.Errorf("%v came twice", env.ID)
-		}
-		seen[env.ID] = true
 	}
-	if n := failed.Load(); n > 0 || len(seen) != messages {
-		t.Errorf("%d of %d came, %d failed", len(seen), messages, n)
+	for id, n := range seen {
+		if _, may := unknown.Load(id); n > 1 && !may {
+			t.Errorf("%v came %d times", id, n)
+		}
+	}
+	if len(seen) != messages {
+		t.Errorf("%d of %d came", len(seen), messages)
 	}
 }
 
