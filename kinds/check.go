@@ -148,33 +148,42 @@ func unquote(v jsontext.Value) []byte {
 	return s
 }
 
-// checkPayload reads the payload once; the error is a [wire.FormatError].
-func (k *Kind) checkPayload(p wire.Payload) error {
+// learn validates a payload of this kind, in one pass over its text. The error has
+// the code invalid and names the field.
+func (k *Kind) learn(p wire.Payload) (*Facts, error) {
+	r := &reader{Facts: Facts{kind: k, payload: p}}
+	if err := r.read(p); err != nil {
+		return nil, Errorf(Invalid, "%s: %s", k.Name, err)
+	}
+	return &r.Facts, nil
+}
+
+// reader walks a payload's top level, borrowing the JSON package's decoder: what
+// is below is validated and not kept.
+type reader struct {
+	Facts
+	seen  uint32            // bit i: Fields[i] is there and not null
+	fault *wire.FormatError // why it stopped, if not for bad JSON
+}
+
+// read returns a [wire.FormatError].
+func (r *reader) read(p wire.Payload) error {
 	if err := p.CheckShape(); err != nil {
 		return err
 	}
-	r := reader{kind: k}
-	err := json.Unmarshal(p.Object(), &r)
+	err := json.Unmarshal(p.Object(), r)
 	if r.fault != nil {
 		return r.fault
 	}
 	if err != nil {
 		return &wire.FormatError{Field: "payload", Problem: syntax(err)}
 	}
-	for i, f := range k.Fields {
+	for i, f := range r.kind.Fields {
 		if f.Required && r.seen&(1<<i) == 0 {
 			return &wire.FormatError{Field: f.Name, Problem: "missing"}
 		}
 	}
 	return nil
-}
-
-// reader walks a payload's top level, borrowing the JSON package's decoder: what
-// is below is validated and not kept.
-type reader struct {
-	kind  *Kind
-	seen  uint32            // bit i: Fields[i] is there and not null
-	fault *wire.FormatError // why it stopped, if not for bad JSON
 }
 
 // UnmarshalJSONFrom is called by json.Unmarshal.
@@ -195,11 +204,13 @@ func (r *reader) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 		if i < 0 || value.Kind() == 'n' {
 			continue
 		}
-		r.seen |= 1 << i
-		if problem := r.kind.Fields[i].rule(value); problem != "" {
-			r.fault = &wire.FormatError{Field: r.kind.Fields[i].Name, Problem: problem}
+		field := &r.kind.Fields[i]
+		if problem := field.rule(value); problem != "" {
+			r.fault = &wire.FormatError{Field: field.Name, Problem: problem}
 			return r.fault
 		}
+		r.seen |= 1 << i
+		r.note(field.Name, value)
 	}
 	_, err := dec.ReadToken()
 	return err

@@ -26,6 +26,9 @@ type Envelope struct {
 	Agent  string `cbor:"agent,omitempty" json:"agent,omitzero"`   // the attached agent that is meant
 	Thread string `cbor:"thread,omitempty" json:"thread,omitzero"` // conversation; a label, never authority
 	Hops   uint64 `cbor:"hops,omitempty" json:"hops,omitzero"`     // messages that led to this one
+
+	// Facts is for package kinds alone: what it found in Payload. It never travels.
+	Facts any `cbor:"-" json:"-"`
 }
 
 // Payload is the sender's JSON object as it was written; it is spliced, never
@@ -120,19 +123,49 @@ func stringEnd(v []byte, i int) int {
 }
 
 // Append appends the stream type and the encoded envelope, which go out in one
-// write. The error is a programmer's: a field that no CBOR can carry.
+// write. The error is a programmer's: a text that no CBOR can carry.
 func (e *Envelope) Append(buf *bytes.Buffer, t StreamType) error {
 	buf.WriteByte(byte(t))
 	return e.AppendReply(buf)
 }
 
 // AppendReply appends the encoded envelope alone, as it stands on the reply half
-// of an exchange.
+// of an exchange. The coding is deterministic (RFC 8949, section 4.2.1).
 func (e *Envelope) AppendReply(buf *bytes.Buffer) error {
-	buf.Grow(256 + len(e.Payload))
-	if err := encoder.MarshalToBuffer(e, buf); err != nil {
-		return fmt.Errorf("encode envelope: %w", err)
+	for _, s := range [...]string{e.Kind, e.Agent, e.Trace, e.Thread} {
+		if !utf8.ValidString(s) {
+			return fmt.Errorf("encode envelope: %.40q is not UTF-8: expected text", s)
+		}
 	}
+	buf.Grow(256 + len(e.Kind) + len(e.Agent) + len(e.Trace) + len(e.Thread) + len(e.Payload))
+	p := newPairs(buf.AvailableBuffer())
+	p.uint("v", e.V) // the shorter key first, then the lower
+	p.bytes("id", e.ID[:])
+	p.bytes("to", e.To[:])
+	p.uint("ts", e.TS)
+	if e.Ref != nil {
+		p.bytes("ref", e.Ref[:])
+	}
+	p.bytes("from", e.From[:])
+	if e.Hops > 0 {
+		p.uint("hops", e.Hops)
+	}
+	p.text("kind", e.Kind)
+	if e.Agent != "" {
+		p.text("agent", e.Agent)
+	}
+	if e.Trace != "" {
+		p.text("trace", e.Trace)
+	}
+	if e.Thread != "" {
+		p.text("thread", e.Thread)
+	}
+	if len(e.Payload) > 0 {
+		p.key("payload")
+		p = appendHead(p, majorBytes, uint64(len(e.Payload)))
+	}
+	buf.Write(p)
+	buf.Write(e.Payload)
 	return nil
 }
 
