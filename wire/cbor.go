@@ -16,13 +16,13 @@ import (
 // on write, and a reader that refuses what a well-behaved writer never sends.
 // Non-minimal integers and unsorted keys pass, since nothing is signed over them.
 var (
-	encoder = func() cbor.UserBufferEncMode {
+	encoder = func() cbor.EncMode {
 		o := cbor.CoreDetEncOptions()
 		o.IndefLength = cbor.IndefLengthForbidden
 		o.TagsMd = cbor.TagsForbidden
 		o.NilContainers = cbor.NilContainerAsEmpty
 		o.BinaryMarshaler = cbor.BinaryMarshalerNone // fixed byte arrays are byte strings as they are
-		m, err := o.UserBufferEncMode()
+		m, err := o.EncMode()
 		if err != nil {
 			panic("wire: encoding options: " + err.Error())
 		}
@@ -236,33 +236,61 @@ func (v value) fields(prefix string, read func(key []byte, v value) error, requi
 	if err != nil {
 		return err
 	}
-	var seen [maxPairs][]byte
-	for i := range seen[:n] {
+	// Where the keys stand: slices of them would take six times as much of the
+	// stack, which is that of every stream's goroutine.
+	var seen [maxPairs]uint32
+	has := func(n int, name []byte) bool {
+		for _, at := range seen[:n] {
+			if key, _ := v[at:].key(); bytes.Equal(key, name) {
+				return true
+			}
+		}
+		return false
+	}
+	var last []byte
+	ordered, found := true, 0
+	for i := range int(n) {
+		at := len(v) - len(rest)
 		var k, val value
 		k, rest = rest.cut()
 		val, rest = rest.cut()
-		size, key, err := k.want(majorText, "text as a map's key")
+		key, err := k.key()
 		if err != nil {
 			return err
 		}
-		key = key[:size]
 		if !utf8.Valid(key) {
 			return malformed("", "a map's key is invalid UTF-8")
 		}
-		if slices.ContainsFunc(seen[:i], func(s []byte) bool { return bytes.Equal(s, key) }) {
+		// Keys in the order of the deterministic coding are distinct.
+		ordered = ordered && (i == 0 || len(last) < len(key) || len(last) == len(key) && bytes.Compare(last, key) < 0)
+		if !ordered && has(i, key) {
 			return malformed(prefix+printable(key), "twice in one map")
 		}
-		seen[i] = key
+		seen[i], last = uint32(at), key
+		if slices.Contains(required, string(key)) {
+			found++
+		}
 		if err := read(key, val); err != nil {
 			return within(prefix+string(key), err)
 		}
 	}
+	if found == len(required) {
+		return nil
+	}
 	for _, name := range required {
-		if !slices.ContainsFunc(seen[:n], func(s []byte) bool { return string(s) == name }) {
+		if !has(int(n), []byte(name)) {
 			return malformed(prefix+name, "missing")
 		}
 	}
 	return nil
+}
+
+func (v value) key() ([]byte, error) {
+	n, text, err := v.want(majorText, "text as a map's key")
+	if err != nil {
+		return nil, err
+	}
+	return text[:n], nil
 }
 
 // describe names what an item is, for an error message.

@@ -72,6 +72,15 @@ func TestAppendPutsTheStreamTypeFirst(t *testing.T) {
 	}
 }
 
+func TestAppendRefusesWhatIsNoText(t *testing.T) {
+	e := full()
+	e.Thread = "\xff"
+	var b bytes.Buffer
+	if err := e.AppendReply(&b); err == nil || b.Len() > 0 {
+		t.Errorf("%v, and %x was written", err, b.Bytes())
+	}
+}
+
 func TestParsedEnvelopeAliasesNothing(t *testing.T) {
 	b := encode(t, full())
 	e, err := wire.ParseEnvelope(b)
@@ -99,7 +108,11 @@ func TestCheckNamesTheField(t *testing.T) {
 	} {
 		e := full()
 		spoil(e)
-		for how, err := range map[string]error{"check": e.Check(), "parse": parseError(encode(t, e))} {
+		b, err := wire.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for how, err := range map[string]error{"check": e.Check(), "parse": parseError(b)} {
 			var fe *wire.FormatError
 			if !errors.As(err, &fe) || fe.Field != field {
 				t.Errorf("%s: %s: %v", field, how, err)
@@ -204,7 +217,11 @@ func FuzzEnvelopeJSON(f *testing.F) {
 		if err := json.Unmarshal(again, e2); err != nil {
 			t.Fatalf("%s: %v", again, err)
 		}
-		over, err := wire.ParseEnvelope(encode(t, e2))
+		byHand := encode(t, e2)
+		if byTags, err := wire.Marshal(e2); err != nil || !bytes.Equal(byTags, byHand) {
+			t.Fatalf("%v: by its tags %x is %x", err, byHand, byTags)
+		}
+		over, err := wire.ParseEnvelope(byHand)
 		if err != nil {
 			t.Fatalf("%s: %v", again, err)
 		}
