@@ -1,0 +1,203 @@
+package discovery
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/acpd/acpd/identity"
+)
+
+// When this daemon announces itself and asks everybody, counted from the start or
+// the last change of the interfaces; from then on every minute (RFC 6762, sections
+// 5.2 and 8.3). The first comes after a random delay so that those who wake together
+// do not speak together. The announcements do not end after the usual two, because
+// an answer to a browser that shares its port with others on its host may be lost.
+var schedule = []time.Duration{0, 1 * time.Second, 3 * time.Second, 9 * time.Second, 27 * time.Second, time.Minute}
+
+const (
+	minDelay = 20 * time.Millisecond
+	maxDelay = 120 * time.Millisecond
+
+	// The answer for all to hear, to those who asked for it (RFC 6762, section 6). The
+	// servers answer each alone, and that is not enough: of the sockets that share port
+	// 5353 on a host only one gets it, and other caches take the silence for a death
+	// (section 10.5).
+	answerGap = time.Second
+
+	// One instance is asked in person when it was only mentioned, said goodbye or was
+	// not heard for long: so that a forged packet costs the network one answer.
+	askGap    = 500 * time.Millisecond
+	maxAsked  = 32           // at once
+	maxAsking = maxStrangers // waiting to be asked
+)
+
+// browser decides what to send and what to make of what comes in. It does no I/O.
+type browser struct {
+	self  identity.ID
+	port  uint16
+	table *Table
+	own   []netip.Addr // of this host
+	quota quota
+
+	started  time.Time // the schedule
+	step     int       // how many times everybody was asked since
+	cut      bool      // an answer to that was cut short
+	loud     bool      // it was asked again for all to hear
+	said     time.Time // when this daemon last announced itself
+	sayAt    time.Time // when it will because somebody asked; zero: nobody did
+	asking   []string  // instances to ask in person
+	askAfter time.Time
+}
+
+// errand is what is due.
+type errand struct {
+	announce  bool
+	everybody bool     // one of the questions is to everybody
+	questions [][]byte // packets
+	loud      bool     // ask everybody from the group's port too
+}
+
+func newBrowser(self identity.ID, port uint16, table *Table) *browser {
+	return &browser{self: self, port: port, table: table}
+}
+
+// restart begins the schedule anew, since the interfaces are others.
+func (b *browser) restart(now time.Time) {
+	b.started = now.Add(delay())
+	b.step = 0
+}
+
+// delay keeps those apart who would speak at the same time (RFC 6762, section 6).
+func delay() time.Duration { return minDelay + rand.N(maxDelay-minDelay) }
+
+// due returns what is due and when there will be more; zero: not before something
+// comes in.
+func (b *browser) due(now time.Time) (e errand, next time.Time) {
+	stale, next := b.table.sweep(now)
+	for _, instance := range stale {
+		b.want(instance, now)
+	}
+	soonest := func(t time.Time) {
+		if next.IsZero() || t.Before(next) {
+			next = t
+		}
+	}
+	if !b.started.IsZero() {
+		if !now.Before(b.nextAsk()) {
+			e.everybody, e.announce = true, true
+			b.cut, b.loud = false, false
+			e.questions = append(e.questions, question(service, dns.TypePTR))
+			for !now.Before(b.nextAsk()) {
+				b.step++
+			}
+		}
+		soonest(b.nextAsk())
+	}
+	if !b.sayAt.IsZero() {
+		if e.announce || !now.Before(b.sayAt) {
+			e.announce = true
+			b.sayAt = time.Time{}
+		} else {
+			soonest(b.sayAt)
+		}
+	}
+	if e.announce {
+		b.said = now
+	}
+	// An answer to one is cut at 512 bytes (RFC 6762, section 6.7), one to all is not.
+	// A question to everybody can bring that on once.
+	if b.cut && !b.loud {
+		b.loud, e.loud = true, true
+	}
+	if len(b.asking) > 0 {
+		if now.Before(b.askAfter) {
+			soonest(b.askAfter)
+		} else {
+			n := min(len(b.asking), maxAsked)
+			for _, instance := range b.asking[:n] {
+				if q := question(instance, dns.TypeANY); q != nil {
+					e.questions = append(e.questions, q)
+				}
+			}
+			b.asking, b.askAfter = slices.Delete(b.asking, 0, n), now.Add(askGap)
+			if len(b.asking) > 0 {
+				soonest(b.askAfter)
+			}
+		}
+	}
+	return e, next
+}
+
+func (b *browser) nextAsk() time.Time {
+	last := len(schedule) - 1
+	if b.step <= last {
+		return b.started.Add(schedule[b.step])
+	}
+	return b.started.Add(schedule[last] + time.Duration(b.step-last)*time.Minute)
+}
+
+// want asks an instance in person soon.
+func (b *browser) want(instance string, now time.Time) {
+	if len(b.asking) >= maxAsking || slices.Contains(b.asking, instance) {
+		return
+	}
+	b.asking = append(b.asking, instance)
+	if soon := now.Add(minDelay); b.askAfter.Before(soon) {
+		b.askAfter = soon
+	}
+}
+
+// receive takes a packet in. It returns where somebody else seems to announce this
+// daemon's id, if so.
+func (b *browser) receive(p packet) (clone netip.AddrPort) {
+	now := time.Now()
+	if !p.nic.onLink(p.src) || !b.quota.take(p.src, 1+len(p.data)/1024, now) {
+		return clone
+	}
+	if b.sayAt.IsZero() && questioned(p.data, instanceOf(b.self)) {
+		b.sayAt = now.Add(delay())
+		if soonest := b.said.Add(answerGap); b.sayAt.Before(soonest) {
+			b.sayAt = soonest
+		}
+		return clone
+	}
+	said := decode(p.data)
+	if said.cut {
+		b.cut = true
+	}
+	for _, instance := range said.mentioned {
+		b.want(instance, now)
+	}
+	for _, a := range said.found {
+		if !b.quota.take(p.src, 1, now) {
+			break
+		}
+		switch {
+		case a.id == b.self || a.instance == instanceOf(b.self):
+			if !a.bye && (a.port != b.port || !slices.Contains(b.own, p.src)) {
+				clone = netip.AddrPortFrom(p.src, a.port)
+			}
+		case a.bye:
+			if instance := b.table.bye(a.id, a.instance); instance != "" {
+				b.want(instance, now)
+			}
+		default:
+			if addrs := b.dialable(p.usable(a.addrs)); len(addrs) > 0 {
+				b.table.observe(sighting{a.id, a.instance, a.claim, addrs, p.src})
+			}
+		}
+	}
+	return clone
+}
+
+// dialable leaves out this daemon's own addresses: on another host they may be true,
+// as those of virtual networks that every host has, but here they lead back.
+func (b *browser) dialable(addrs []netip.AddrPort) []netip.AddrPort {
+	return slices.DeleteFunc(addrs, func(a netip.AddrPort) bool {
+		return a.Port() == b.port && slices.Contains(b.own, a.Addr().WithZone(""))
+	})
+}

@@ -1,0 +1,247 @@
+// Package discovery finds the addresses of peers.
+//
+// A [Table] holds what is known about where a peer may be reached, with its
+// provenance and age: addresses that a person configured, addresses that worked
+// before, and what peers say about themselves on the local network. [Run] is the
+// source of the last kind: multicast DNS service discovery (RFC 6762, RFC 6763)
+// for the service _acp._udp, on every interface that can do multicast, over IPv4
+// and IPv6. It answers questions through hashicorp/mdns, one server an interface;
+// announcements, goodbyes and everything that it hears are its own, since that
+// library has neither.
+//
+// What is heard comes from anybody on the network and proves nothing. It becomes
+// a hint and no more: it never touches a configured address, it takes a bounded
+// place whoever shouts, and it fades 90 s after its last repetition. Packets from
+// sources that are not on the link, and addresses that are neither on the link nor
+// private, are ignored. The network can fail in every way without ending Run: each
+// kind of failure is one warning that says what to do, and the rest goes on.
+//
+// The package knows neither trust nor dialling. The caller says which ids are
+// trusted, so that strangers cannot displace them, and limits how often it dials
+// on a hint. Proof is the handshake's.
+package discovery
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/acpd/acpd/identity"
+)
+
+// pollTime is how often the interfaces are looked at. There is no portable way to
+// be told; a look costs two requests to the kernel.
+const pollTime = time.Second
+
+// Config is what [Run] needs. All fields but Include and Exclude are required.
+type Config struct {
+	Self identity.ID
+	Name string // what this daemon calls itself; "": nothing
+
+	// Listen is where peers are accepted. With an unspecified address all addresses
+	// of the interfaces are announced, with 0.0.0.0 those of IPv4 alone, with another
+	// address that one, and with one of loopback nothing.
+	Listen netip.AddrPort
+
+	// Include names the only interfaces to use; none: all that are up and can do
+	// multicast. Exclude names interfaces that are left alone.
+	Include, Exclude []string
+
+	Table  *Table
+	Logger *slog.Logger
+}
+
+// Run announces this daemon, answers questions about it and fills the table, until
+// ctx ends; then it says goodbye and returns when its goroutines have ended. The
+// error is nil whatever the network does.
+func Run(ctx context.Context, cfg Config) error {
+	n := &node{
+		cfg:     cfg,
+		zone:    &zone{},
+		browser: newBrowser(cfg.Self, cfg.Listen.Port(), cfg.Table),
+		packets: make(chan packet, 64),
+		stop:    make(chan struct{}),
+		warned:  make(map[string]bool),
+	}
+	defer n.close()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case p := <-n.packets:
+			n.receive(p)
+		case <-timer.C:
+		}
+		timer.Reset(time.Until(n.work(time.Now())))
+	}
+}
+
+// node is one Run. One goroutine owns all of it; those that read sockets only
+// hand packets over.
+type node struct {
+	cfg     Config
+	zone    *zone
+	browser *browser
+	watch   watch
+	links   []*link
+	polled  time.Time
+	warned  map[string]bool
+
+	readers sync.WaitGroup
+	packets chan packet
+	stop    chan struct{}
+}
+
+// work does what is due and returns when more will be.
+func (n *node) work(now time.Time) time.Time {
+	if now.Sub(n.polled) >= pollTime {
+		n.polled = now
+		n.follow(now)
+	}
+	todo, next := n.browser.due(now)
+	if todo.everybody {
+		n.check()
+	}
+	known := n.zone.current.Load()
+	for _, l := range n.links {
+		if todo.announce && known != nil {
+			l.shout(known.packet(lifetime))
+		}
+		if todo.loud {
+			l.shout(question(service, dns.TypePTR))
+		}
+		for _, q := range todo.questions {
+			if err := l.ask(q); err != nil {
+				n.warn("send", fmt.Errorf("on %s: %w: look at its addresses and the firewall, or exclude the interface; configured addresses work without", l.nic.Name, err))
+			}
+		}
+	}
+	if poll := n.polled.Add(pollTime); next.IsZero() || poll.Before(next) {
+		return poll
+	}
+	return next
+}
+
+// follow brings the sockets and what is announced in line with the interfaces.
+func (n *node) follow(now time.Time) {
+	changed, err := n.watch.poll()
+	if err != nil {
+		n.warn("interfaces", fmt.Errorf("list interfaces: %w: nobody is discovered until that works; configured addresses do", err))
+		return
+	}
+	if !changed {
+		return
+	}
+	n.browser.own = n.watch.own()
+	want, cut := n.watch.usable(n.cfg.Include, n.cfg.Exclude)
+	if cut > 0 {
+		n.warn("many", fmt.Errorf("%d interfaces are left out: name the ones that matter in the interface list", cut))
+	}
+	if len(want) == 0 {
+		n.warn("none", fmt.Errorf("no interface is up and can do multicast: nobody is discovered until one is; configured addresses work without"))
+	}
+	before := len(n.links)
+	n.links = slices.DeleteFunc(n.links, func(l *link) bool {
+		gone := !slices.ContainsFunc(want, l.nic.equal)
+		if gone {
+			l.close()
+		}
+		return gone
+	})
+	moved := len(n.links) != before
+	for _, w := range want {
+		if !slices.ContainsFunc(n.links, func(l *link) bool { return l.nic.equal(w) }) {
+			moved = true
+			n.links = append(n.links, n.open(w))
+		}
+	}
+	if moved {
+		n.zone.current.Store(newRecords(n.cfg.Self, n.cfg.Name, announced(n.cfg.Listen, want)))
+		n.browser.restart(now)
+	}
+}
+
+// open opens a link and warns of what could not be had of it.
+func (n *node) open(w nic) *link {
+	l, errs := openLink(w, n.zone)
+	for _, err := range errs {
+		n.warn(advise(w, err))
+	}
+	for _, p := range l.pairs {
+		for _, s := range []*socket{p.group, p.query} {
+			if s != nil {
+				n.readers.Go(func() { p.listen(s, w, n.take) })
+			}
+		}
+	}
+	return l
+}
+
+// take hands a packet over to the goroutine that owns the node; false: it has ended.
+func (n *node) take(p packet) bool {
+	select {
+	case n.packets <- p:
+		return true
+	case <-n.stop:
+		return false
+	}
+}
+
+// check reopens the links that lack a socket or have gone deaf.
+func (n *node) check() {
+	for i, l := range n.links {
+		broken, deaf := l.ailing()
+		if deaf && l.reopened {
+			n.warn("deaf", fmt.Errorf("on %s: nothing is heard, not even what is sent from here: let UDP port 5353 through the firewall, or configure addresses", l.nic.Name))
+		}
+		if broken || deaf {
+			l.close()
+			n.links[i] = n.open(l.nic)
+			n.links[i].reopened = true
+		}
+	}
+}
+
+// receive takes a packet in, and tells if another daemon has this one's id.
+func (n *node) receive(p packet) {
+	clone := n.browser.receive(p)
+	if !clone.IsValid() || n.warned["clone"] {
+		return
+	}
+	// An address may be so new here that it is not known as this host's.
+	if list, err := net.InterfaceAddrs(); err == nil && clone.Port() == n.cfg.Listen.Port() &&
+		slices.ContainsFunc(prefixes(list), func(own netip.Prefix) bool { return own.Addr() == clone.Addr() }) {
+		return
+	}
+	n.warn("clone", fmt.Errorf("%s announces this daemon's own id: its key is in use there too, or somebody pretends: give that daemon a key of its own", p.src))
+}
+
+// warn logs one warning of each kind.
+func (n *node) warn(kind string, err error) {
+	if !n.warned[kind] {
+		n.warned[kind] = true
+		n.cfg.Logger.Warn("discovery", "err", err)
+	}
+}
+
+func (n *node) close() {
+	if known := n.zone.current.Load(); known != nil {
+		for _, l := range n.links {
+			l.shout(known.packet(0))
+		}
+	}
+	close(n.stop)
+	for _, l := range n.links {
+		l.close()
+	}
+	n.readers.Wait()
+}

@@ -1,0 +1,262 @@
+package discovery
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+)
+
+const (
+	hintTime  = 90 * time.Second // how long a hint lives after it was last heard (protocol, section 8)
+	staleTime = 71 * time.Second // when an instance is asked in person: 95 % of lifetime (RFC 6762, section 5.2)
+	byeTime   = time.Second      // how long a goodbye may be contradicted (RFC 6762, section 10.1)
+)
+
+// hint is an address and who said it.
+type hint struct {
+	addr netip.AddrPort
+	by   netip.Addr
+	seen time.Time
+}
+
+// sighting is one announcement of a peer as one source made it.
+type sighting struct {
+	id       identity.ID
+	instance string
+	claim    string
+	addrs    []netip.AddrPort // best first
+	by       netip.Addr
+}
+
+// observe takes a sighting in. It may be refused for want of room.
+func (t *Table) observe(s sighting) {
+	trusted := t.trusted(s.id)
+	for {
+		change, rival := t.put(s, trusted)
+		if rival.IsZero() {
+			t.tell(change)
+			return
+		}
+		t.tell(t.displace(rival, t.trusted(rival)))
+	}
+}
+
+// put takes a sighting in. If there is room only in the place of another peer, it
+// does nothing and returns that one.
+func (t *Table) put(s sighting, trusted bool) (change *Change, rival identity.ID) {
+	now := time.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.peers[s.id]
+	if p == nil {
+		p = &known{}
+	}
+	event := Moved
+	if len(p.hints) == 0 {
+		event = Discovered
+		if p.trusted = trusted; p.stranger() {
+			refused, rival := t.room(s.by)
+			if refused || !rival.IsZero() {
+				return nil, rival
+			}
+		}
+	}
+	t.peers[s.id] = p
+	old := p.hints
+	p.hints = heard(old, s, now)
+	// Under its usual name it can be asked whatever others say about it.
+	if p.instance != instanceOf(s.id) {
+		p.instance = s.instance
+	}
+	p.claim, p.by, p.trusted = s.claim, s.by, trusted
+	p.seen, p.bye, p.asked = now, time.Time{}, false
+	t.wake(now.Add(staleTime))
+	if event == Moved && sameAddrs(old, p.hints) {
+		return nil, identity.ID{}
+	}
+	return &Change{event, p.entry(s.id)}, identity.ID{}
+}
+
+// room says whether a stranger announced by a source may come in: at once, or in
+// the place of a rival, the one not heard for longest among those of the source
+// that holds the most; or not, if the newcomer's own source holds the most.
+func (t *Table) room(by netip.Addr) (refused bool, rival identity.ID) {
+	strangers := 0
+	held := make(map[netip.Addr]int)
+	for _, p := range t.peers {
+		if p.stranger() && len(p.hints) > 0 {
+			strangers++
+			held[p.by]++
+		}
+	}
+	if strangers < maxStrangers {
+		return false, rival
+	}
+	most := 0
+	for _, n := range held {
+		most = max(most, n)
+	}
+	if held[by] >= most {
+		return true, rival
+	}
+	var oldest time.Time
+	for id, p := range t.peers {
+		if p.stranger() && len(p.hints) > 0 && held[p.by] == most && (oldest.IsZero() || p.seen.Before(oldest)) {
+			rival, oldest = id, p.seen
+		}
+	}
+	return false, rival
+}
+
+// displace removes the hints of a stranger, or notes that it is none.
+func (t *Table) displace(id identity.ID, trusted bool) *Change {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.peers[id]
+	if p == nil || len(p.hints) == 0 {
+		return nil
+	}
+	if p.trusted = trusted; trusted {
+		return nil
+	}
+	return t.drop(id, p)
+}
+
+// bye hears a goodbye: the hints of the peer, named by its id or if that is zero by
+// its instance, go in a second unless they are repeated. It returns the instance to
+// ask, or "".
+func (t *Table) bye(id identity.ID, instance string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.peers[id]
+	if id.IsZero() {
+		for _, other := range t.peers {
+			if len(other.hints) > 0 && other.instance == instance {
+				p = other
+				break
+			}
+		}
+	}
+	if p == nil || len(p.hints) == 0 || !p.bye.IsZero() {
+		return ""
+	}
+	p.bye = time.Now().Add(byeTime)
+	t.wake(p.bye)
+	return p.instance
+}
+
+// sweep removes the hints that have died. It returns the instances to ask before
+// they die, and when there is more to do; zero: not before something is heard.
+func (t *Table) sweep(now time.Time) (ask []string, next time.Time) {
+	ask, changes, next := t.age(now)
+	for _, c := range changes {
+		t.tell(c)
+	}
+	return ask, next
+}
+
+func (t *Table) age(now time.Time) (ask []string, changes []*Change, next time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.next.IsZero() || now.Before(t.next) {
+		return nil, nil, t.next
+	}
+	t.next = time.Time{}
+	for id, p := range t.peers {
+		if len(p.hints) == 0 {
+			continue
+		}
+		before := len(p.hints)
+		p.hints = slices.DeleteFunc(p.hints, func(h hint) bool {
+			return !now.Before(h.seen.Add(hintTime)) || !p.bye.IsZero() && !now.Before(p.bye)
+		})
+		switch {
+		case len(p.hints) == 0:
+			changes = append(changes, t.drop(id, p))
+			continue
+		case len(p.hints) < before:
+			changes = append(changes, &Change{Moved, p.entry(id)})
+		}
+		if !p.asked && !now.Before(p.seen.Add(staleTime)) {
+			p.asked = true
+			ask = append(ask, p.instance)
+		}
+		if !p.asked {
+			t.wake(p.seen.Add(staleTime))
+		}
+		if !p.bye.IsZero() {
+			t.wake(p.bye)
+		}
+		for _, h := range p.hints {
+			t.wake(h.seen.Add(hintTime))
+		}
+	}
+	return ask, changes, t.next
+}
+
+// wake makes sweep look again at a time, or earlier.
+func (t *Table) wake(at time.Time) {
+	if t.next.IsZero() || at.Before(t.next) {
+		t.next = at
+	}
+}
+
+// drop removes the hints of a peer.
+func (t *Table) drop(id identity.ID, p *known) *Change {
+	p.hints, p.bye, p.seen = nil, time.Time{}, time.Time{}
+	change := &Change{Lost, p.entry(id)}
+	p.claim, p.instance = "", ""
+	t.tidy(id, p)
+	return change
+}
+
+func (t *Table) tell(c *Change) {
+	if c != nil {
+		t.changed(*c)
+	}
+}
+
+// stranger reports whether only the network vouches for the peer.
+func (p *known) stranger() bool { return !p.trusted && len(p.worked)+len(p.static) == 0 }
+
+// heard returns the hints after a sighting: its addresses first, then those that
+// other sources gave. What the same source said before is superseded. Where there
+// are too many, the source with the most loses its last, so that no source alone
+// can push out what the others say.
+func heard(old []hint, s sighting, now time.Time) []hint {
+	hints := make([]hint, 0, len(s.addrs)+len(old))
+	for _, a := range s.addrs {
+		hints = append(hints, hint{a, s.by, now})
+	}
+	for _, h := range old {
+		if h.by != s.by && !slices.Contains(s.addrs, h.addr) {
+			hints = append(hints, h)
+		}
+	}
+	for len(hints) > maxAddrs {
+		count := make(map[netip.Addr]int)
+		for _, h := range hints {
+			count[h.by]++
+		}
+		last := 0
+		for i, h := range hints {
+			if count[h.by] >= count[hints[last].by] {
+				last = i
+			}
+		}
+		hints = slices.Delete(hints, last, last+1)
+	}
+	return hints
+}
+
+// sameAddrs reports whether the addresses are the same in any order.
+func sameAddrs(a, b []hint) bool {
+	missing := func(of, in []hint) bool {
+		return slices.ContainsFunc(of, func(h hint) bool {
+			return !slices.ContainsFunc(in, func(o hint) bool { return o.addr == h.addr })
+		})
+	}
+	return !missing(a, b) && !missing(b, a)
+}

@@ -1,0 +1,226 @@
+package discovery
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/hashicorp/mdns"
+	"golang.org/x/net/ipv4"
+	"golang.org/x/net/ipv6"
+)
+
+const (
+	mdnsPort  = 5353
+	hopLimit  = 255 // RFC 6762, section 11
+	maxFailed = 3   // questions in a row that could not be sent before it is told: a new IPv6 address is not usable at once
+	maxSilent = 2   // questions in a row that were not heard here before the sockets are taken for deaf
+)
+
+var (
+	group4 = net.IPv4(224, 0, 0, 251)
+	group6 = net.ParseIP("ff02::fb")
+)
+
+// link is an interface in use: a server that answers, and for each family the
+// sockets to ask, to announce and to listen.
+type link struct {
+	nic      nic
+	server   *mdns.Server // nil: it could not be started
+	pairs    []*pair
+	lacking  bool // something could not be opened
+	reopened bool // with the interface unchanged
+}
+
+// pair is the two sockets of a family on an interface; one that could not be opened
+// is nil. The group's has port 5353 and hears all multicast; announcements must come
+// from it (RFC 6762, section 6). The other has a port of its own, for answers that
+// come to it alone: of those to port 5353 the system gives each to only one of the
+// sockets that share it.
+type pair struct {
+	to           *net.UDPAddr
+	group, query *socket
+	heard        atomic.Uint64 // packets on the group's socket, those from here among them
+	broken       atomic.Bool   // reading failed
+
+	// The rest belongs to the goroutine that asks.
+	asked  bool   // since the last look at heard
+	before uint64 // heard at that look
+	silent int    // looks in a row that found a question unheard
+	failed int    // questions in a row that could not be sent
+}
+
+// socket hides in which family it is.
+type socket struct {
+	*net.UDPConn
+	index int                                              // the only interface to hear; 0: any
+	read  func([]byte) (n, index int, _ net.Addr, _ error) // index: where it came in, 0: not known
+}
+
+// openLink opens what can be opened on an interface; errs says what could not.
+func openLink(n nic, z *zone) (l *link, errs []error) {
+	l = &link{nic: n}
+	for _, group := range []net.IP{group4, group6} {
+		v4 := group.To4() != nil
+		if !n.has(v4) {
+			continue
+		}
+		p := &pair{to: &net.UDPAddr{IP: group, Port: mdnsPort}}
+		network := "udp4"
+		if !v4 {
+			network, p.to.Zone = "udp6", n.Name
+		}
+		conn, err := net.ListenMulticastUDP(network, &n.Interface, &net.UDPAddr{IP: group, Port: mdnsPort})
+		if p.group, err = tune(conn, err, n, v4); err != nil {
+			errs = append(errs, err)
+		} else {
+			// A socket hears the groups that any socket of the host joined, on all interfaces.
+			p.group.index = n.Index
+		}
+		conn, err = net.ListenUDP(network, nil)
+		if p.query, err = tune(conn, err, n, v4); err != nil {
+			errs = append(errs, err)
+		}
+		l.pairs = append(l.pairs, p)
+	}
+	// It logs what strangers send; and if it cannot start, it does not say why, but
+	// the group's sockets could not be opened for the same reason.
+	l.server, _ = mdns.NewServer(&mdns.Config{Zone: z, Iface: &n.Interface, Logger: log.New(io.Discard, "", 0)})
+	l.lacking = len(errs) > 0
+	return l, errs
+}
+
+// tune makes a socket send multicast to the interface, and to this host too, for
+// the other daemons on it. It closes one that cannot.
+func tune(conn *net.UDPConn, err error, n nic, v4 bool) (*socket, error) {
+	if err != nil {
+		return nil, err
+	}
+	s := &socket{UDPConn: conn}
+	if v4 {
+		c := ipv4.NewPacketConn(conn)
+		err = errors.Join(c.SetMulticastInterface(&n.Interface), c.SetMulticastTTL(hopLimit), c.SetMulticastLoopback(true), c.SetControlMessage(ipv4.FlagInterface, true))
+		s.read = func(b []byte) (size, index int, src net.Addr, err error) {
+			size, cm, src, err := c.ReadFrom(b)
+			if cm != nil {
+				index = cm.IfIndex
+			}
+			return size, index, src, err
+		}
+	} else {
+		c := ipv6.NewPacketConn(conn)
+		err = errors.Join(c.SetMulticastInterface(&n.Interface), c.SetMulticastHopLimit(hopLimit), c.SetMulticastLoopback(true), c.SetControlMessage(ipv6.FlagInterface, true))
+		s.read = func(b []byte) (size, index int, src net.Addr, err error) {
+			size, cm, src, err := c.ReadFrom(b)
+			if cm != nil {
+				index = cm.IfIndex
+			}
+			return size, index, src, err
+		}
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// advise returns the kind of a failure to open sockets, and the failure with the
+// remedy.
+func advise(n nic, err error) (kind string, _ error) {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return "port", fmt.Errorf("on %s: %w: a program holds UDP port %d and does not share it, so others do not discover this daemon: stop that program; configured addresses work without", n.Name, err, mdnsPort)
+	}
+	return "open", fmt.Errorf("on %s: %w: the interface cannot do multicast: exclude it; configured addresses work without", n.Name, err)
+}
+
+// shout sends a packet to the group from its own port. What hinders it hinders
+// questions too, and is told there.
+func (l *link) shout(data []byte) {
+	for _, p := range l.pairs {
+		if p.group != nil {
+			p.group.WriteTo(data, p.to)
+		}
+	}
+}
+
+// ask sends a question to the group. The error is one that has lasted.
+func (l *link) ask(data []byte) (err error) {
+	for _, p := range l.pairs {
+		if p.query == nil {
+			continue
+		}
+		if _, failure := p.query.WriteTo(data, p.to); failure != nil {
+			if p.failed++; p.failed >= maxFailed {
+				err = failure
+			}
+			continue
+		}
+		p.failed, p.asked = 0, true
+	}
+	return err
+}
+
+// ailing looks whether the sockets work: whether they are there, and whether they
+// heard the questions that were sent from here.
+func (l *link) ailing() (broken, deaf bool) {
+	broken = l.lacking
+	for _, p := range l.pairs {
+		heard := p.heard.Load()
+		if p.asked && p.group != nil && heard == p.before {
+			p.silent++
+		} else {
+			p.silent = 0
+		}
+		p.asked, p.before = false, heard
+		broken = broken || p.broken.Load()
+		deaf = deaf || p.silent >= maxSilent
+	}
+	return broken, deaf
+}
+
+// listen hands the packets of a socket that matter to take, until the socket is
+// closed or take returns false.
+func (p *pair) listen(s *socket, n nic, take func(packet) bool) {
+	buf := make([]byte, maxPacket+1)
+	for {
+		size, index, src, err := s.read(buf)
+		if err != nil {
+			p.broken.Store(true)
+			return
+		}
+		if s.index != 0 && index != 0 && index != s.index {
+			continue
+		}
+		if s == p.group {
+			p.heard.Add(1)
+		}
+		udp, ok := src.(*net.UDPAddr)
+		if !ok || udp.Port != mdnsPort || !relevant(buf[:size]) {
+			continue
+		}
+		from := udp.AddrPort().Addr().Unmap().WithZone("")
+		if !take(packet{append([]byte(nil), buf[:size]...), from, n}) {
+			return
+		}
+	}
+}
+
+// close closes the sockets. Their readers end by that, the server's too; it offers
+// no way to wait for them.
+func (l *link) close() {
+	for _, p := range l.pairs {
+		for _, s := range []*socket{p.group, p.query} {
+			if s != nil {
+				s.Close()
+			}
+		}
+	}
+	if l.server != nil {
+		l.server.Shutdown()
+	}
+}

@@ -1,0 +1,118 @@
+package discovery
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+)
+
+// maxLinks bounds the interfaces in use: every one costs up to six sockets, and the
+// system delivers every multicast to all of them.
+const maxLinks = 32
+
+// nic is an interface as it was at one look: another index, other flags or other
+// addresses make another one.
+type nic struct {
+	net.Interface
+	prefixes []netip.Prefix
+}
+
+func (n nic) equal(o nic) bool {
+	return n.Index == o.Index && n.Name == o.Name && n.Flags == o.Flags && slices.Equal(n.prefixes, o.prefixes)
+}
+
+// onLink reports whether an address is reached directly on the interface.
+func (n nic) onLink(ip netip.Addr) bool {
+	return slices.ContainsFunc(n.prefixes, func(p netip.Prefix) bool { return p.Contains(ip) })
+}
+
+// has reports whether the interface has an address of a family.
+func (n nic) has(v4 bool) bool {
+	return slices.ContainsFunc(n.prefixes, func(p netip.Prefix) bool { return p.Addr().Is4() == v4 })
+}
+
+// watch looks at the interfaces of the host.
+type watch struct {
+	nics  []net.Interface
+	addrs []netip.Prefix
+}
+
+// poll looks, and reports whether anything is other than before.
+func (w *watch) poll() (changed bool, err error) {
+	nics, err := net.Interfaces()
+	if err != nil {
+		return false, err
+	}
+	list, err := net.InterfaceAddrs()
+	if err != nil {
+		return false, err
+	}
+	addrs := prefixes(list)
+	same := slices.EqualFunc(nics, w.nics, func(a, b net.Interface) bool {
+		return a.Index == b.Index && a.Name == b.Name && a.Flags == b.Flags
+	}) && slices.Equal(addrs, w.addrs)
+	w.nics, w.addrs = nics, addrs
+	return !same, nil
+}
+
+// own returns the addresses of the host.
+func (w *watch) own() []netip.Addr {
+	own := make([]netip.Addr, 0, len(w.addrs))
+	for _, p := range w.addrs {
+		own = append(own, p.Addr())
+	}
+	return own
+}
+
+// usable returns the interfaces to use, and how many there are too many: those that
+// are up, can do multicast, are not loopback and have an address.
+func (w *watch) usable(include, exclude []string) (use []nic, cut int) {
+	const needed = net.FlagUp | net.FlagMulticast
+	for _, i := range w.nics {
+		if i.Flags&needed != needed || i.Flags&net.FlagLoopback != 0 ||
+			slices.Contains(exclude, i.Name) || len(include) > 0 && !slices.Contains(include, i.Name) {
+			continue
+		}
+		list, err := i.Addrs()
+		if err != nil || len(list) == 0 {
+			continue // it has gone meanwhile, or cannot be used yet: the next look sees that
+		}
+		if len(use) == maxLinks {
+			cut++
+			continue
+		}
+		use = append(use, nic{i, prefixes(list)})
+	}
+	return use, cut
+}
+
+func prefixes(list []net.Addr) []netip.Prefix {
+	found := make([]netip.Prefix, 0, len(list))
+	for _, a := range list {
+		if p, err := netip.ParsePrefix(a.String()); err == nil {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// announced returns where a socket bound to listen is reached on the interfaces,
+// addresses that hold on one link only last.
+func announced(listen netip.AddrPort, nics []nic) []netip.AddrPort {
+	var wide, local []netip.AddrPort
+	bound := listen.Addr()
+	for _, n := range nics {
+		for _, p := range n.prefixes {
+			ip := p.Addr()
+			switch {
+			case bound.Is4() && !ip.Is4():
+			case !bound.IsUnspecified() && bound.Unmap().WithZone("") != ip:
+			case ip.IsLinkLocalUnicast():
+				local = append(local, netip.AddrPortFrom(ip, listen.Port()))
+			case ip.IsGlobalUnicast():
+				wide = append(wide, netip.AddrPortFrom(ip, listen.Port()))
+			}
+		}
+	}
+	return append(wide, local...)
+}

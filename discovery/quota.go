@@ -1,0 +1,41 @@
+package discovery
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// What foreign packets may cost in a second. A packet counts one for each KiB begun,
+// and one for each service in it.
+const (
+	maxPerSource = 512
+	maxPerSecond = 2048
+)
+
+// quota counts what sources use up in a second.
+type quota struct {
+	mu    sync.Mutex // guards the rest
+	since time.Time
+	total int
+	of    map[netip.Addr]int
+}
+
+// take uses up n units, if there are any left.
+func (q *quota) take(source netip.Addr, n int, now time.Time) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.of == nil {
+		q.of = make(map[netip.Addr]int)
+	}
+	if now.Sub(q.since) >= time.Second {
+		q.since, q.total = now, 0
+		clear(q.of)
+	}
+	if q.total >= maxPerSecond || q.of[source] >= maxPerSource {
+		return false
+	}
+	q.total += n
+	q.of[source] += n
+	return true
+}

@@ -1,0 +1,124 @@
+package discovery
+
+import (
+	"encoding/base32"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/miekg/dns"
+
+	"github.com/acpd/acpd/identity"
+)
+
+// The service and its limits (RFC 6763, RFC 6762).
+const (
+	service     = "_acp._udp.local."
+	enumeration = "_services._dns-sd._udp.local."
+	lifetime    = 75      // seconds that a record may be kept
+	flush       = 1 << 15 // of a class: this record replaces what was known
+	maxPacket   = 9000    // RFC 6762, section 17
+)
+
+// records is what this daemon says about itself: one immutable state of it.
+type records struct {
+	instance, host string
+	ptr            dns.RR
+	about          []dns.RR // SRV and TXT
+	addrs          []dns.RR // A and AAAA
+}
+
+// instanceOf returns the name of an id's service: the whole key, so that two
+// daemons never meet under one name and a name need not be defended.
+func instanceOf(id identity.ID) string {
+	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(id[:])) + "." + service
+}
+
+// newRecords returns the records of a daemon that listens at addrs, all of one
+// port; nil if there are none, since then there is nothing to announce.
+func newRecords(self identity.ID, name string, addrs []netip.AddrPort) *records {
+	if len(addrs) == 0 {
+		return nil
+	}
+	r := &records{instance: instanceOf(self), host: "acp-" + self.Label() + ".local."}
+	txt := []string{"v=1", "id=" + self.String()}
+	if claim := identity.Claim(name); claim != "" {
+		txt = append(txt, "name="+strings.ReplaceAll(claim, `\`, `\\`))
+	}
+	listed, ofFamily := 0, map[bool]int{}
+	for _, a := range addrs {
+		ip := a.Addr()
+		if ofFamily[ip.Is4()]++; ofFamily[ip.Is4()] > maxAddrs {
+			continue
+		}
+		if ip.Is4() {
+			r.addrs = append(r.addrs, &dns.A{Hdr: header(r.host, dns.TypeA, flush), A: net.IP(ip.AsSlice())})
+		} else {
+			r.addrs = append(r.addrs, &dns.AAAA{Hdr: header(r.host, dns.TypeAAAA, flush), AAAA: net.IP(ip.AsSlice())})
+		}
+		// Without its interface a link-local address means nothing in text.
+		if !ip.IsLinkLocalUnicast() && listed < maxAddrs {
+			listed++
+			txt = append(txt, "a="+a.String())
+		}
+	}
+	r.ptr = &dns.PTR{Hdr: header(service, dns.TypePTR, 0), Ptr: r.instance}
+	r.about = []dns.RR{
+		&dns.SRV{Hdr: header(r.instance, dns.TypeSRV, flush), Port: addrs[0].Port(), Target: r.host},
+		&dns.TXT{Hdr: header(r.instance, dns.TypeTXT, flush), Txt: txt},
+	}
+	return r
+}
+
+func header(name string, rrtype, class uint16) dns.RR_Header {
+	return dns.RR_Header{Name: name, Rrtype: rrtype, Class: dns.ClassINET | class, Ttl: lifetime}
+}
+
+// answer returns the records that answer a question, with all that the one who
+// asks will want to know next.
+func (r *records) answer(name string, qtype uint16) []dns.RR {
+	is := func(types ...uint16) bool { return qtype == dns.TypeANY || slices.Contains(types, qtype) }
+	switch {
+	case name == service && is(dns.TypePTR):
+		return r.all()
+	case name == r.instance && is(dns.TypeSRV, dns.TypeTXT):
+		return slices.Concat(r.about, r.addrs)
+	case name == r.host && is(dns.TypeA, dns.TypeAAAA):
+		return r.addrs
+	case name == enumeration && is(dns.TypePTR):
+		return []dns.RR{&dns.PTR{Hdr: header(enumeration, dns.TypePTR, 0), Ptr: service}}
+	}
+	return nil
+}
+
+func (r *records) all() []dns.RR { return slices.Concat([]dns.RR{r.ptr}, r.about, r.addrs) }
+
+// packet returns an announcement (RFC 6762, section 8.3), or with ttl 0 a goodbye
+// (section 10.1).
+func (r *records) packet(ttl uint32) []byte {
+	msg := dns.Msg{MsgHdr: dns.MsgHdr{Response: true, Authoritative: true}, Compress: true}
+	for _, rr := range r.all() {
+		if ttl != lifetime {
+			rr = dns.Copy(rr)
+			rr.Header().Ttl = ttl
+		}
+		msg.Answer = append(msg.Answer, rr)
+	}
+	data, err := msg.Pack()
+	if err != nil {
+		panic("discovery: " + err.Error()) // all parts are ours and of a checked length
+	}
+	return data
+}
+
+// question returns a question about a name (RFC 6762, section 5.1), or nil if the
+// name, which may come from a stranger, cannot be asked for.
+func question(name string, qtype uint16) []byte {
+	msg := dns.Msg{Question: []dns.Question{{Name: name, Qtype: qtype, Qclass: dns.ClassINET}}}
+	data, err := msg.Pack()
+	if err != nil {
+		return nil
+	}
+	return data
+}

@@ -1,0 +1,169 @@
+package discovery
+
+import (
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+)
+
+// Bounds of the table (protocol, section 8).
+const (
+	maxStrangers = 256
+	maxAddrs     = 8 // of one peer and source
+)
+
+// Source says where an address comes from.
+type Source string
+
+// The sources, best first.
+const (
+	Worked Source = "worked" // it worked before
+	Static Source = "static" // a person configured it
+	MDNS   Source = "mdns"   // somebody on the network said so
+)
+
+// Addr is an address of a peer.
+type Addr struct {
+	HostPort string // with the zone where it is link-local
+	Source   Source
+	Seen     time.Time // when it was set or last heard
+}
+
+// Entry is what is known about one peer.
+type Entry struct {
+	ID       identity.ID
+	Claim    string    // what it calls itself on the network; "": nothing
+	Addrs    []Addr    // best first; one may be there from several sources
+	LastSeen time.Time // when it was last heard on the network; zero: not there now
+}
+
+// Event says what happened to a peer on the network.
+type Event string
+
+// The events.
+const (
+	Discovered Event = "discovered" // it was not there before
+	Moved      Event = "moved"      // its addresses on the network are others
+	Lost       Event = "lost"       // it left or was not heard for 90 s
+)
+
+// Change is an event and the peer as it is after it.
+type Change struct {
+	Event Event
+	Entry Entry
+}
+
+// Table holds the addresses of peers. It is safe for concurrent use.
+//
+// What the network says fills it within bounds: 256 strangers, 8 addresses each,
+// shared fairly between those who say it. Trusted peers and those with a
+// configured address are not among the 256 and are never displaced.
+type Table struct {
+	trusted func(identity.ID) bool
+	changed func(Change)
+
+	mu    sync.Mutex // guards the rest
+	peers map[identity.ID]*known
+	next  time.Time // when sweep has something to do; zero: never
+}
+
+// known is what the table holds about one peer. Without hints, it is not on the
+// network; without any address, it is not in the table.
+type known struct {
+	worked, static []Addr
+
+	hints    []hint // last heard first
+	claim    string
+	instance string // its name in DNS, by which it is asked
+	by       netip.Addr
+	seen     time.Time
+	bye      time.Time // when the hints go, unless they are repeated; zero: no goodbye
+	asked    bool      // since seen, for fear that it is gone
+	trusted  bool      // as last asked
+}
+
+// NewTable returns an empty table. trusted says whether strangers must not displace
+// an id; changed is told what happens on the network. Neither is called with a lock
+// held; changed is called by [Run] in its own goroutine, one call at a time, and
+// must not block.
+func NewTable(trusted func(identity.ID) bool, changed func(Change)) *Table {
+	return &Table{trusted: trusted, changed: changed, peers: make(map[identity.ID]*known)}
+}
+
+// Set replaces the addresses that a peer has from source, [Static] or [Worked], by
+// the first 8 of addrs; none removes them. Hints are not touched.
+func (t *Table) Set(id identity.ID, source Source, addrs ...string) {
+	now := time.Now()
+	set := make([]Addr, 0, min(len(addrs), maxAddrs))
+	for _, a := range addrs[:min(len(addrs), maxAddrs)] {
+		set = append(set, Addr{a, source, now})
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.peers[id]
+	if p == nil {
+		p = &known{}
+		t.peers[id] = p
+	}
+	switch source {
+	case Static:
+		p.static = set
+	case Worked:
+		p.worked = set
+	default:
+		panic("discovery: Set takes static and worked addresses")
+	}
+	t.tidy(id, p)
+}
+
+// Addrs returns where a peer may be reached, as host:port without repetition: what
+// worked, what is configured, then what the network says, last heard first.
+func (t *Table) Addrs(id identity.ID) []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.peers[id]
+	if p == nil {
+		return nil
+	}
+	var addrs []string
+	for _, a := range p.addrs() {
+		if !slices.Contains(addrs, a.HostPort) {
+			addrs = append(addrs, a.HostPort)
+		}
+	}
+	return addrs
+}
+
+// Entries returns all peers, ordered by id.
+func (t *Table) Entries() []Entry {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	entries := make([]Entry, 0, len(t.peers))
+	for id, p := range t.peers {
+		entries = append(entries, p.entry(id))
+	}
+	slices.SortFunc(entries, func(a, b Entry) int { return a.ID.Compare(b.ID) })
+	return entries
+}
+
+// tidy removes a peer without addresses.
+func (t *Table) tidy(id identity.ID, p *known) {
+	if len(p.worked)+len(p.static)+len(p.hints) == 0 {
+		delete(t.peers, id)
+	}
+}
+
+func (p *known) addrs() []Addr {
+	addrs := slices.Concat(p.worked, p.static)
+	for _, h := range p.hints {
+		addrs = append(addrs, Addr{h.addr.String(), MDNS, h.seen})
+	}
+	return addrs
+}
+
+func (p *known) entry(id identity.ID) Entry {
+	return Entry{ID: id, Claim: p.claim, Addrs: p.addrs(), LastSeen: p.seen}
+}

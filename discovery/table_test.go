@@ -1,0 +1,216 @@
+package discovery
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+)
+
+var (
+	planner  = identity.ID{0x01}
+	reviewer = identity.ID{0x02}
+	desk     = netip.MustParseAddr("10.0.0.1")
+	laptop   = netip.MustParseAddr("10.0.0.2")
+)
+
+// recorder is a table and what it told.
+type recorder struct {
+	*Table
+	trusted map[identity.ID]bool
+	told    []string
+}
+
+func newRecorder(trusted ...identity.ID) *recorder {
+	r := &recorder{trusted: make(map[identity.ID]bool)}
+	for _, id := range trusted {
+		r.trusted[id] = true
+	}
+	r.Table = NewTable(func(id identity.ID) bool { return r.trusted[id] }, func(c Change) {
+		r.told = append(r.told, fmt.Sprint(c.Event, " ", c.Entry.ID.Label()[:2]))
+	})
+	return r
+}
+
+// since returns what was told since the last call.
+func (r *recorder) since() []string {
+	told := r.told
+	r.told = nil
+	return told
+}
+
+func (r *recorder) expect(t *testing.T, what ...string) {
+	t.Helper()
+	if told := r.since(); !slices.Equal(told, what) {
+		t.Errorf("told %q, want %q", told, what)
+	}
+}
+
+func sight(id identity.ID, by netip.Addr, addrs ...string) sighting {
+	s := sighting{id: id, instance: instanceOf(id), claim: "claimed", by: by}
+	for _, a := range addrs {
+		s.addrs = append(s.addrs, netip.MustParseAddrPort(a))
+	}
+	return s
+}
+
+func (r *recorder) addrs(t *testing.T, id identity.ID, want ...string) {
+	t.Helper()
+	if got := r.Addrs(id); !slices.Equal(got, want) {
+		t.Errorf("addresses %q, want %q", got, want)
+	}
+}
+
+func TestHintsDie(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRecorder()
+		r.observe(sight(planner, laptop, "10.0.0.2:7117"))
+		r.expect(t, "discovered 01")
+		time.Sleep(60 * time.Second)
+		r.observe(sight(planner, laptop, "10.0.0.2:7117"))
+		if _, next := r.sweep(time.Now()); !next.Equal(time.Now().Add(staleTime - 60*time.Second)) {
+			t.Errorf("next look in %v", time.Until(next))
+		}
+		time.Sleep(staleTime)
+		ask, next := r.sweep(time.Now())
+		if !slices.Equal(ask, []string{instanceOf(planner)}) || time.Until(next) != hintTime-staleTime {
+			t.Errorf("ask %q, next look in %v", ask, time.Until(next))
+		}
+		time.Sleep(hintTime - staleTime - 1)
+		if ask, _ := r.sweep(time.Now()); len(ask) > 0 {
+			t.Errorf("asked twice: %q", ask)
+		}
+		r.expect(t)
+		time.Sleep(time.Nanosecond)
+		if _, next := r.sweep(time.Now()); !next.IsZero() {
+			t.Error("an empty table has something to do")
+		}
+		r.expect(t, "lost 01")
+		if e := r.Entries(); len(e) > 0 {
+			t.Errorf("left over: %+v", e)
+		}
+	})
+}
+
+func TestGoodbye(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRecorder()
+		r.Set(planner, Static, "planner.example:7117")
+		r.observe(sight(planner, laptop, "10.0.0.2:7117"))
+		r.observe(sight(reviewer, desk, "10.0.0.1:7117"))
+		r.since()
+
+		// One that is contradicted in time.
+		if got := r.bye(reviewer, ""); got != instanceOf(reviewer) {
+			t.Errorf("ask %q", got)
+		}
+		if got := r.bye(reviewer, ""); got != "" {
+			t.Errorf("asked again for the same goodbye: %q", got)
+		}
+		time.Sleep(byeTime - 1)
+		r.sweep(time.Now())
+		r.observe(sight(reviewer, desk, "10.0.0.1:7117"))
+		time.Sleep(byeTime)
+		r.sweep(time.Now())
+		r.expect(t)
+
+		// One that is not, by the name alone; the configured address stays.
+		r.bye(identity.ID{}, instanceOf(planner))
+		time.Sleep(byeTime)
+		r.sweep(time.Now())
+		r.expect(t, "lost 01")
+		r.addrs(t, planner, "planner.example:7117")
+		for _, e := range r.Entries() {
+			if e.ID == planner && !e.LastSeen.IsZero() {
+				t.Error("a lost peer was seen")
+			}
+		}
+		if got := r.bye(planner, instanceOf(planner)) + r.bye(identity.ID{9}, "") + r.bye(identity.ID{}, "x"); got != "" {
+			t.Errorf("ask %q who is not there", got)
+		}
+	})
+}
+
+func TestAddrsBestFirst(t *testing.T) {
+	r := newRecorder()
+	r.Set(planner, Static, "planner.example:7117", "10.0.0.2:7117")
+	r.observe(sight(planner, laptop, "10.0.0.2:7117", "10.0.0.3:7117"))
+	r.Set(planner, Worked, "10.0.0.3:7117")
+	r.addrs(t, planner, "10.0.0.3:7117", "planner.example:7117", "10.0.0.2:7117")
+	if e := r.Entries(); len(e) != 1 || len(e[0].Addrs) != 5 || e[0].Claim != "claimed" || e[0].LastSeen.IsZero() {
+		t.Errorf("entries %+v", e)
+	}
+	r.Set(planner, Worked)
+	r.Set(planner, Static)
+	r.addrs(t, planner, "10.0.0.2:7117", "10.0.0.3:7117")
+	r.addrs(t, reviewer)
+	r.Set(reviewer, Static, "1.example:1", "2.example:2", "3.example:3", "4.example:4", "5.example:5", "6.example:6", "7.example:7", "8.example:8", "9.example:9")
+	if n := len(r.Addrs(reviewer)); n != maxAddrs {
+		t.Errorf("%d configured addresses", n)
+	}
+	r.Set(reviewer, Static)
+	if n := len(r.Entries()); n != 1 {
+		t.Errorf("%d entries, want 1", n)
+	}
+}
+
+// A source replaces what it said itself; another adds to it, and cannot push it out.
+func TestSourcesOfHints(t *testing.T) {
+	r := newRecorder()
+	r.observe(sight(planner, laptop, "10.0.0.2:7117", "10.1.0.2:7117"))
+	r.observe(sight(planner, laptop, "10.0.0.2:7117", "10.2.0.2:7117"))
+	r.addrs(t, planner, "10.0.0.2:7117", "10.2.0.2:7117")
+	r.observe(sight(planner, laptop, "10.2.0.2:7117", "10.0.0.2:7117"))
+	r.expect(t, "discovered 01", "moved 01")
+	var forged []string
+	for i := range maxAddrs {
+		forged = append(forged, fmt.Sprintf("10.0.0.%d:1", 66+i))
+	}
+	r.observe(sight(planner, desk, forged...))
+	r.addrs(t, planner, append(forged[:6:6], "10.2.0.2:7117", "10.0.0.2:7117")...)
+}
+
+func TestStrangersAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRecorder(planner)
+		flood := func(kind byte, by netip.Addr, n int) {
+			for i := range n {
+				r.observe(sight(identity.ID{kind, byte(i >> 8), byte(i), 1}, by, "10.0.0.9:1"))
+				time.Sleep(time.Microsecond)
+			}
+		}
+		spoofer := netip.MustParseAddr("10.0.0.9")
+		r.observe(sight(planner, laptop, "10.0.0.2:7117"))
+		r.Set(identity.ID{3}, Static, "third.example:7117")
+		r.observe(sight(identity.ID{3}, laptop, "10.0.0.2:7118"))
+		flood(0xa0, spoofer, 10000)
+		if n := len(r.Entries()); n != maxStrangers+2 {
+			t.Errorf("%d entries", n)
+		}
+		r.since()
+
+		// A stranger from elsewhere takes the place of the flood's oldest.
+		r.observe(sight(reviewer, desk, "10.0.0.1:7117"))
+		r.expect(t, "lost a0", "discovered 02")
+		flood(0xa1, spoofer, 10000)
+		r.expect(t)
+
+		// Whom a person has trusted meanwhile is not displaced.
+		oldest := identity.ID{0xa0, 0, 1, 1}
+		r.trusted[oldest] = true
+		r.observe(sight(identity.ID{4}, laptop, "10.0.0.2:7119"))
+		if len(r.Addrs(oldest)) == 0 || len(r.Addrs(planner)) == 0 || len(r.Addrs(identity.ID{3})) != 2 || len(r.Addrs(identity.ID{4})) == 0 {
+			t.Error("a trusted or configured peer was displaced, or a stranger not admitted")
+		}
+
+		time.Sleep(hintTime)
+		r.sweep(time.Now())
+		if e := r.Entries(); len(e) != 1 || e[0].ID != (identity.ID{3}) {
+			t.Errorf("%d entries after their time", len(e))
+		}
+	})
+}
