@@ -89,8 +89,8 @@ func (c *conn) send(ctx context.Context, env *wire.Envelope, out *sealed, wait b
 	defer stop()
 	if wait {
 		err = c.outbox.write(s, out.take())
-	} else {
-		err = outgoing{s, out.take()}.write() // "sent" means written by now
+	} else if err = (outgoing{s, out.take()}).write(); err == nil && !stop() {
+		err = ctx.Err() // and the stream was reset
 	}
 	if err != nil {
 		c.forget(s.StreamID())

@@ -29,6 +29,7 @@ func (w *workers) run(ctx context.Context, f func(), start func(func())) {
 func (w *workers) serve(ctx context.Context, f func()) {
 	for {
 		f()
+		f = nil // and with it whatever it holds
 		select {
 		case w.idle <- struct{}{}:
 		default:
