@@ -45,21 +45,27 @@ func (p Peer) equal(q Peer) bool {
 // TrustStore holds the trusted peers, at most 4,096, and the blocked keys. It is
 // safe for concurrent use. Reads take no lock and do no I/O. A change is in the
 // files before it is seen and before the method returns; a change that fails
-// leaves memory and files as they were.
+// leaves memory and files as they were. Pins alone may wait for [TrustStore.Save].
 type TrustStore struct {
-	dir string // "" keeps nothing
+	dir    string        // "" keeps nothing
+	pinned chan struct{} // holds one where a pin is in memory alone
 
 	// write orders the changes and is, for that, held over writing the files;
 	// readers never take it.
 	write sync.Mutex
 	now   atomic.Pointer[snapshot]
+	saved *snapshot // what the files have; under write
 }
 
 // NewTrust returns an empty store in memory, for programs that keep trust
 // themselves.
 func NewTrust() *TrustStore {
-	t := &TrustStore{}
-	t.now.Store(emptySnapshot())
+	return newTrustStore("", emptySnapshot())
+}
+
+func newTrustStore(dir string, s *snapshot) *TrustStore {
+	t := &TrustStore{dir: dir, pinned: make(chan struct{}, 1), saved: s}
+	t.now.Store(s)
 	return t
 }
 
@@ -121,7 +127,7 @@ func (t *TrustStore) Trust(p Peer) (Peer, error) {
 	next := s.next()
 	next.remove(p.ID)
 	next.Peers = append(next.Peers, p)
-	if err := t.commit(s, next); err != nil {
+	if err := t.commit(next); err != nil {
 		return Peer{}, fmt.Errorf("trust: %w", err)
 	}
 	return p, nil
@@ -188,6 +194,10 @@ func (s *snapshot) freeName(name string) string {
 
 // Pin sets the hash of a trusted peer's post-quantum key if none is set. The
 // same hash again is no error; another one is, and changes nothing.
+//
+// It counts at once, and is in the files with the next change or [TrustStore.Save]:
+// peers may meet by the hundred, and a pin that a crash undoes is made anew when
+// that peer comes again.
 func (t *TrustStore) Pin(id ID, hash PQHash) error {
 	t.write.Lock()
 	defer t.write.Unlock()
@@ -204,10 +214,31 @@ func (t *TrustStore) Pin(id ID, hash PQHash) error {
 		return fmt.Errorf("pin: %s shows another post-quantum key than the pinned one: if its owner confirms, untrust it and trust it again",
 			s.Peers[i].Name)
 	}
-	next := s.next()
+	next := *s // with its indexes: nobody changes place
+	next.Peers = slices.Clone(s.Peers)
 	next.Peers[i].PQ = hash
-	if err := t.commit(s, next); err != nil {
-		return fmt.Errorf("pin: %w", err)
+	t.now.Store(&next)
+	select {
+	case t.pinned <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// Pinned is sent to when there is something for [TrustStore.Save] to write.
+func (t *TrustStore) Pinned() <-chan struct{} { return t.pinned }
+
+// Save writes the pins that no file has yet. What it cannot write it leaves to the
+// next Save or change.
+func (t *TrustStore) Save() error {
+	t.write.Lock()
+	defer t.write.Unlock()
+	s := t.now.Load()
+	if s == t.saved {
+		return nil
+	}
+	if err := t.commit(s.next()); err != nil {
+		return fmt.Errorf("save pins: %w", err)
 	}
 	return nil
 }
@@ -233,24 +264,25 @@ func (t *TrustStore) Untrust(id ID) error {
 		next.Blocked = next.Blocked[n-maxBlocked:]
 	}
 	next.BlockSequence = next.Sequence
-	if err := t.commit(s, next); err != nil {
+	if err := t.commit(next); err != nil {
 		return fmt.Errorf("untrust: %w", err)
 	}
 	return nil
 }
 
 // commit makes next the content of the files and then of memory.
-func (t *TrustStore) commit(s *snapshot, next record) error {
+func (t *TrustStore) commit(next record) error {
 	slices.SortFunc(next.Peers, func(a, b Peer) int { return strings.Compare(a.Name, b.Name) })
 	changed, err := newSnapshot(next)
 	if err != nil {
 		return err
 	}
 	if t.dir != "" {
-		if err := replaceFiles(t.dir, s.record, changed.record); err != nil {
+		if err := replaceFiles(t.dir, t.saved.record, changed.record); err != nil {
 			return fmt.Errorf("nothing is changed: %w", err)
 		}
 	}
+	t.saved = changed
 	t.now.Store(changed)
 	return nil
 }

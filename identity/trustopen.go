@@ -45,8 +45,7 @@ func OpenTrust(dir string) (*TrustStore, error, error) {
 			return nil, nil, fmt.Errorf("open trust store: repair: %w", err)
 		}
 	}
-	t := &TrustStore{dir: dir}
-	t.now.Store(best)
+	t := newTrustStore(dir, best)
 	if warning == nil {
 		return t, nil, nil
 	}

@@ -219,6 +219,9 @@ func TestTrustWriteFails(t *testing.T) {
 					trust(t, store, Peer{ID: testID(1), Name: "desk"})
 					untrust(t, store, testID(9))
 					before = read(t, dir, trustCopyName)
+					if err := store.Pin(testID(1), PQHash{1}); err != nil {
+						t.Fatal(err)
+					}
 				}
 				peers, blocked := store.Peers(), store.BlockedIDs()
 				obstruct(t, dir)
@@ -226,6 +229,9 @@ func TestTrustWriteFails(t *testing.T) {
 				err2 := store.Untrust(testID(1))
 				if err1 == nil || err2 == nil || !strings.Contains(err2.Error(), "nothing is changed") {
 					t.Errorf("errors %v, %v", err1, err2)
+				}
+				if err := store.Save(); (err == nil) != empty {
+					t.Errorf("a pin is saved: %v", err)
 				}
 				if !slices.EqualFunc(peers, store.Peers(), Peer.equal) || !slices.Equal(blocked, store.BlockedIDs()) {
 					t.Error("memory has changed")
