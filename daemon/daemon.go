@@ -194,6 +194,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	})
 	g.Go(func() error { return d.serve(local) })
 	g.Go(func() error { return d.tasks.run(working, d.reportLost) })
+	g.Go(func() error { return d.savePins(working) })
 	g.Go(func() error {
 		for {
 			select {
@@ -229,7 +230,7 @@ func (d *Daemon) tell(state string) {
 }
 
 // Close gives everything back that Open took: first the sockets, so that nothing
-// new begins; then the store, which nobody uses any more; last the lock, when
+// new begins; then the stores, which nobody uses any more; last the lock, when
 // another daemon may have the directory. It is safe after Run, and twice.
 func (d *Daemon) Close() error {
 	var errs []error
@@ -243,6 +244,9 @@ func (d *Daemon) Close() error {
 		errs = append(errs, d.store.Close())
 	}
 	if d.lock != nil {
+		if d.trust != nil {
+			errs = append(errs, d.trust.Save())
+		}
 		errs = append(errs, d.lock.release())
 	}
 	d.socket, d.node, d.store, d.lock = nil, nil, nil, nil

@@ -132,7 +132,7 @@ func (d *Daemon) onDiscover(sender identity.Peer, env *wire.Envelope) (*wire.Env
 
 // onQuery asks an agent; the sender's giving up is passed on to it.
 func (d *Daemon) onQuery(ctx context.Context, sender identity.Peer, env *wire.Envelope) (*wire.Envelope, error) {
-	q, err := kinds.Parse[route](env.Payload)
+	q, err := kinds.Learn(env)
 	if err != nil {
 		return nil, err
 	}
@@ -144,11 +144,13 @@ func (d *Daemon) onQuery(ctx context.Context, sender identity.Peer, env *wire.En
 		return nil, err
 	}
 	defer d.agents.release(a)
-	defer d.exchanges.enter(env)()
-	ctx, cancel := context.WithTimeout(ctx, q.deadline())
+	d.exchanges.enter(env)
+	defer d.exchanges.leave(env)
+	deadline := queryDeadline(q)
+	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	var answer wire.Payload
-	in := &client.Inbound{Envelope: *env, Name: sender.Name, DeadlineMS: uint64(q.deadline().Milliseconds())}
+	in := &client.Inbound{Envelope: *env, Name: sender.Name, DeadlineMS: uint64(deadline.Milliseconds())}
 	if err := ask(ctx, a, in, &answer); err != nil {
 		return nil, err
 	}
@@ -157,11 +159,14 @@ func (d *Daemon) onQuery(ctx context.Context, sender identity.Peer, env *wire.En
 
 // onNotify hands a notification to all who want it, or holds it.
 func (d *Daemon) onNotify(ctx context.Context, sender identity.Peer, env *wire.Envelope) (outcome, bool) {
-	topic := topicOf(env)
+	n, err := kinds.Learn(env)
+	if err != nil {
+		return refused(err)
+	}
 	if err := d.gate.admit(sender, env.Kind, ""); err != nil {
 		return refused(err)
 	}
-	return d.hand(ctx, env, d.agents.takers(env.Kind, topic, env.Agent), &client.Inbound{Envelope: *env, Name: sender.Name})
+	return d.hand(ctx, env, d.agents.takers(env.Kind, n.Topic, env.Agent), &client.Inbound{Envelope: *env, Name: sender.Name})
 }
 
 // hand gives a message to the takers; if none confirms it, it goes to the inbox.

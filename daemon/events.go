@@ -81,10 +81,13 @@ func (sub *subscription) wants(env *wire.Envelope, direction string) bool {
 		return false
 	case len(sub.peers) > 0 && !slices.Contains(sub.peers, other):
 		return false
-	case len(sub.Topics) > 0:
-		return env.Kind == kinds.KindNotify && longest(sub.Topics, topicOf(env)) >= 0
+	case len(sub.Topics) == 0:
+		return true
+	case env.Kind != kinds.KindNotify:
+		return false
 	}
-	return true
+	facts, err := kinds.Learn(env)
+	return err == nil && longest(sub.Topics, facts.Topic) >= 0
 }
 
 // notify writes to the subscriber. A full queue loses this copy; a connection that
@@ -93,16 +96,4 @@ func (sub *subscription) notify(method string, params any) {
 	if err := sub.conn.Notify(method, params); errors.Is(err, client.ErrFull) {
 		return
 	}
-}
-
-// topicOf returns a notify's topic. The payload has been checked.
-func topicOf(env *wire.Envelope) string {
-	if env.Kind != kinds.KindNotify {
-		return ""
-	}
-	n, err := kinds.Parse[kinds.Notify](env.Payload)
-	if err != nil {
-		return ""
-	}
-	return n.Topic
 }

@@ -10,7 +10,7 @@ import (
 // meanwhile can name them as its parent. Package peer bounds how many there are.
 type exchanges struct {
 	mu   sync.Mutex // guards open
-	open map[wire.MessageID]*openExchange
+	open map[wire.MessageID]openExchange
 }
 
 // openExchange counts, for a query that is repeated while it runs runs again.
@@ -19,35 +19,36 @@ type openExchange struct {
 	n     int
 }
 
-func newExchanges() *exchanges { return &exchanges{open: make(map[wire.MessageID]*openExchange)} }
+func newExchanges() *exchanges { return &exchanges{open: make(map[wire.MessageID]openExchange)} }
 
 // enter makes env known until leave is called.
-func (x *exchanges) enter(env *wire.Envelope) (leave func()) {
+func (x *exchanges) enter(env *wire.Envelope) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	e := x.open[env.ID]
-	if e == nil {
-		e = &openExchange{chain: chainOf(env)}
-		x.open[env.ID] = e
+	e, known := x.open[env.ID]
+	if !known {
+		e.chain = chainOf(env)
 	}
 	e.n++
 	e.chain.hops = max(e.chain.hops, env.Hops)
-	return func() {
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		if e.n--; e.n == 0 {
-			delete(x.open, env.ID)
-		}
+	x.open[env.ID] = e
+}
+
+func (x *exchanges) leave(env *wire.Envelope) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	e := x.open[env.ID]
+	if e.n--; e.n == 0 {
+		delete(x.open, env.ID)
+		return
 	}
+	x.open[env.ID] = e
 }
 
 // find returns the chain of an open exchange.
 func (x *exchanges) find(id wire.MessageID) (chain, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	e := x.open[id]
-	if e == nil {
-		return chain{}, false
-	}
-	return e.chain, true
+	e, ok := x.open[id]
+	return e.chain, ok
 }

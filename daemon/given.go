@@ -22,8 +22,7 @@ func (d *Daemon) delegate(ctx context.Context, s *session, p *client.DelegatePar
 	if err != nil {
 		return nil, err
 	}
-	row, _ := kinds.Lookup(kinds.KindDelegate)
-	if err := row.CheckPayload(p.Payload); err != nil {
+	if _, err := kinds.Learn(env); err != nil {
 		return nil, err
 	}
 	what, err := kinds.Parse[kinds.Delegate](p.Payload)

@@ -138,7 +138,11 @@ func (d *Daemon) query(ctx context.Context, _ *session, p *client.QueryParams) (
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, deadlineOf(p.Payload))
+	facts, err := kinds.Learn(env)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, queryDeadline(facts))
 	defer cancel()
 	reply, rtt, err := d.exchange(ctx, to.ID, env)
 	if err != nil {
@@ -147,24 +151,11 @@ func (d *Daemon) query(ctx context.Context, _ *session, p *client.QueryParams) (
 	return answer(env, reply, rtt), nil
 }
 
-// route is what the daemon itself needs of a query, which may be large.
-type route struct {
-	Domain     string `json:"domain"`
-	DeadlineMS uint64 `json:"deadline_ms"`
-}
-
-func (r *route) deadline() time.Duration {
-	return (&kinds.Query{DeadlineMS: r.DeadlineMS}).Deadline()
-}
-
-// deadlineOf returns a query's deadline. A payload that is not valid is refused
-// where all of it is checked, with a better message.
-func deadlineOf(payload wire.Payload) time.Duration {
-	r, err := kinds.Parse[route](payload)
-	if err != nil || r.deadline() > kinds.MaxQueryDeadline {
+func queryDeadline(f *kinds.Facts) time.Duration {
+	if f.Deadline == 0 {
 		return kinds.DefaultQueryDeadline
 	}
-	return r.deadline()
+	return f.Deadline
 }
 
 func (d *Daemon) discover(ctx context.Context, _ *session, p *client.DiscoverParams) (any, error) {

@@ -14,8 +14,10 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// maxInvited bounds the addresses in an invitation.
-const maxInvited = 8
+const (
+	maxInvited = 8           // addresses in an invitation
+	pinsWait   = time.Second // of a pin for others, before all of them are written
+)
 
 func (d *Daemon) invite(_ context.Context, _ *session, p *client.InviteParams) (any, error) {
 	const longest = 24 * time.Hour
@@ -182,6 +184,26 @@ func (d *Daemon) sever(ctx context.Context, t *task, who identity.Peer) error {
 		}
 	})
 	return nil
+}
+
+// savePins writes what first meetings have pinned until ctx ends, and Close then
+// writes the rest. Many peers that come at once are not a write of both files each.
+func (d *Daemon) savePins(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-d.trust.Pinned():
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pinsWait):
+		}
+		if err := d.trust.Save(); err != nil {
+			d.log.Error("trust store", "err", err)
+		}
+	}
 }
 
 func (d *Daemon) pending(context.Context, *session, *none) (any, error) {

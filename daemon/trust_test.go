@@ -3,10 +3,14 @@ package daemon
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -43,6 +47,23 @@ func TestStrangerWaitsForTrustOnBothSides(t *testing.T) {
 	if len(peers.Peers) != 1 || peers.Peers[0].State != client.PeerConnected || peers.Peers[0].Name != "laptop" || peers.Peers[0].Claim != "laptop" {
 		t.Errorf("%+v", peers)
 	}
+}
+
+// The pin of a first meeting is on disk soon after, and at the latest when the
+// daemon has ended.
+func TestPinsReachTheDisk(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	pinned := func(r *running, of *running) bool {
+		text, err := os.ReadFile(filepath.Join(r.dir, "trust.yaml"))
+		return err == nil && strings.Contains(string(text), identity.HashPQ(of.key.PublicPQ()).String())
+	}
+	eventually(t, "pinned", func() bool { p, _ := desk.trust.Get(laptop.ID()); return !p.PQ.IsZero() })
+	desk.stop()
+	if !pinned(desk, laptop) {
+		t.Error("the daemon ended and left the pin out")
+	}
+	eventually(t, "on disk", func() bool { return pinned(laptop, desk) })
 }
 
 func TestUntrustCutsTheLiveConnection(t *testing.T) {
