@@ -2,10 +2,8 @@ package client
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/bits"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -195,34 +193,24 @@ func scalar(v []byte) bool {
 }
 
 // skipString returns the index after the string at text[at:], -1 if it does not
-// end. It looks for a quote or backslash in eight bytes at a time.
+// end. A quote is its end unless an odd number of backslashes stands before it.
 func skipString(text []byte, at int) int {
-	const ones, tops = 0x0101010101010101, 0x8080808080808080
-	at++
-	for at+8 <= len(text) {
-		w := binary.LittleEndian.Uint64(text[at:])
-		q, e := w^'"'*ones, w^'\\'*ones // zero bytes where they stand
-		// Sets the top bit of each zero byte; above the lowest one also of others.
-		hits := ((q-ones)&^q | (e-ones)&^e) & tops
-		if hits == 0 {
-			at += 8
-			continue
+	first := at + 1
+	for at = first; ; {
+		i := bytes.IndexByte(text[at:], '"')
+		if i < 0 {
+			return -1
 		}
-		at += bits.TrailingZeros64(hits) / 8
-		if text[at] == '"' {
-			return at + 1
+		end := at + i
+		at = end
+		for at > first && text[at-1] == '\\' {
+			at--
 		}
-		at += 2 // what is escaped is no end
+		if (end-at)%2 == 0 {
+			return end + 1
+		}
+		at = end + 1
 	}
-	for ; at < len(text); at++ {
-		switch text[at] {
-		case '"':
-			return at + 1
-		case '\\':
-			at++
-		}
-	}
-	return -1
 }
 
 func space(text []byte, at int) int {
