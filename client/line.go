@@ -18,7 +18,9 @@ const LineMargin = 64 << 10
 const (
 	maxID    = 256 // bytes of a request's id
 	smallest = 4 << 10
-	kept     = 128 << 10 // a read buffer that grew beyond this is given back
+	kept     = 256 << 10 // a buffer that grew beyond this is given back
+
+	readAtOnce = 32 << 10 // a read buffer is not made larger than this for small lines
 )
 
 // message is one line: a request or notification if hasMethod, a response if
@@ -164,22 +166,23 @@ func (l *lines) next() ([]byte, error) {
 	}
 }
 
-// room makes space to read into.
+// room makes space to read into, behind what is not cut yet. A read that filled
+// the buffer has left something in the socket: a larger one takes it at once.
 func (l *lines) room() {
-	switch pending := l.to - l.from; {
-	case pending == 0 && (len(l.buf) == 0 || len(l.buf) > kept):
-		l.buf = make([]byte, smallest)
-		l.from, l.to = 0, 0
-	case pending == 0:
-		l.from, l.to = 0, 0
-	case l.to == len(l.buf) && l.from > len(l.buf)/2:
-		copy(l.buf, l.buf[l.from:l.to])
-		l.from, l.to = 0, pending
-	case l.to == len(l.buf):
-		grown := make([]byte, 2*len(l.buf))
-		copy(grown, l.buf[l.from:l.to])
-		l.buf, l.from, l.to = grown, 0, pending
+	filled := l.to == len(l.buf)
+	l.from, l.to = 0, copy(l.buf, l.buf[l.from:l.to])
+	size := len(l.buf)
+	switch {
+	case filled && (l.to == size || size < readAtOnce):
+		size = max(smallest, 2*size)
+	case l.to == 0 && size > kept:
+		size = smallest
+	default:
+		return
 	}
+	buf := make([]byte, size)
+	copy(buf, l.buf[:l.to])
+	l.buf = buf
 }
 
 func defaultMaxLine(n int) int {
