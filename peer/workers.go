@@ -10,7 +10,7 @@ type workers struct {
 }
 
 // maxIdleWorkers is how many wait for work at most; more come and go.
-const maxIdleWorkers = 32
+const maxIdleWorkers = 64
 
 func newWorkers() workers {
 	return workers{work: make(chan func()), idle: make(chan struct{}, maxIdleWorkers)}
