@@ -104,7 +104,7 @@ func (a *app) delegate(ctx context.Context, params client.DelegateParams, wait b
 	task, err := a.daemon.Wait(ctx, client.WaitParams{ID: given.ID})
 	if err != nil {
 		a.talk("the task goes on: see acpctl wait %[1]s, or acpctl cancel %[1]s", given.ID)
-		return goesOn(err, given)
+		return accepted(err, given)
 	}
 	if a.json {
 		if err := a.print(resultOf(task, given.From)); err != nil {
@@ -114,13 +114,13 @@ func (a *app) delegate(ctx context.Context, params client.DelegateParams, wait b
 	return a.outcome("delegate", task)
 }
 
-// goesOn adds to an error of waiting that the task is not over.
-func goesOn(err error, given *client.Delegated) error {
+// accepted adds to an error of waiting where the outcome is found.
+func accepted(err error, given *client.Delegated) error {
 	e := (*kinds.Error)(nil)
 	if !errors.As(err, &e) {
 		return err
 	}
 	told := *e
-	told.Message = fmt.Sprintf("%s; the task goes on: acpctl wait %s", e.Message, given.ID)
+	told.Message = fmt.Sprintf("%s; the task was accepted: see acpctl wait %s", e.Message, given.ID)
 	return &told
 }

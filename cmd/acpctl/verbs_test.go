@@ -294,7 +294,7 @@ func TestOutcomes(t *testing.T) {
 		}
 	}
 	f.on(client.MethodWait, kinds.Errorf(kinds.DaemonUnavailable, "it went away"))
-	f.want(f.run("delegate", "desk", "x", "--wait"), 6, "", "acpctl delegate: it went away; the task goes on: acpctl wait "+someID.String()+"\n")
+	f.want(f.run("delegate", "desk", "x", "--wait"), 6, "", "acpctl delegate: it went away; the task was accepted: see acpctl wait "+someID.String()+"\n")
 	f.on(client.MethodDelegate, &client.Delegated{ID: someID, From: deskID, Payload: wire.Payload(`{"accepted":false,"message":"busy"}`)})
 	f.want(f.run("delegate", "desk", "x"), 4, "", "acpctl delegate: refused: busy\n")
 	if got := f.run("delegate", "desk", "x", "--wait", "--json"); got.code != 4 || strings.Count(got.out, "\n") != 1 {
