@@ -1,0 +1,117 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// attach attaches an agent of this process, until the test ends, and returns the
+// client that it calls with. It attaches again when the daemon is back.
+func (m *machine) attach(p client.AttachParams, h client.Handler) *client.Client {
+	m.t.Helper()
+	c := &client.Client{Socket: m.socket()}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Attach(ctx, p, h) }()
+	m.t.Cleanup(func() {
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			m.t.Errorf("agent %s on %s: %v", p.Name, m.name, err)
+		}
+		c.Close()
+	})
+	m.attached(p.Name)
+	return c
+}
+
+// attached waits until an agent of that name is.
+func (m *machine) attached(name string) {
+	m.t.Helper()
+	eventually(m.t, name+" is attached to "+m.name, func() bool { return m.agent(name) != nil })
+}
+
+// agent is an attached agent, or nil.
+func (m *machine) agent(name string) *client.Agent {
+	m.t.Helper()
+	for _, a := range m.status().Agents {
+		if a.Name == name {
+			return &a
+		}
+	}
+	return nil
+}
+
+// serve makes a command an agent: acpctl serve with these arguments.
+func (m *machine) serve(name string, args ...string) *process {
+	m.t.Helper()
+	p := m.begin(append([]string{"serve", "--name", name}, args...)...)
+	m.attached(name)
+	return p
+}
+
+// question is a query to a peer.
+func question(to, text string) client.QueryParams {
+	return client.QueryParams{To: to, Payload: kinds.Encode(&kinds.Query{Question: text})}
+}
+
+// patient is a query that may take a minute.
+func patient(to, text string) client.QueryParams {
+	return client.QueryParams{To: to, Payload: kinds.Encode(&kinds.Query{Question: text, DeadlineMS: 60_000})}
+}
+
+// work is a delegation to a peer, with an id so that it can be repeated.
+func work(to, text string) client.DelegateParams {
+	return client.DelegateParams{Head: client.Head{ID: wire.NewMessageID()}, To: to, Payload: kinds.Encode(&kinds.Delegate{Task: text})}
+}
+
+// summary is the summary of a response.
+func summary(t *testing.T, a *client.Answer, err error) string {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("query: %v", err)
+	}
+	r, err := kinds.Parse[kinds.Response](a.Payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Summary
+}
+
+// says answers every query with a text.
+func says(text string) client.Handler {
+	return client.Handler{Query: func(context.Context, *client.Inbound) (any, error) {
+		return &kinds.Response{Summary: text}, nil
+	}}
+}
+
+// stubborn is an agent's handler of queries that tells when each begins and answers
+// when released is closed, or fails when the daemon gives the query up, which it
+// tells too.
+type stubborn struct {
+	began, gaveUp chan string // questions
+	release       chan struct{}
+}
+
+func newStubborn() *stubborn {
+	return &stubborn{make(chan string, 1024), make(chan string, 1024), make(chan struct{})}
+}
+
+func (s *stubborn) query(ctx context.Context, in *client.Inbound) (any, error) {
+	q, err := kinds.Parse[kinds.Query](in.Payload)
+	if err != nil {
+		return nil, err
+	}
+	s.began <- q.Question
+	select {
+	case <-s.release:
+		return &kinds.Response{Summary: "at last"}, nil
+	case <-ctx.Done():
+		s.gaveUp <- q.Question
+		return nil, ctx.Err()
+	}
+}

@@ -1,0 +1,164 @@
+package integration
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+)
+
+// TestDelegationIsAckedAtOnce and its result comes to who waits, to the agent that
+// delegated, and to both tables, when the script ends.
+func TestDelegationIsAckedAtOnce(t *testing.T) {
+	t.Parallel()
+	desk, laptop := friends(t)
+	gate := filepath.Join(shortDir(t), "open")
+	desk.serve("worker", "--prompt", "--", "sh", "-c", `read task; until test -e "$1"; do sleep 0.05; done; echo "$task: done"`, "sh", gate)
+	results := make(chan *client.Inbound, 1)
+	planner := laptop.attach(client.AttachParams{Name: "planner"}, client.Handler{
+		Result: func(_ context.Context, in *client.Inbound) error {
+			results <- in
+			return nil
+		},
+	})
+
+	// The scripts cannot end before the gate opens; the acks are there before.
+	id := strings.TrimSpace(laptop.must("delegate", "desk", "Tidy up."))
+	waiting := laptop.begin("wait", id)
+	own, err := planner.Delegate(inTime(t), work("desk", "Paint it."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said := laptop.must("tasks"); strings.Count(said, "\taccepted\t") != 2 {
+		t.Errorf("tasks: %s", said)
+	}
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if stdout, _ := waiting.exits(0); stdout != "Tidy up.: done\n" {
+		t.Errorf("wait says %q", stdout)
+	}
+	for range 2 { // its own, and that of acpctl, which is nobody's
+		in := receive(t, "result", results)
+		r, err := kinds.Parse[kinds.Result](in.Payload)
+		if err != nil || in.Delegation == nil || in.Delegation.ID != *in.Ref {
+			t.Fatalf("result %+v, %v", in, err)
+		}
+		want := "Tidy up.: done"
+		if *in.Ref == own.ID {
+			want = "Paint it.: done"
+		}
+		if r.Outcome != want || in.Name != "desk" {
+			t.Errorf("result %q from %s, want %q", r.Outcome, in.Name, want)
+		}
+	}
+	for _, m := range []*machine{desk, laptop} {
+		eventually(t, "completed on "+m.name, func() bool { return strings.Count(m.must("tasks"), "\tcompleted\t") == 2 })
+	}
+}
+
+// TestCancelEndsTheWholeProcessGroup: script, child and grandchild, also those that
+// do not listen to TERM.
+func TestCancelEndsTheWholeProcessGroup(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		trap   string
+		within time.Duration
+	}{
+		"term": {":", time.Second},
+		"kill": {"trap '' TERM", 4 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			desk, laptop := friends(t)
+			script := newFifo(t)
+			desk.serve("worker", "--", "sh", "-c", c.trap+`
+				exec 3>"$1"
+				sh -c '`+strings.ReplaceAll(c.trap, "'", `'\''`)+`
+					sh -c "echo grandchild >&3; sleep 300; sleep 300" & echo child >&3; wait; sleep 300' &
+				echo script >&3
+				wait; sleep 300`, "sh", script.path)
+			id := strings.TrimSpace(laptop.must("delegate", "desk", "Go on for ever."))
+			waiting := laptop.begin("wait", id)
+			script.expect(3)
+			if got := laptop.must("cancel", id, "plans have changed"); got != "cancelled\n" {
+				t.Errorf("cancel says %q", got)
+			}
+			if _, stderr := waiting.exits(7); !strings.Contains(stderr, "plans have changed") {
+				t.Errorf("wait says %q", stderr)
+			}
+			script.gone(c.within)
+			laptop.run(4, "cancel", id)
+			if got := desk.must("tasks"); !strings.Contains(got, "\tcancelled\t") {
+				t.Errorf("tasks of desk: %s", got)
+			}
+		})
+	}
+}
+
+// TestAcceptedDelegationSurvivesBothDaemons: they are killed, the agent attaches
+// again by itself and reports, and the owner hears of it.
+func TestAcceptedDelegationSurvivesBothDaemons(t *testing.T) {
+	t.Parallel()
+	desk, laptop := friends(t)
+	taken := make(chan *client.Inbound, 1)
+	worker := desk.attach(client.AttachParams{Name: "worker"}, client.Handler{
+		Delegate: func(_ context.Context, in *client.Inbound) (*kinds.Ack, error) {
+			taken <- in
+			return nil, nil
+		},
+	})
+	id := strings.TrimSpace(laptop.must("delegate", "desk", "Tidy up."))
+	in := receive(t, "task", taken)
+	desk.kill()
+	laptop.kill()
+	desk.start()
+	laptop.start()
+	waiting := laptop.begin("wait", id)
+	desk.attached("worker")
+	if tasks, err := desk.client().Tasks(inTime(t)); err != nil || len(tasks) != 1 || tasks[0].State != client.TaskAccepted || tasks[0].ID != in.ID {
+		t.Fatalf("tasks of desk: %v, %v", tasks, err)
+	}
+	desk.connected(laptop)
+	receipt, err := worker.Result(inTime(t), client.ResultParams{Ref: in.ID, Payload: kinds.Encode(&kinds.Result{Status: "completed", Outcome: "tidy"})})
+	if err != nil || receipt.State != client.Held {
+		t.Fatalf("result: %v, %v", receipt, err)
+	}
+	if stdout, _ := waiting.exits(0); stdout != "tidy\n" {
+		t.Errorf("wait says %q", stdout)
+	}
+	laptop.kill()
+	laptop.start()
+	if got := laptop.must("wait", id); got != "tidy\n" {
+		t.Errorf("after another restart wait says %q", got)
+	}
+	if got := laptop.must("inbox"); strings.Count(got, id) != 1 {
+		t.Errorf("the result is not in the inbox once: %s", got)
+	}
+}
+
+// TestWaitLastsThroughAnOutageOfThePeer: who waits does not notice that the other
+// daemon was killed meanwhile.
+func TestWaitLastsThroughAnOutageOfThePeer(t *testing.T) {
+	t.Parallel()
+	desk, laptop := friends(t)
+	script := newFifo(t)
+	gate := filepath.Join(shortDir(t), "open")
+	desk.serve("worker", "--", "sh", "-c", `echo begun >"$1"; until test -e "$2"; do sleep 0.05; done; echo done`, "sh", script.path, gate)
+	id := strings.TrimSpace(laptop.must("delegate", "desk", "Tidy up."))
+	waiting := laptop.begin("wait", id)
+	script.expect(1)
+	desk.kill()
+	desk.start()
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if stdout, _ := waiting.exits(0); stdout != "done\n" {
+		t.Errorf("wait says %q", stdout)
+	}
+}

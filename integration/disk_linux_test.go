@@ -1,0 +1,80 @@
+package integration
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// limitFiles stops the daemon from writing files beyond a size, as a full disk
+// would; a limit of a running process can be lifted again.
+func (m *machine) limitFiles(size uint64) {
+	m.t.Helper()
+	limit := unix.Rlimit{Cur: size, Max: unix.RLIM_INFINITY}
+	if err := unix.Prlimit(m.acpd.cmd.Process.Pid, unix.RLIMIT_FSIZE, &limit, nil); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// TestFullDisk: nothing is promised that cannot be kept, what was promised stays,
+// and when there is space again the daemon goes on.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	desk, laptop := friends(t)
+	stranger := strings.Repeat("1", 64)
+	trust := filepath.Join(desk.home, "trust.yaml")
+	eventually(t, "the peer's key is pinned", func() bool { return strings.Contains(content(t, trust), "pq: ") })
+	before := content(t, trust)
+	if said := laptop.must("notify", "desk", "before", "1"); said != "held\n" {
+		t.Fatalf("notify says %q", said)
+	}
+	desk.limitFiles(0)
+	said := laptop.run(7, "notify", "desk", "meanwhile", "1", "--json").stdout.String()
+	if !strings.Contains(said, `"code":"internal"`) || strings.Contains(said, desk.home) {
+		t.Errorf("who notifies is told %s", said)
+	}
+	eventually(t, "the log says why", func() bool { return strings.Contains(desk.acpd.stderr.String(), "state.db") })
+	for _, verb := range [][]string{{"trust", stranger, "--yes"}, {"untrust", "laptop"}, {"delegate", "laptop", "x"}} {
+		desk.run(7, verb...)
+	}
+	desk.must("whoami")
+	desk.must("ping", "laptop", "-c", "1")
+	if after := content(t, trust); after != before {
+		t.Errorf("the trust store has changed from\n%s\nto\n%s", before, after)
+	}
+	desk.limitFiles(unix.RLIM_INFINITY)
+	if said := laptop.must("notify", "desk", "after", "1"); said != "held\n" {
+		t.Errorf("notify says %q", said)
+	}
+	desk.kill()
+	desk.start()
+	inbox := desk.must("inbox")
+	if !strings.Contains(inbox, "before 1") || !strings.Contains(inbox, "after 1") || strings.Contains(inbox, "meanwhile") {
+		t.Errorf("inbox: %s", inbox)
+	}
+	desk.connected(laptop)
+}
+
+// TestFirstStartOnAFullDisk fails, wherever the space ends, and leaves nothing that
+// keeps the next start from success.
+func TestFirstStartOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, "desk")
+	for _, blocks := range []string{"0", "1", "8", "16"} {
+		argv := append([]string{"sh", "-c", `ulimit -f "$1"; shift; exec "$@"`, "sh", blocks}, m.command()...)
+		if _, stderr := begin(t, environ(t, m.home), argv...).exits(1); !strings.HasPrefix(stderr, "acpd: ") || !strings.Contains(stderr, m.home) {
+			t.Errorf("with space for %s blocks: %q", blocks, stderr)
+		}
+	}
+	key, err := os.ReadFile(filepath.Join(m.home, "identity.key"))
+	if err != nil {
+		t.Fatalf("no start came so far as to make a key: %v", err)
+	}
+	m.start()
+	if after, err := os.ReadFile(filepath.Join(m.home, "identity.key")); err != nil || string(after) != string(key) {
+		t.Errorf("the key has changed: %v", err)
+	}
+}

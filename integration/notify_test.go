@@ -1,0 +1,262 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/wire"
+)
+
+func TestNotifyIsHandedToAnAgentThatConfirms(t *testing.T) {
+	t.Parallel()
+	desk, laptop := friends(t)
+	got := make(chan *client.Inbound, 1)
+	desk.attach(client.AttachParams{Name: "reviewer", Topics: []string{"build"}}, client.Handler{
+		Notify: func(_ context.Context, in *client.Inbound) error {
+			got <- in
+			return nil
+		},
+	})
+	if said := laptop.must("notify", "desk", "build.done", `{"ok": true}`); said != "handed\n" {
+		t.Errorf("notify says %q", said)
+	}
+	if in := receive(t, "message", got); in.Name != "laptop" || string(in.Payload) != `{"topic":"build.done","data":{"ok":true}}` {
+		t.Errorf("the agent has %s from %s", in.Payload, in.Name)
+	}
+	// A topic that no agent wants is held.
+	if said := laptop.must("notify", "desk", "weather", "rain"); said != "held\n" {
+		t.Errorf("notify says %q", said)
+	}
+	if said := desk.must("inbox"); !strings.Contains(said, "weather") || strings.Contains(said, "build") {
+		t.Errorf("inbox: %s", said)
+	}
+}
+
+// TestHeldSurvivesKill: what was told to be held is in the inbox after a power cut
+// right after the receipt, until it is acknowledged.
+func TestHeldSurvivesKill(t *testing.T) {
+	t.Parallel()
+	desk, laptop := friends(t)
+	for i := range 3 {
+		if said := laptop.must("notify", "desk", "build.done", fmt.Sprint(i)); said != "held\n" {
+			t.Fatalf("notify says %q", said)
+		}
+	}
+	desk.kill()
+	desk.start()
+	before := desk.must("inbox")
+	for i := range 3 {
+		if !strings.Contains(before, fmt.Sprintf("build.done %d\n", i)) {
+			t.Errorf("message %d is not in the inbox: %s", i, before)
+		}
+	}
+	if said := desk.must("inbox", "--ack", "2"); said != "2 removed\n" {
+		t.Errorf("ack says %q", said)
+	}
+	desk.stop()
+	desk.start()
+	if said := desk.must("inbox"); !strings.HasPrefix(said, "3\t") || strings.Count(said, "\n") != 1 {
+		t.Errorf("inbox after the ack: %s", said)
+	}
+}
+
+// TestNotifyIsHeldWithoutAWord: an agent that does not confirm within 4 s, or says
+// no, is as good as none.
+func TestNotifyIsHeldWithoutAWord(t *testing.T) {
+	t.Parallel()
+	desk, laptop := friends(t)
+	desk.attach(client.AttachParams{Name: "sleeper", Topics: []string{"sleep"}}, client.Handler{
+		Notify: func(ctx context.Context, _ *client.Inbound) error {
+			<-ctx.Done()
+			return ctx.Err()
+		},
+	})
+	desk.attach(client.AttachParams{Name: "refuser", Topics: []string{"refuse"}}, client.Handler{
+		Notify: func(context.Context, *client.Inbound) error { return io.ErrUnexpectedEOF },
+	})
+	for topic, atLeast := range map[string]time.Duration{"sleep": 4 * time.Second, "refuse": 0} {
+		p := laptop.run(0, "notify", "desk", topic, "now")
+		if p.stdout.String() != "held\n" || p.took < atLeast {
+			t.Errorf("%s: notify says %q after %s", topic, p.stdout.String(), p.took)
+		}
+		within(t, topic, p.took, atLeast+3*time.Second)
+		if said := desk.must("inbox"); !strings.Contains(said, topic+` "now"`) {
+			t.Errorf("%s is not in the inbox: %s", topic, said)
+		}
+	}
+}
+
+// TestNotifySeveral: each has a receipt of its own, in the order that was given.
+func TestNotifySeveral(t *testing.T) {
+	t.Parallel()
+	desk, laptop := friends(t)
+	p := laptop.run(5, "notify", "desk,nobody,"+desk.id.String()[:8]+",desk", "build.done", "1", "--json")
+	lines := strings.Split(strings.TrimSpace(p.stdout.String()), "\n")
+	if len(lines) != 4 || !strings.Contains(lines[1], `"to":"nobody","error":{"code":"unknown_peer"`) {
+		t.Fatalf("got %s", p.stdout.String())
+	}
+	for _, i := range []int{0, 2, 3} {
+		if !strings.Contains(lines[i], `"state":"held"`) {
+			t.Errorf("line %d: %s", i, lines[i])
+		}
+	}
+	if said := desk.must("inbox"); strings.Count(said, "\n") != 3 {
+		t.Errorf("inbox: %s", said)
+	}
+}
+
+// TestInboxSaysThatThereIsMore than it shows, also to a script.
+func TestInboxSaysThatThereIsMore(t *testing.T) {
+	t.Parallel()
+	desk, laptop := friends(t)
+	c := laptop.client()
+	for i := range 120 {
+		if _, err := c.Notify(inTime(t), client.NotifyParams{To: client.To("desk"), Payload: wire.Payload(fmt.Sprintf(`{"topic":"x","data":%d}`, i))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := desk.run(0, "inbox")
+	if n := strings.Count(p.stdout.String(), "\n"); n != 100 || !strings.Contains(p.stderr.String(), "acpctl inbox --ack 100") {
+		t.Errorf("%d messages are shown, and said is %q", n, p.stderr.String())
+	}
+	if said := desk.must("inbox", "--ack", "100"); said != "100 removed\n" {
+		t.Errorf("ack says %q", said)
+	}
+	if p := desk.run(0, "inbox"); strings.Count(p.stdout.String(), "\n") != 20 || p.stderr.String() != "" {
+		t.Errorf("the rest: %q %q", p.stdout.String(), p.stderr.String())
+	}
+}
+
+// TestBurst: 10,000 notifications at once over one connection to the socket. Each
+// has a receipt, and what was said of it is what became of it.
+func TestBurst(t *testing.T) {
+	t.Parallel()
+	const n = 10_000
+	desk, laptop := friends(t)
+	var mu sync.Mutex
+	heard := make(map[wire.MessageID]int)
+	desk.attach(client.AttachParams{Name: "listener"}, client.Handler{
+		Notify: func(_ context.Context, in *client.Inbound) error {
+			mu.Lock()
+			defer mu.Unlock()
+			heard[in.ID]++
+			return nil
+		},
+	})
+
+	s := laptop.dial()
+	begun := time.Now()
+	go func() {
+		for i := range n {
+			fmt.Fprintf(s, `{"jsonrpc":"2.0","id":%d,"method":"notify","params":{"to":"desk","payload":{"topic":"build.step","data":%d}}}`+"\n", i, i)
+		}
+	}()
+	said := make(map[wire.MessageID]string)
+	answered := make(map[int]bool)
+	for range n {
+		var answer struct {
+			ID     int             `json:"id"`
+			Result *client.Receipt `json:"result"`
+		}
+		line := s.hear()
+		if err := json.Unmarshal([]byte(line), &answer); err != nil || answer.Result == nil || answered[answer.ID] {
+			t.Fatalf("answer %s, %v", line, err)
+		}
+		answered[answer.ID] = true
+		said[answer.Result.ID] = answer.Result.State
+	}
+	took := time.Since(begun)
+	t.Logf("%d notifications in %s", n, took.Round(time.Millisecond))
+	if took > 30*time.Second {
+		t.Errorf("%d notifications took %s", n, took)
+	}
+	if len(said) != n {
+		t.Errorf("%d receipts with an id of their own, want %d", len(said), n)
+	}
+
+	inbox := desk.inbox()
+	mu.Lock()
+	defer mu.Unlock()
+	handed, held := 0, 0
+	for id, state := range said {
+		switch {
+		case state == client.Handed && heard[id] == 1 && inbox[id] == 0:
+			handed++
+		case state == client.Held && heard[id] == 0 && inbox[id] == 1:
+			held++
+		default:
+			t.Errorf("%s: said to be %s; the agent has it %d times, the inbox %d times", id, state, heard[id], inbox[id])
+		}
+	}
+	t.Logf("%d handed, %d held", handed, held)
+	if len(heard) != handed || len(inbox) != held {
+		t.Errorf("the agent has %d and the inbox %d: some were never sent", len(heard), len(inbox))
+	}
+}
+
+// TestHeldIsKeptThroughCrashes: the receiver is killed in the middle of a burst,
+// several times. Whatever was said to be held is in its inbox, once.
+func TestHeldIsKeptThroughCrashes(t *testing.T) {
+	t.Parallel()
+	desk, laptop := friends(t)
+	c := laptop.client()
+	held := make(map[wire.MessageID]bool)
+	for round := range 3 {
+		receipts := make(chan wire.MessageID, 100_000)
+		ctx, crash := context.WithCancel(inTime(t))
+		var crowd sync.WaitGroup
+		for range 16 {
+			crowd.Go(func() {
+				for ctx.Err() == nil {
+					r, err := c.Notify(ctx, client.NotifyParams{To: client.To("desk"), Payload: wire.Payload(`{"topic":"x"}`)})
+					if err == nil && r.State == client.Held {
+						receipts <- r.ID
+					}
+				}
+			})
+		}
+		eventually(t, "some are held", func() bool { return len(receipts) > 100 })
+		desk.kill()
+		crash() // or those in flight would wait until the connection is found dead
+		crowd.Wait()
+		close(receipts)
+		for id := range receipts {
+			held[id] = true
+		}
+		t.Logf("round %d: %d held", round, len(held))
+		desk.start()
+		laptop.connected(desk)
+		desk.connected(laptop)
+	}
+	inbox := desk.inbox()
+	for id := range held {
+		if inbox[id] != 1 {
+			t.Errorf("%s was said to be held and is in the inbox %d times", id, inbox[id])
+		}
+	}
+}
+
+// inbox counts the held messages by their ids.
+func (m *machine) inbox() map[wire.MessageID]int {
+	m.t.Helper()
+	all := make(map[wire.MessageID]int)
+	for after, more := uint64(0), true; more; more = after != 0 {
+		page, err := m.client().Inbox(inTime(m.t), client.InboxParams{Limit: 1000, After: after})
+		if err != nil {
+			m.t.Fatalf("inbox of %s: %v", m.name, err)
+		}
+		for _, message := range page.Messages {
+			all[message.Envelope.ID]++
+		}
+		after = page.Next
+	}
+	return all
+}

@@ -1,0 +1,181 @@
+package integration
+
+import (
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+)
+
+const (
+	// slack is what a loaded machine may add to a promised time.
+	slack = 500 * time.Millisecond
+	// silence is how long a connection has to be silent so that it is proven
+	// before it is used (protocol, section 2).
+	silence = 500 * time.Millisecond
+)
+
+// TestKilledPeer: the next call fails in milliseconds since its host answers, with
+// the word that nothing was delivered, and calls succeed again as soon as the
+// daemon is back.
+func TestKilledPeer(t *testing.T) {
+	t.Parallel()
+	desk, laptop := friends(t)
+	desk.attach(client.AttachParams{Name: "reviewer"}, says("here"))
+	ctx, c := inTime(t), laptop.client()
+	a, err := c.Query(ctx, question("desk", "there?"))
+	if summary(t, a, err) != "here" {
+		t.Fatal("no answer before the outage")
+	}
+	desk.kill()
+	silent(t)
+	begun := time.Now()
+	_, err = c.Query(ctx, question("desk", "there?"))
+	if e := is(t, kinds.Unreachable, err); e.Delivered() != kinds.DeliveredNo {
+		t.Errorf("delivered %q: %v", e.Delivered(), e)
+	}
+	within(t, "failure", time.Since(begun), time.Second)
+	p := laptop.run(5, "query", "desk", "there?")
+	within(t, "failure of acpctl", p.took, time.Second)
+
+	desk.start()
+	begun = time.Now()
+	desk.attach(client.AttachParams{Name: "again"}, says("back"))
+	eventually(t, "an answer after the restart", func() bool {
+		a, err = c.Query(ctx, question("desk/again", "there?"))
+		return err == nil
+	})
+	if summary(t, a, err) != "back" {
+		t.Error("another answer after the restart")
+	}
+	within(t, "answer after the restart", time.Since(begun), time.Second)
+}
+
+// TestKilledPeerAtOnce: right after an answer the connection is used without a
+// proof, so that a call is in flight before anybody can know.
+func TestKilledPeerAtOnce(t *testing.T) {
+	t.Parallel()
+	desk, laptop := friends(t)
+	ctx, c := inTime(t), laptop.client()
+	if _, err := c.Ping(ctx, client.PingParams{To: "desk"}); err != nil {
+		t.Fatal(err)
+	}
+	desk.kill()
+	begun := time.Now()
+	_, err := c.Ping(ctx, client.PingParams{To: "desk", TimeoutMS: 20_000})
+	if e := is(t, kinds.Unreachable, err); e.Delivered() == "" {
+		t.Errorf("nothing is said of the delivery: %v", e)
+	}
+	within(t, "failure", time.Since(begun), 8*time.Second+slack)
+}
+
+// TestRestartIsNotNoticed: between two calls the other daemon is killed and comes
+// back, and the second one succeeds at the first try.
+func TestRestartIsNotNoticed(t *testing.T) {
+	t.Parallel()
+	desk, laptop := friends(t)
+	ctx, c := inTime(t), laptop.client()
+	for range 3 {
+		if _, err := c.Ping(ctx, client.PingParams{To: "desk"}); err != nil {
+			t.Fatal(err)
+		}
+		desk.kill()
+		silent(t)
+		desk.start()
+		begun := time.Now()
+		if _, err := c.Ping(ctx, client.PingParams{To: "desk"}); err != nil {
+			t.Errorf("the first call after the restart: %v", err)
+		}
+		within(t, "call after the restart", time.Since(begun), time.Second)
+	}
+	desk.kill()
+	silent(t)
+	desk.start()
+	desk.attach(client.AttachParams{Name: "reviewer"}, says("back"))
+	if said := laptop.must("query", "desk", "there?"); said != "back\n" {
+		t.Errorf("got %q", said)
+	}
+	// Within half a second a call may be lost on the old connection. Then it says
+	// so at once, and its repeat succeeds.
+	desk.kill()
+	desk.start()
+	begun := time.Now()
+	if _, err := c.Ping(ctx, client.PingParams{To: "desk"}); err != nil {
+		is(t, kinds.Unreachable, err)
+		if _, err := c.Ping(ctx, client.PingParams{To: "desk"}); err != nil {
+			t.Errorf("the second call after a quick restart: %v", err)
+		}
+	}
+	within(t, "calls after a quick restart", time.Since(begun), time.Second)
+}
+
+// silent waits until every connection has been silent for long enough to be
+// proven before its next use. Nothing can be observed of that: time itself is what
+// the rule is about.
+func silent(t *testing.T) {
+	t.Helper()
+	select {
+	case <-time.After(silence + 100*time.Millisecond):
+	case <-t.Context().Done():
+	}
+}
+
+// TestKilledInFlight: a request whose daemon is killed fails within 8 s and says
+// that it may have been delivered.
+func TestKilledInFlight(t *testing.T) {
+	t.Parallel()
+	desk, laptop := friends(t)
+	s := newStubborn()
+	desk.attach(client.AttachParams{Name: "worker"}, client.Handler{Query: s.query})
+	asking := laptop.begin("query", "desk", "slow", "--deadline", "1m", "--json")
+	receive(t, "query", s.began)
+	desk.kill()
+	begun := time.Now()
+	if said, _ := asking.exits(5); !strings.Contains(said, `"code":"unreachable"`) || !strings.Contains(said, `"delivered":"unknown"`) {
+		t.Errorf("got %s", said)
+	}
+	within(t, "failure in flight", time.Since(begun), 8*time.Second+slack)
+	receive(t, "agent that is told", s.gaveUp)
+}
+
+// TestStoppedPeer: a daemon that hangs is as good as dead, until it goes on.
+func TestStoppedPeer(t *testing.T) {
+	t.Parallel()
+	desk, laptop := friends(t)
+	tablet := running(t, "tablet")
+	befriend(t, desk, tablet)
+	s := newStubborn()
+	desk.attach(client.AttachParams{Name: "worker"}, client.Handler{Query: s.query})
+	asking := laptop.begin("query", "desk", "slow", "--deadline", "1m", "--json")
+	receive(t, "query", s.began)
+	desk.acpd.signal(syscall.SIGSTOP)
+	begun := time.Now()
+	if said, _ := asking.exits(5); !strings.Contains(said, `"code":"unreachable"`) || !strings.Contains(said, `"delivered":"unknown"`) {
+		t.Errorf("in flight: %s", said)
+	}
+	within(t, "failure in flight", time.Since(begun), 8*time.Second+slack)
+	// The tablet's connection has been silent meanwhile, the laptop's is closed.
+	for _, m := range []*machine{tablet, laptop} {
+		begun := time.Now()
+		_, err := m.client().Query(inTime(t), question("desk", "there?"))
+		if e := is(t, kinds.Unreachable, err); e.Delivered() != kinds.DeliveredNo {
+			t.Errorf("%s: delivered %q: %v", m.name, e.Delivered(), e)
+		}
+		within(t, "failure of a new call by the "+m.name, time.Since(begun), 3*time.Second+slack)
+	}
+	close(s.release)
+	desk.acpd.signal(syscall.SIGCONT)
+	for _, m := range []*machine{tablet, laptop} {
+		eventually(t, m.name+" has an answer", func() bool {
+			a, err := m.client().Query(inTime(t), question("desk", "there?"))
+			if e := (*kinds.Error)(nil); errors.As(err, &e) && e.Code != kinds.Unreachable {
+				t.Fatalf("%s: %v", m.name, err)
+			}
+			return err == nil && summary(t, a, err) == "at last"
+		})
+	}
+}

@@ -1,0 +1,151 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestReadme types every command of the README, on two "machines" that differ in
+// their home directory, and expects each to succeed.
+func TestReadme(t *testing.T) {
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var (
+		bin       = buildCommands(t)
+		blocks    = regexp.MustCompile("(?s)```(sh|console)\n(.*?)```").FindAllSubmatch(text, -1)
+		prompt    = regexp.MustCompile(`^(desk|laptop)\$ (.*)$`)
+		homes     = map[string]string{"desk": shortDir(t), "laptop": shortDir(t)}
+		uri       string
+		run, made int
+	)
+	for _, b := range blocks {
+		for line := range strings.Lines(string(b[2])) {
+			line = strings.TrimSpace(line)
+			if string(b[1]) == "sh" {
+				target, _, _ := strings.Cut(strings.TrimPrefix(line, "make "), " ")
+				if target != "test" { // that is what runs this
+					command(t, "..", nil, "make", target)
+				}
+				made++
+				continue
+			}
+			m := prompt.FindStringSubmatch(line)
+			if m == nil {
+				t.Fatalf("a console line without a machine: %q", line)
+			}
+			env := append(os.Environ(), "HOME="+homes[m[1]], "PATH="+bin+":"+os.Getenv("PATH"))
+			typed := strings.Replace(m[2], "acp://…", uri, 1)
+			t.Log(line)
+			run++
+			if daemon, ok := strings.CutSuffix(typed, " &"); ok {
+				background(t, env, daemon)
+				continue
+			}
+			out := command(t, homes[m[1]], env, "bash", "-c", typed)
+			if strings.HasPrefix(typed, "acpctl invite") {
+				uri = "'" + strings.TrimSpace(out) + "'"
+			}
+		}
+	}
+	if run < 10 || made < 2 {
+		t.Errorf("%d commands and %d targets found: has the README's form changed?", run, made)
+	}
+}
+
+// TestInstall runs what the README says in passing.
+func TestInstall(t *testing.T) {
+	dir := t.TempDir()
+	command(t, "..", nil, "make", "install", "PREFIX="+dir)
+	for _, name := range []string{"acpd", "acpctl"} {
+		command(t, dir, nil, filepath.Join(dir, "bin", name), "--version")
+	}
+}
+
+// background starts a daemon or an agent and waits until it is there.
+func background(t *testing.T, env []string, typed string) {
+	t.Helper()
+	cmd := exec.Command("bash", "-c", "exec "+typed)
+	cmd.Env = env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+		cmd.Wait()
+		if t.Failed() {
+			t.Logf("%s:\n%s", typed, log.String())
+		}
+	})
+	home := ""
+	if _, after, ok := strings.Cut(typed, "--home "); ok {
+		home = "--home " + strings.Fields(after)[0]
+	}
+	if strings.HasPrefix(typed, "acpd") {
+		command(t, "/", env, "bash", "-c", "acpctl "+home+" status --wait 10s")
+		return
+	}
+	eventually(t, typed+" attached", func() bool {
+		return strings.Contains(command(t, "/", env, "bash", "-c", "acpctl "+home+" status --json"), `"reviewer"`)
+	})
+}
+
+// eventually polls what a process must come to; a condition that does not come
+// true in time fails the test.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); !ok(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %s: %s", patience, what)
+		}
+	}
+}
+
+// command runs a command that must succeed within a minute and returns what it
+// printed on standard output.
+func command(t *testing.T, dir string, env []string, name string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Env = dir, env
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s %s: %v\n%s%s", name, strings.Join(args, " "), err, stdout.String(), stderr.String())
+	}
+	return stdout.String()
+}
+
+// shortDir is a temporary directory whose path leaves room for a socket's name.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "acp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// buildCommands builds acpd and acpctl and returns their directory.
+func buildCommands(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	command(t, "..", append(os.Environ(), "CGO_ENABLED=0"), "go", "build", "-trimpath", "-o", dir+"/", "./cmd/acpd", "./cmd/acpctl")
+	return dir
+}

@@ -1,0 +1,308 @@
+package integration
+
+import (
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/client"
+)
+
+// TestFirstStart prints the id, the address and the one next command; later ones
+// print nothing. What is made is for the owner alone.
+func TestFirstStart(t *testing.T) {
+	t.Parallel()
+	desk := running(t, "desk")
+	want := fmt.Sprintf("New identity %s\nListening on %s\nConnect another machine: ACP_HOME=%s acpctl invite\n", desk.id, desk.addr, desk.home)
+	eventually(t, "it prints "+want, func() bool { return desk.acpd.stdout.String() == want })
+	// The next command works as it was printed.
+	_, next, _ := strings.Cut(want, "machine: ")
+	p := begin(t, environ(t, "/"), "sh", "-c", next)
+	if uri, _ := p.exits(0); !strings.HasPrefix(uri, "acp://"+desk.id.String()) {
+		t.Errorf("%s prints %q", next, uri)
+	}
+	err := filepath.WalkDir(desk.home, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %s", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	desk.stop()
+	desk.start()
+	desk.stop()
+	if got := desk.acpd.stdout.String(); got != "" {
+		t.Errorf("the second start prints %q", got)
+	}
+}
+
+// TestSecondDaemon on a directory is refused with the first one's pid, and the
+// first does not notice.
+func TestSecondDaemon(t *testing.T) {
+	t.Parallel()
+	desk := running(t, "desk")
+	_, stderr := begin(t, environ(t, desk.home), desk.command()...).exits(1)
+	if want := fmt.Sprintf("the daemon with pid %d runs on %s", desk.acpd.cmd.Process.Pid, desk.home); !strings.Contains(stderr, want) {
+		t.Errorf("the second says %q, want %q", stderr, want)
+	}
+	if said := desk.must("whoami"); !strings.Contains(said, desk.id.String()) {
+		t.Errorf("the first says %q", said)
+	}
+	// Of many that start at the same time one wins.
+	desk.kill()
+	var many []*process
+	for range 8 {
+		many = append(many, begin(t, environ(t, desk.home), desk.command()...))
+	}
+	eventually(t, "all but one have ended", func() bool {
+		n := 0
+		for _, p := range many {
+			if p.running() {
+				n++
+			}
+		}
+		return n == 1
+	})
+	desk.must("status", "--wait", "10s")
+}
+
+// TestBadStart: what stands in the way is named with its remedy, and nothing is
+// lost or replaced.
+func TestBadStart(t *testing.T) {
+	t.Parallel()
+	taken, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { taken.Close() }) // the subtests outlive this function
+	_, port, _ := net.SplitHostPort(taken.LocalAddr().String())
+
+	write := func(name, text string) func(*testing.T, string) {
+		return func(t *testing.T, home string) {
+			if err := os.WriteFile(filepath.Join(home, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	config := func(text string) func(*testing.T, string) { return write("config.yaml", text) }
+	do := func(f func(home string) error) func(*testing.T, string) {
+		return func(t *testing.T, home string) {
+			if err := f(home); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	key := func(home string) string { return filepath.Join(home, "identity.key") }
+
+	for name, c := range map[string]struct {
+		spoil func(*testing.T, string)
+		flags []string
+		exit  int
+		want  []string
+	}{
+		"corrupt key":            {spoil: write("identity.key", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"), exit: 1, want: []string{"identity.key is corrupt", "backup"}},
+		"empty key":              {spoil: write("identity.key", ""), exit: 1, want: []string{"identity.key is corrupt"}},
+		"open key":               {spoil: do(func(h string) error { return os.Chmod(key(h), 0o644) }), exit: 1, want: []string{"mode 0644", "chmod 600"}},
+		"key is a link":          {spoil: do(func(h string) error { os.Rename(key(h), h+"/key"); return os.Symlink(h+"/key", key(h)) }), exit: 1, want: []string{"is a symbolic link"}},
+		"key is a fifo":          {spoil: do(func(h string) error { os.Rename(key(h), h+"/key"); return syscall.Mkfifo(key(h), 0o600) }), exit: 1, want: []string{"is not a regular file"}},
+		"unknown setting":        {spoil: config("name: desk\nlistn: \":7117\"\n"), exit: 1, want: []string{"config.yaml:2:", "listn", "listen"}},
+		"bad setting":            {spoil: config("log: {level: loud}\n"), exit: 1, want: []string{"config.yaml:1:", "loud", "debug"}},
+		"not YAML":               {spoil: config("name: [desk\n"), exit: 1, want: []string{"config.yaml:"}},
+		"taken port, configured": {spoil: config("listen: 127.0.0.1:" + port + "\n"), flags: []string{"--no-mdns"}, exit: 1, want: []string{"port " + port + " is taken", "listen"}},
+		"taken port, flag":       {flags: []string{"--listen", "127.0.0.1:" + port}, exit: 1, want: []string{"port " + port + " is taken", "--listen"}},
+		"foreign address":        {flags: []string{"--listen", "192.0.2.1:7117"}, exit: 1, want: []string{"192.0.2.1"}},
+		"socket is a file":       {spoil: write("acp.sock", "mine"), exit: 1, want: []string{"acp.sock is there and is no socket"}},
+		"lock is a link":         {spoil: do(func(h string) error { os.Remove(h + "/lock"); return os.Symlink("/etc/passwd", h+"/lock") }), exit: 1, want: []string{"lock"}},
+		"open directory":         {spoil: do(func(h string) error { return os.Chmod(h, 0o755) }), exit: 1, want: []string{"is open to others", "chmod 700"}},
+		"damaged state":          {spoil: write("state.db", strings.Repeat("not a database ", 1000)), exit: 1, want: []string{"state.db"}},
+		"long path":              {flags: []string{"--home", "/tmp/" + strings.Repeat("x", 120)}, exit: 1, want: []string{"bytes", "shorter", "--home"}},
+		"home is a file":         {flags: []string{"--home", "/dev/null"}, exit: 1, want: []string{"/dev/null"}},
+		"home in a file":         {flags: []string{"--home", "/dev/null/home"}, exit: 1, want: []string{"/dev/null", "--home"}},
+		"bad name":               {flags: []string{"--name", "Desk"}, exit: 2, want: []string{"--name", "lower-case"}},
+		"bad address":            {flags: []string{"--listen", "7117"}, exit: 2, want: []string{"--listen", "host:port"}},
+		"bad port":               {flags: []string{"--listen", "127.0.0.1:port"}, exit: 2, want: []string{"--listen"}},
+		"unknown flag":           {flags: []string{"--hom", "x"}, exit: 2, want: []string{"--hom"}},
+		"argument":               {flags: []string{"start"}, exit: 2, want: []string{"start"}},
+		"loud and quiet":         {flags: []string{"-v", "-q"}, exit: 2, want: []string{"verbose", "quiet"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := running(t, "desk")
+			m.stop()
+			if c.spoil != nil {
+				c.spoil(t, m.home)
+			}
+			before := content(t, key(m.home))
+			argv := append([]string{program(t, "acpd"), "--home", m.home}, c.flags...)
+			if c.flags == nil {
+				argv = append(argv, "--no-mdns", "--listen", "127.0.0.1:0")
+			}
+			p := begin(t, environ(t, m.home), argv...)
+			_, stderr := p.exits(c.exit)
+			within(t, "refusal", p.took, 5*time.Second)
+			for _, want := range c.want {
+				if !strings.Contains(stderr, want) {
+					t.Errorf("says %q, want %q in it", stderr, want)
+				}
+			}
+			if lines := strings.Count(stderr, "\n"); lines > 3 || !strings.HasPrefix(stderr, "acpd: ") {
+				t.Errorf("says in %d lines: %q", lines, stderr)
+			}
+			if after := content(t, key(m.home)); after != before {
+				t.Errorf("the key has changed")
+			}
+		})
+	}
+}
+
+// content is what a file is, and what is in it if it is a regular one.
+func content(t *testing.T, path string) string {
+	t.Helper()
+	info, err := os.Lstat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !info.Mode().IsRegular() {
+		return info.Mode().String()
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Mode().String() + string(text)
+}
+
+// TestDamagedTrust: one damaged file is made good by the other; with both gone
+// nobody is trusted, and the files are kept for a person to look at.
+func TestDamagedTrust(t *testing.T) {
+	t.Parallel()
+	desk := running(t, "desk")
+	laptop := strings.Repeat("1", 64)
+	desk.must("trust", laptop, "--name", "laptop", "--yes")
+	for _, name := range []string{"trust.yaml", "trust.copy.yaml"} {
+		desk.kill()
+		if err := os.WriteFile(filepath.Join(desk.home, name), []byte("peers: [damaged"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		desk.start()
+		if said := desk.must("peers"); !strings.HasPrefix(said, "laptop\t") {
+			t.Errorf("with a damaged %s: %s", name, said)
+		}
+		eventually(t, "the log tells of "+name, func() bool { return strings.Contains(desk.acpd.stderr.String(), name) })
+	}
+	desk.kill()
+	for _, name := range []string{"trust.yaml", "trust.copy.yaml"} {
+		if err := os.WriteFile(filepath.Join(desk.home, name), []byte("peers: [damaged"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	desk.start()
+	if said := desk.must("peers"); said != "" {
+		t.Errorf("with both damaged: %s", said)
+	}
+	kept, err := filepath.Glob(filepath.Join(desk.home, "trust*"))
+	if err != nil || len(kept) < 4 {
+		t.Errorf("the damaged files are not kept: %v, %v", kept, err)
+	}
+}
+
+// TestNoDaemon: acpctl says how to start one, in a form that works.
+func TestNoDaemon(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, "desk")
+	for _, verb := range [][]string{{"whoami"}, {"status"}, {"query", "desk", "x"}, {"serve", "--", "cat"}, {"ping", "desk", "-c", "1"}} {
+		_, stderr := m.begin(verb...).exits(6)
+		if want := "start one with: acpd --home " + m.home; !strings.Contains(stderr, want) {
+			t.Errorf("%s says %q, want %q", verb[0], stderr, want)
+		}
+	}
+	if said := m.run(6, "whoami", "--json").stdout.String(); !strings.Contains(said, `{"error":{"code":"daemon_unavailable"`) || !strings.Contains(said, `"delivered":"no"`) {
+		t.Errorf("as JSON: %s", said)
+	}
+	// A killed daemon leaves its socket.
+	m.start()
+	m.kill()
+	if _, stderr := m.begin("whoami").exits(6); !strings.Contains(stderr, "start one with: acpd") {
+		t.Errorf("after a kill: %q", stderr)
+	}
+	long := "/tmp/" + strings.Repeat("x", 120)
+	if _, stderr := m.begin("whoami", "--home", long).exits(6); !strings.Contains(stderr, "shorter") {
+		t.Errorf("a path that is too long: %q", stderr)
+	}
+}
+
+// TestForbiddenSocket: a sandbox, or a permission, is named as such and not taken
+// for a daemon that is not there.
+func TestForbiddenSocket(t *testing.T) {
+	t.Parallel()
+	desk := running(t, "desk")
+	forbid(t, desk.socket())
+	p := prepare(t, environ(t, "/"), program(t, "acpctl"), "--home", desk.home, "whoami")
+	asNobody(p)
+	p.start()
+	if _, stderr := p.exits(6); !strings.Contains(stderr, "sandbox or file permission forbids") || strings.Contains(stderr, "start one") {
+		t.Errorf("says %q", stderr)
+	}
+}
+
+// TestForeignHome: a directory that is another's, or cannot be used, is refused.
+func TestForeignHome(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, "desk")
+	forbid(t, m.home)
+	p := prepare(t, environ(t, "/"), m.command()...)
+	asNobody(p)
+	p.start()
+	if _, stderr := p.exits(1); !strings.Contains(stderr, m.home) || !strings.Contains(stderr, "permission denied") && !strings.Contains(stderr, "belongs to user") {
+		t.Errorf("says %q", stderr)
+	}
+	if err := os.Chmod(m.home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if files, err := os.ReadDir(m.home); err != nil || len(files) > 0 {
+		t.Errorf("left behind: %v, %v", files, err)
+	}
+}
+
+// forbid takes all permissions from a file, until the test ends.
+func forbid(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Chmod(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Chmod(path, 0o700) })
+}
+
+// asNobody makes a process one of a user whom permissions concern. They do not
+// concern root.
+func asNobody(p *process) {
+	if os.Geteuid() == 0 {
+		p.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
+	}
+}
+
+// TestNameOfAnAgentIsTaken: a second one is refused and the first one stays.
+func TestNameOfAnAgentIsTaken(t *testing.T) {
+	t.Parallel()
+	desk := running(t, "desk")
+	desk.attach(client.AttachParams{Name: "reviewer"}, says("first"))
+	p := desk.begin("serve", "--name", "reviewer", "--", "cat")
+	if _, stderr := p.exits(7); !strings.Contains(stderr, `"reviewer" is attached already`) {
+		t.Errorf("a second agent of the name: %q", stderr)
+	}
+	if desk.agent("reviewer") == nil {
+		t.Error("the first one is gone")
+	}
+}
