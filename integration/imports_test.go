@@ -20,6 +20,7 @@ var arrows = map[string][]string{
 	"kinds":      {"wire"},
 	"wire":       {"identity"},
 	"config":     {"identity"},
+	"discovery":  {"identity"},
 	"store":      {},
 	"identity":   {},
 }
@@ -30,6 +31,8 @@ var importers = map[string]string{
 	"github.com/fxamacker/cbor/v2":     "wire",
 	"modernc.org/sqlite":               "store",
 	"github.com/cloudflare/circl":      "identity",
+	"github.com/hashicorp/mdns":        "discovery",
+	"github.com/miekg/dns":             "discovery",
 	"github.com/spf13/cobra":           "cmd",
 	"github.com/coreos/go-systemd/v22": "daemon",
 	"encoding/json":                    "none",
