@@ -26,7 +26,10 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() {
+	paceCollector()
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
 
 const (
 	exitFailure = 1
