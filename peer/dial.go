@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -17,7 +18,7 @@ import (
 )
 
 const (
-	dialTime    = 3 * time.Second
+	dialTime    = 2800 * time.Millisecond // so that a call has its answer within 3 s
 	dialStagger = 100 * time.Millisecond
 	maxDialIPs  = 8 // of one host name
 	minBackoff  = 250 * time.Millisecond
@@ -175,6 +176,8 @@ func (r *remote) tryAddr(ctx context.Context, addr string, udp *net.UDPAddr) *fa
 func (n *Node) failed(id identity.ID, addr string, err error) *failure {
 	f := &failure{n.dialError(id, addr, err), shareVerdict}
 	switch {
+	case errors.Is(err, errRefused):
+		f.memory = refusedMemory // the answer is quick to have again, and may change as quickly
 	case f.Code == kinds.NotTrusted:
 		f.memory = refusalMemory
 	case closedWith(err, closeIdentityConflict):
@@ -336,7 +339,7 @@ func (r *remote) runReconnect(retry chan struct{}) {
 		}
 		timer.Stop()
 		r.mu.Lock()
-		if v := r.verdict; v != nil && v.memory == shareVerdict {
+		if v := r.verdict; v != nil && v.memory <= shareVerdict {
 			r.verdict = nil // calls share it; the pause was taken here
 		}
 		r.mu.Unlock()

@@ -116,6 +116,8 @@ func (n *Node) streamError(id identity.ID, code quic.StreamErrorCode) *kinds.Err
 func (n *Node) connectionError(id identity.ID, cause error) *kinds.Error {
 	name := n.nameOf(id)
 	app := (*quic.ApplicationError)(nil)
+	idle := (*quic.IdleTimeoutError)(nil)
+	reset := (*quic.StatelessResetError)(nil)
 	switch {
 	case errors.As(cause, &app) && app.ErrorCode == closeNotTrusted:
 		if app.Remote {
@@ -128,7 +130,9 @@ func (n *Node) connectionError(id identity.ID, cause error) *kinds.Error {
 		return n.unreachable(id, kinds.DeliveredUnknown, "it shut down; repeat with the same id when it is back")
 	case errors.As(cause, &app) && app.ErrorCode == closeShutdown:
 		return n.unreachable(id, kinds.DeliveredUnknown, "this daemon is shutting down")
-	case errors.As(cause, &app) && app.ErrorCode == closeDead:
+	case errors.As(cause, &reset):
+		return n.unreachable(id, kinds.DeliveredUnknown, "its daemon restarted; repeat with the same id")
+	case errors.As(cause, &app) && app.ErrorCode == closeDead, errors.As(cause, &idle):
 		return n.unreachable(id, kinds.DeliveredUnknown, "it stopped answering; repeat with the same id when it is back")
 	}
 	return n.unreachable(id, kinds.DeliveredUnknown, "the connection was lost; repeat with the same id (%v)", cause)

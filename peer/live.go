@@ -11,10 +11,10 @@ import (
 const (
 	silence   = 500 * time.Millisecond // after it, a connection is proven before it is used
 	proofTime = 2500 * time.Millisecond
-	tick      = time.Second     // how often an open connection is looked at
-	pingEvery = 4 * time.Second // while anything is open
-	deadAfter = 7 * time.Second // without a packet; found within a tick more
-	pingPad   = 48              // lifts the packet over the size that provokes no stateless reset
+	tick      = 500 * time.Millisecond // how often an open connection is looked at
+	pingEvery = 4 * time.Second        // while anything is open
+	deadAfter = 7 * time.Second        // without a packet; found within a tick more
+	pingPad   = 48                     // lifts the packet over the size that provokes no stateless reset
 )
 
 // liveness finds out that a peer is dead while something waits for it, and, by a
@@ -28,6 +28,7 @@ type liveness struct {
 	packets  uint64 // received by the last tick
 	packetAt time.Time
 	asking   bool // the host, whether anything listens there
+	asked    bool // since the last packet
 	proof    *proof
 }
 
@@ -70,29 +71,30 @@ func (c *conn) tick() {
 	}
 	now := time.Now()
 	if p := c.qc.ConnectionStats().PacketsReceived; p != l.packets {
-		l.packets, l.packetAt = p, now
+		l.packets, l.packetAt, l.asked = p, now, false
 	}
 	var (
 		dead = now.Sub(l.packetAt) >= deadAfter || l.pings-l.pongs > 2
 		ping = !dead && now.Sub(l.lastPing) >= pingEvery
-		ask  = !dead && !ping && l.pings > l.pongs && now.Sub(l.packetAt) >= tick && !l.asking && c.node.probe != nil
+		ask  = !dead && now.Sub(l.packetAt) >= silence && !l.asking && !l.asked && c.node.probe != nil
 		n    uint64
 	)
 	if ping {
 		n = l.nextPing(now)
 	}
 	if ask {
-		l.asking = true
+		l.asking, l.asked = true, true
 	}
 	l.timer.Reset(tick)
 	c.mu.Unlock()
-	switch {
-	case dead:
+	if dead {
 		c.close(closeDead, "no answer")
-	case ping:
+	}
+	if ping {
 		c.ping(n)
-	case ask: // a ping has been unanswered for a second
-		c.node.begin(c.askHost)
+	}
+	if ask {
+		c.node.serving(c.askHost)
 	}
 }
 
@@ -168,7 +170,7 @@ func (c *conn) startProof() *proof {
 	c.live.proof = p
 	c.mu.Unlock()
 	c.ping(p.n)
-	if !c.node.begin(func() { c.runProof(p) }) {
+	if !c.node.serving(func() { c.runProof(p) }) {
 		if c.takeProof(p) {
 			close(p.over)
 		}

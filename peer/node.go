@@ -289,6 +289,9 @@ func (n *Node) drain() {
 	conns := n.connections()
 	for _, c := range conns {
 		c.goaway(closeShutdown)
+		if c.silentFor(silence) {
+			c.startProof() // nobody waits for the dead
+		}
 	}
 	if ended(conns, drainTime) {
 		return

@@ -45,6 +45,7 @@ const (
 	cloneWait     = 30 * time.Second
 	refusalMemory = 5 * time.Second
 	shareVerdict  = time.Second
+	refusedMemory = 100 * time.Millisecond
 )
 
 // admit is the one place that makes a connection ready. The hello is in and the
@@ -147,7 +148,7 @@ func (r *remote) leave() {
 // hello, from where on the connection was ready here: it counts like one of a dial.
 func (r *remote) noteRefusal(c *conn) {
 	f := r.node.failed(r.id, c.addr(), c.endedWith())
-	if f.memory == shareVerdict {
+	if f.memory <= shareVerdict {
 		return
 	}
 	r.mu.Lock()
