@@ -49,7 +49,7 @@ func (l *liveness) watch(c *conn) {
 	now := time.Now()
 	l.packetAt, l.lastPing = now, now
 	l.packets = c.qc.ConnectionStats().PacketsReceived
-	l.timer = time.AfterFunc(tick, func() { c.tick() })
+	l.timer = time.AfterFunc(firstTick, func() { c.tick() })
 }
 
 func (l *liveness) stop(c *conn) {
@@ -76,7 +76,7 @@ func (c *conn) tick() {
 	var (
 		dead = now.Sub(l.packetAt) >= deadAfter || l.pings-l.pongs > 2
 		ping = !dead && now.Sub(l.lastPing) >= pingEvery
-		ask  = !dead && now.Sub(l.packetAt) >= silence && !l.asking && !l.asked && c.node.probe != nil
+		ask  = !dead && now.Sub(l.packetAt) >= firstTick && !l.asking && !l.asked && c.node.probe != nil
 		n    uint64
 	)
 	if ping {
