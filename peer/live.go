@@ -11,11 +11,11 @@ import (
 const (
 	silence   = 500 * time.Millisecond // after it, a connection is proven before it is used
 	proofTime = 2500 * time.Millisecond
-	firstTick = 100 * time.Millisecond // after a stream is open: by then its packet should be acknowledged
-	tick      = 500 * time.Millisecond // how often an open connection is looked at from then on
-	pingEvery = 4 * time.Second        // while anything is open
-	deadAfter = 7 * time.Second        // without a packet; found within a tick more
-	pingPad   = 48                     // lifts the packet over the size that provokes no stateless reset
+	firstTick = 100 * time.Millisecond  // after a stream is open: by then its packet should be acknowledged
+	tick      = 250 * time.Millisecond  // how often an open connection is looked at from then on
+	pingEvery = 4 * time.Second         // while anything is open
+	deadAfter = 7400 * time.Millisecond // without a packet; found within a tick more
+	pingPad   = 48                      // lifts the packet over the size that provokes no stateless reset
 )
 
 // liveness finds out that a peer is dead while something waits for it, and, by a
