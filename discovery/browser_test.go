@@ -243,6 +243,7 @@ func TestRunWithoutInterface(t *testing.T) {
 	logger := slog.New(slog.NewTextHandler(writeFunc(func(b []byte) { log.Write(b); warned <- struct{}{} }), nil))
 	table := newRecorder().Table
 	table.Set(planner, Static, "planner.example:7117")
+	table.observe(sight(reviewer, laptop, "10.0.0.2:7117"))
 	ended := make(chan error)
 	go func() {
 		ended <- Run(ctx, Config{Self: identity.ID{7}, Listen: netip.MustParseAddrPort("127.0.0.1:7117"), Include: []string{"none"}, Table: table, Logger: logger})
@@ -255,8 +256,8 @@ func TestRunWithoutInterface(t *testing.T) {
 	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "configured addresses work") {
 		t.Errorf("log: %s", text)
 	}
-	if got := table.Addrs(planner); len(got) != 1 {
-		t.Errorf("addresses %q", got)
+	if e := table.Entries(); len(e) != 1 || e[0].ID != planner || len(e[0].Addrs) != 1 {
+		t.Errorf("left in the table: %+v", e)
 	}
 }
 
@@ -296,12 +297,13 @@ func TestDeafness(t *testing.T) {
 func TestAnnounced(t *testing.T) {
 	wlan0 := nic{prefixes: []netip.Prefix{netip.MustParsePrefix("192.168.1.9/24"), netip.MustParsePrefix("fe80::a/64")}}
 	for listen, want := range map[string][]string{
-		"[::]:7117":        {"10.0.0.9:7117", "[2001:db8::9]:7117", "192.168.1.9:7117", "[fe80::9]:7117", "[fe80::a]:7117"},
-		"0.0.0.0:7117":     {"10.0.0.9:7117", "192.168.1.9:7117"},
-		"192.168.1.9:7117": {"192.168.1.9:7117"},
-		"[fe80::9]:7117":   {"[fe80::9]:7117"},
-		"127.0.0.1:7117":   nil,
-		"203.0.113.1:7117": nil,
+		"[::]:7117":             {"10.0.0.9:7117", "[2001:db8::9]:7117", "192.168.1.9:7117", "[fe80::9]:7117", "[fe80::a]:7117"},
+		"[::ffff:0.0.0.0]:7117": {"10.0.0.9:7117", "192.168.1.9:7117"},
+		"0.0.0.0:7117":          {"10.0.0.9:7117", "192.168.1.9:7117"},
+		"192.168.1.9:7117":      {"192.168.1.9:7117"},
+		"[fe80::9]:7117":        {"[fe80::9]:7117"},
+		"127.0.0.1:7117":        nil,
+		"203.0.113.1:7117":      nil,
 	} {
 		if got := announced(netip.MustParseAddrPort(listen), []nic{eth0, wlan0}); !slices.Equal(got, addrPorts(want...)) {
 			t.Errorf("%s: %v, want %v", listen, got, want)

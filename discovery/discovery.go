@@ -36,9 +36,15 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-// pollTime is how often the interfaces are looked at. There is no portable way to
-// be told; a look costs two requests to the kernel.
-const pollTime = time.Second
+const (
+	// pollTime is how often the interfaces are looked at. There is no portable way to
+	// be told; a look costs two requests to the kernel.
+	pollTime = time.Second
+
+	// waiting is how many packets may wait to be looked at: the answers of a large
+	// network to one question.
+	waiting = 256
+)
 
 // Config is what [Run] needs. All fields but Include and Exclude are required.
 type Config struct {
@@ -59,14 +65,15 @@ type Config struct {
 }
 
 // Run announces this daemon, answers questions about it and fills the table, until
-// ctx ends; then it says goodbye and returns when its goroutines have ended. The
-// error is nil whatever the network does.
+// ctx ends; then it says goodbye, removes what the network said from the table
+// without telling, and returns when its goroutines have ended. The error is nil
+// whatever the network does.
 func Run(ctx context.Context, cfg Config) error {
 	n := &node{
 		cfg:     cfg,
 		zone:    &zone{},
 		browser: newBrowser(cfg.Self, cfg.Listen.Port(), cfg.Table),
-		packets: make(chan packet, 64),
+		packets: make(chan packet, waiting),
 		stop:    make(chan struct{}),
 		warned:  make(map[string]bool),
 	}
@@ -234,7 +241,8 @@ func (n *node) warn(kind string, err error) {
 }
 
 func (n *node) close() {
-	if known := n.zone.current.Load(); known != nil {
+	// No server may answer after the goodbye.
+	if known := n.zone.current.Swap(nil); known != nil {
 		for _, l := range n.links {
 			l.shout(known.packet(0))
 		}
@@ -244,4 +252,5 @@ func (n *node) close() {
 		l.close()
 	}
 	n.readers.Wait()
+	n.cfg.Table.forget()
 }

@@ -196,6 +196,16 @@ func (t *Table) age(now time.Time) (ask []string, changes []*Change, next time.T
 	return ask, changes, t.next
 }
 
+// forget removes all hints: nobody is left to see them die.
+func (t *Table) forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id, p := range t.peers {
+		t.drop(id, p)
+	}
+	t.next = time.Time{}
+}
+
 // wake makes sweep look again at a time, or earlier.
 func (t *Table) wake(at time.Time) {
 	if t.next.IsZero() || at.Before(t.next) {

@@ -40,7 +40,29 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	sweepLabs()
 	os.Exit(m.Run())
+}
+
+const labPrefix = "acp-discovery-"
+
+// sweepLabs removes what a run left that was killed before it could.
+func sweepLabs() {
+	out, _ := exec.Command("ip", "netns", "list").Output()
+	for l := range strings.Lines(string(out)) {
+		ns := strings.Fields(l)[0]
+		rest, ours := strings.CutPrefix(ns, labPrefix)
+		owner, _, _ := strings.Cut(rest, "-")
+		// A process that has ended but was not waited for has no command line.
+		if alive, _ := os.ReadFile("/proc/" + owner + "/cmdline"); !ours || len(alive) > 0 {
+			continue
+		}
+		pids, _ := exec.Command("ip", "netns", "pids", ns).Output()
+		for pid := range strings.FieldsSeq(string(pids)) {
+			exec.Command("kill", pid).Run()
+		}
+		exec.Command("ip", "netns", "del", ns).Run()
+	}
 }
 
 // hostSpec is what a host process is told.
@@ -79,6 +101,10 @@ func runHost(text string) error {
 		return err
 	}
 	if role, ok := roles[spec.Role]; ok {
+		go func() {
+			defer stop() // the test has gone
+			io.Copy(io.Discard, os.Stdin)
+		}()
 		return role(ctx, spec)
 	}
 	table := NewTable(func(id identity.ID) bool { return slices.Contains(spec.Trusted, id) }, func(c Change) {
@@ -92,6 +118,7 @@ func runHost(text string) error {
 		table.Set(parsed, Static, addr)
 	}
 	go func() {
+		defer stop() // the test has gone
 		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 			var usage syscall.Rusage
 			syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
@@ -157,7 +184,7 @@ type lab struct {
 var labs, ids atomic.Int32
 
 func newLab(t testing.TB, bridges ...string) *lab {
-	l := &lab{t: t, prefix: fmt.Sprintf("acpd%d-%d-", os.Getpid(), labs.Add(1))}
+	l := &lab{t: t, prefix: fmt.Sprintf(labPrefix+"%d-%d-", os.Getpid(), labs.Add(1))}
 	t.Cleanup(func() {
 		for _, ns := range l.spaces {
 			exec.Command("ip", "netns", "del", ns).Run()

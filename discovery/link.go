@@ -16,9 +16,10 @@ import (
 
 const (
 	mdnsPort  = 5353
-	hopLimit  = 255 // RFC 6762, section 11
-	maxFailed = 3   // questions in a row that could not be sent before it is told: a new IPv6 address is not usable at once
-	maxSilent = 2   // questions in a row that were not heard here before the sockets are taken for deaf
+	hopLimit  = 255     // RFC 6762, section 11
+	buffered  = 1 << 20 // bytes; the system may give less. Hundreds may answer one question at the same moment
+	maxFailed = 3       // questions in a row that could not be sent before it is told: a new IPv6 address is not usable at once
+	maxSilent = 2       // questions in a row that were not heard here before the sockets are taken for deaf
 )
 
 var (
@@ -100,6 +101,7 @@ func tune(conn *net.UDPConn, err error, n nic, v4 bool) (*socket, error) {
 	if err != nil {
 		return nil, err
 	}
+	conn.SetReadBuffer(buffered)
 	s := &socket{UDPConn: conn}
 	if v4 {
 		c := ipv4.NewPacketConn(conn)

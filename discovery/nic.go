@@ -100,13 +100,13 @@ func prefixes(list []net.Addr) []netip.Prefix {
 // addresses that hold on one link only last.
 func announced(listen netip.AddrPort, nics []nic) []netip.AddrPort {
 	var wide, local []netip.AddrPort
-	bound := listen.Addr()
+	bound := listen.Addr().Unmap().WithZone("")
 	for _, n := range nics {
 		for _, p := range n.prefixes {
 			ip := p.Addr()
 			switch {
 			case bound.Is4() && !ip.Is4():
-			case !bound.IsUnspecified() && bound.Unmap().WithZone("") != ip:
+			case !bound.IsUnspecified() && bound != ip:
 			case ip.IsLinkLocalUnicast():
 				local = append(local, netip.AddrPortFrom(ip, listen.Port()))
 			case ip.IsGlobalUnicast():
