@@ -19,8 +19,11 @@ const maxMembers = 32
 type object struct {
 	text    []byte
 	n       int
-	members [maxMembers]struct{ name, value span }
-	err     error // what is wrong beyond the syntax
+	members [maxMembers]struct {
+		name, value span
+		escaped     bool // the name does not stand for itself
+	}
+	err error // what is wrong beyond the syntax
 }
 
 type span struct{ from, to int32 }
@@ -84,32 +87,34 @@ func (o *object) add(name, value span) {
 	if o.err != nil {
 		return
 	}
-	for i := range o.n {
-		if bytes.Equal(o.unquote(o.members[i].name), o.unquote(name)) {
-			o.err = fmt.Errorf("%.64q is given twice", o.unquote(name))
-			return
-		}
-	}
 	if o.n == maxMembers {
 		o.err = fmt.Errorf("more than %d members", maxMembers)
 		return
 	}
-	o.members[o.n].name, o.members[o.n].value = name, value
+	m := &o.members[o.n]
+	m.name, m.value, m.escaped = name, value, !plain(o.text[name.from:name.to])
+	added := o.name(o.n)
+	for i := range o.n {
+		if bytes.Equal(o.name(i), added) {
+			o.err = fmt.Errorf("%.64q is given twice", added)
+			return
+		}
+	}
 	o.n++
 }
 
 // member returns the i-th member; both alias the text where they can.
 func (o *object) member(i int) (name []byte, v value) {
-	m := &o.members[i]
-	return o.unquote(m.name), value(o.text[m.value.from:m.value.to:m.value.to])
+	at := o.members[i].value
+	return o.name(i), value(o.text[at.from:at.to:at.to])
 }
 
-func (o *object) unquote(s span) []byte {
-	quoted := o.text[s.from:s.to]
-	if plain(quoted) {
-		return quoted[1 : len(quoted)-1]
+func (o *object) name(i int) []byte {
+	m := &o.members[i]
+	if !m.escaped {
+		return o.text[m.name.from+1 : m.name.to-1]
 	}
-	b, err := jsontext.AppendUnquote(nil, quoted)
+	b, err := jsontext.AppendUnquote(nil, o.text[m.name.from:m.name.to])
 	if err != nil {
 		o.err = errSyntax
 	}
