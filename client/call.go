@@ -25,6 +25,8 @@ func (c *Conn) Call(ctx context.Context, method string, params, result any) erro
 		return err
 	}
 	w := &call{done: make(chan struct{})}
+	c.active.Add(1)
+	defer c.active.Add(-1)
 	c.mu.Lock()
 	if c.calls == nil {
 		cause := c.err

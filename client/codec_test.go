@@ -151,6 +151,16 @@ func TestLines(t *testing.T) {
 	if len(in.buf) > kept {
 		t.Errorf("a buffer of %d bytes stays", len(in.buf))
 	}
+	small := strings.Repeat("x", 99) + "\n"
+	in = lines{r: strings.NewReader(strings.Repeat(small, 10000)), max: 1 << 20}
+	for range 10000 {
+		if line, err := in.next(); err != nil || string(line) != small[:99] {
+			t.Fatalf("got %.20q, %v", line, err)
+		}
+	}
+	if len(in.buf) != readAtOnce {
+		t.Errorf("a buffer of %d bytes for many small lines, want %d", len(in.buf), readAtOnce)
+	}
 	for n, want := range map[int]error{10: nil, 11: errLong, 30: errLong} {
 		for name, r := range map[string]io.Reader{"at once": strings.NewReader(strings.Repeat("x", n) + "\n"), "bytewise": iotest.OneByteReader(strings.NewReader(strings.Repeat("x", n) + "\n"))} {
 			in := lines{r: r, max: 10}

@@ -68,6 +68,9 @@ func (r *Request) reply(result any, err error) error {
 	}
 	r.replied = true
 	err = r.conn.respond(r.id, result, err)
+	if err == nil {
+		return nil
+	}
 	if e := (*kinds.Error)(nil); errors.As(err, &e) && !errors.Is(err, ErrClosed) {
 		r.conn.respond(r.id, nil, e)
 	}
@@ -84,11 +87,15 @@ func (c *Conn) accept(ctx context.Context, m *message) error {
 
 	c.mu.Lock()
 	run := c.running < c.opts.MaxInFlight
+	parked := run && c.parked > 0
 	full := !run && (len(c.waiting) >= maxWaiting || c.bytes >= maxWaitingBytes)
 	switch {
 	case full:
 	case run:
 		c.running++
+		if parked {
+			c.parked--
+		}
 	default:
 		c.waiting = append(c.waiting, r)
 		c.bytes += len(r.Params)
@@ -104,27 +111,36 @@ func (c *Conn) accept(ctx context.Context, m *message) error {
 		e := kinds.Errorf(kinds.Overloaded, "%d requests wait on this connection: wait for answers before sending more", maxWaiting)
 		e.RetryAfterMS = 1000
 		return r.ReplyError(e)
+	case parked:
+		c.work <- r
 	case run:
 		c.handlers.Go(func() { c.serve(r) })
 	}
 	return nil
 }
 
-// serve runs handlers, one after the other, as long as requests wait.
+// serve runs handlers, one after the other. When no request waits the goroutine
+// parks, if few do: its stack has the size that handlers need.
 func (c *Conn) serve(r *Request) {
 	for r != nil {
+		c.active.Add(1)
 		c.opts.Handler(r.ctx, c, r)
 		if !r.replied {
 			r.ReplyError(kinds.Errorf(kinds.Internal, "%s: the handler gave no answer", r.Method))
 		}
+		c.active.Add(-1)
 		r.cancel()
 		r.message.release()
-		r = c.finish(r)
+		next, park := c.finish(r)
+		if park {
+			next = <-c.work
+		}
+		r = next
 	}
 }
 
-// finish returns the next request that waits.
-func (c *Conn) finish(r *Request) *Request {
+// finish returns the next request that waits, or whether to park.
+func (c *Conn) finish(r *Request) (next *Request, park bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r.id != nil && c.requests[string(r.id)] == r {
@@ -133,13 +149,16 @@ func (c *Conn) finish(r *Request) *Request {
 	if len(c.waiting) == 0 {
 		c.waiting = nil
 		c.running--
-		return nil
+		if park = c.parked < maxParked; park {
+			c.parked++
+		}
+		return nil, park
 	}
-	next := c.waiting[0]
+	next = c.waiting[0]
 	c.waiting[0] = nil
 	c.waiting = c.waiting[1:]
 	c.bytes -= len(next.Params)
-	return next
+	return next, false
 }
 
 // cancelRequest serves rpc.cancel. An id that is unknown or done is ignored.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -42,6 +43,7 @@ type Options struct {
 
 const (
 	defaultInFlight = 1024
+	maxParked       = 16 // goroutines that wait for a handler to run
 	maxWaiting      = 16384
 	maxWaitingBytes = 16 << 20
 	methodCancel    = "rpc.cancel"
@@ -60,6 +62,8 @@ type Conn struct {
 	out      outbox
 	done     chan struct{}
 	handlers sync.WaitGroup
+	active   atomic.Int32  // calls and handlers under way
+	work     chan *Request // for parked goroutines; closed when nothing more is read
 
 	mu       sync.Mutex
 	err      error
@@ -67,11 +71,10 @@ type Conn struct {
 	calls    map[uint64]*call
 	requests map[string]*Request // by id, running or waiting
 	running  int
+	parked   int // goroutines that wait on work
 	waiting  []*Request
 	bytes    int // of the waiting requests' params
 }
-
-var linePool = sync.Pool{New: func() any { return new([]byte) }}
 
 // NewConn makes a connection over a stream and starts nothing: see [Conn.Run].
 func NewConn(conn net.Conn, o Options) *Conn {
@@ -83,6 +86,7 @@ func NewConn(conn net.Conn, o Options) *Conn {
 		conn:     conn,
 		opts:     o,
 		done:     make(chan struct{}),
+		work:     make(chan *Request, maxParked),
 		calls:    make(map[uint64]*call),
 		requests: make(map[string]*Request),
 	}
@@ -100,6 +104,7 @@ func (c *Conn) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { c.end(context.Cause(ctx)) })()
 
 	err := c.read(ctx)
+	close(c.work)
 	switch {
 	case err == io.EOF:
 		c.abandon(err)
@@ -247,20 +252,17 @@ func (c *Conn) respond(id []byte, result any, err error) error {
 
 // write sends the line that fill appends but for its end.
 func (c *Conn) write(ctx context.Context, mode putMode, fill func([]byte) ([]byte, error)) error {
-	p := linePool.Get().(*[]byte)
-	line, err := fill((*p)[:0])
-	line = append(line, "}\n"...)
-	switch {
+	line := batchPool.Get().(*batch)
+	text, err := fill(line.text)
+	line.text, line.lines = append(text, "}\n"...), 1
+	switch n := len(line.text); {
 	case err != nil:
 		err = kinds.Errorf(kinds.Invalid, "%v", err)
-	case len(line) > c.opts.MaxLine:
-		err = kinds.Errorf(kinds.TooLarge, "%d bytes are over the socket's limit of %d: send less in one message", len(line), c.opts.MaxLine)
+	case n > c.opts.MaxLine:
+		err = kinds.Errorf(kinds.TooLarge, "%d bytes are over the socket's limit of %d: send less in one message", n, c.opts.MaxLine)
 	default:
-		err = c.out.put(ctx, line, mode)
+		return c.out.put(ctx, line, mode, c.active.Load() > 1)
 	}
-	if cap(line) <= kept {
-		*p = line
-		linePool.Put(p)
-	}
+	line.release()
 	return err
 }

@@ -1,11 +1,11 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"net"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"syscall"
@@ -21,28 +21,47 @@ const (
 	maxQueueBytes = 4 << 20
 	stallLimit    = 5 * time.Second
 	chunk         = 256 << 10
+	batchSize     = 32 << 10 // lines up to this are written together
+	maxTurns      = 16       // of a sender that writes what others send
 )
 
-// outbox writes lines to a connection. Whoever sends a line writes it at once
-// where nobody else is writing and the socket takes it; what is left over is
-// queued and written by a goroutine that lives as long as the queue. So no sender
-// ever waits for a peer that does not read.
+// batch is a buffer of whole lines on their way out.
+type batch struct {
+	text  []byte
+	lines int
+}
+
+var batchPool = sync.Pool{New: func() any { return new(batch) }}
+
+func (b *batch) release() {
+	if cap(b.text) <= kept {
+		b.text, b.lines = b.text[:0], 0
+		batchPool.Put(b)
+	}
+}
+
+// outbox writes lines to a connection. Who sends a line while nobody writes is the
+// writer: it lets others that are ready queue theirs, then writes all that there
+// is, as long as the socket takes it. What it does not take is written by a
+// goroutine that lives as long as the queue. So no sender ever waits for a peer
+// that does not read, and what comes together goes out in one write.
 type outbox struct {
 	conn net.Conn
-	raw  syscall.RawConn // nil: not a socket, everything is queued
+	raw  syscall.RawConn // nil: not a socket, all is left to flush
 	fail func(error)     // called once, without the lock, when writing fails
 
 	// Of who set busy, for one attempt.
 	try  func(fd uintptr) bool
-	line []byte
+	text []byte
 	n    int
 
 	mu      sync.Mutex
 	changed sync.Cond // room, idle or an error
 	busy    bool      // somebody writes
-	queue   []byte
-	sent    int // bytes of queue that are written
-	lines   int // in queue, not written
+	queue   []*batch
+	sent    int // bytes of the first batch that are written
+	lines   int // in queue
+	bytes   int // in queue, not written
 	err     error
 }
 
@@ -55,7 +74,7 @@ func (o *outbox) init(conn net.Conn, fail func(error)) {
 		}
 	}
 	o.try = func(fd uintptr) bool {
-		n, err := syscall.Write(int(fd), o.line)
+		n, err := syscall.Write(int(fd), o.text)
 		if err == nil {
 			o.n = n
 		}
@@ -64,50 +83,44 @@ func (o *outbox) init(conn net.Conn, fail func(error)) {
 }
 
 // full reports whether the queue is at its bound.
-func (o *outbox) full() bool { return o.lines >= maxQueueLines || len(o.queue)-o.sent >= maxQueueBytes }
+func (o *outbox) full() bool { return o.lines >= maxQueueLines || o.bytes >= maxQueueBytes }
 
-// put sends one line. While the queue is full it waits, until ctx ends; with
-// refuse it returns ErrFull instead; with force it queues all the same. The line
-// is not kept.
-func (o *outbox) put(ctx context.Context, line []byte, mode putMode) error {
+// put sends one line, which becomes the outbox's own. While the queue is full it
+// waits, until ctx ends; with refuse it returns ErrFull instead; with force it
+// queues all the same. company says that others may be about to send too.
+func (o *outbox) put(ctx context.Context, line *batch, mode putMode, company bool) error {
+	worth := company && len(line.text) < batchSize
 	o.mu.Lock()
+	if err := o.admit(ctx, mode); err != nil {
+		o.mu.Unlock()
+		line.release()
+		return err
+	}
+	o.enqueue(line)
+	writer := !o.busy
+	o.busy = true
+	o.mu.Unlock()
+	if !writer {
+		return nil
+	}
+	if worth {
+		runtime.Gosched()
+	}
+	o.start()
+	return nil
+}
+
+// admit returns nil, under the lock, when a line may be queued.
+func (o *outbox) admit(ctx context.Context, mode putMode) error {
 	if mode != force && o.full() && o.err == nil {
 		if mode == refuse {
-			o.mu.Unlock()
 			return ErrFull
 		}
 		if err := o.await(ctx, func() bool { return !o.full() }); err != nil {
-			o.mu.Unlock()
 			return err
 		}
 	}
-	if o.err != nil {
-		defer o.mu.Unlock()
-		return o.err
-	}
-	if o.busy {
-		o.enqueue(line)
-		o.mu.Unlock()
-		return nil
-	}
-	o.busy = true
-	o.mu.Unlock()
-
-	rest := line[o.attempt(line):]
-
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if len(rest) > 0 {
-		o.queue = slices.Concat(rest, o.queue)
-		o.lines++
-	}
-	if len(o.queue) == 0 {
-		o.busy = false
-		o.changed.Broadcast()
-		return nil
-	}
-	go o.flush()
-	return nil
+	return o.err
 }
 
 type putMode uint8
@@ -134,19 +147,51 @@ func (o *outbox) await(ctx context.Context, ready func() bool) error {
 	return nil
 }
 
-func (o *outbox) enqueue(line []byte) {
-	o.queue = append(o.queue, line...)
+// enqueue adds a line, to the last batch where that is small. A batch may grow
+// while it is being written: the writer sees what it had, and then the rest.
+func (o *outbox) enqueue(line *batch) {
 	o.lines++
+	o.bytes += len(line.text)
+	if n := len(o.queue); n > 0 {
+		if last := o.queue[n-1]; len(last.text)+len(line.text) <= batchSize {
+			last.text = append(last.text, line.text...)
+			last.lines++
+			line.release()
+			return
+		}
+	}
+	o.queue = append(o.queue, line)
+}
+
+// start writes the queue as far as the socket takes it at once, and leaves the
+// rest to flush, also when others keep adding to it.
+func (o *outbox) start() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for range maxTurns {
+		if o.err != nil || len(o.queue) == 0 {
+			o.rest()
+			return
+		}
+		text := o.queue[0].text[o.sent:]
+		o.mu.Unlock()
+		n := o.attempt(text)
+		o.mu.Lock()
+		if o.wrote(n); n < len(text) {
+			break
+		}
+	}
+	go o.flush()
 }
 
 // attempt writes what the socket takes without waiting.
-func (o *outbox) attempt(line []byte) int {
+func (o *outbox) attempt(text []byte) int {
 	if o.raw == nil {
 		return 0
 	}
-	o.line, o.n = line, 0
+	o.text, o.n = text, 0
 	_ = o.raw.Write(o.try)
-	o.line = nil
+	o.text = nil
 	return o.n
 }
 
@@ -154,24 +199,34 @@ func (o *outbox) attempt(line []byte) int {
 func (o *outbox) flush() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for o.err == nil && o.sent < len(o.queue) {
-		part := o.queue[o.sent:min(len(o.queue), o.sent+chunk)]
+	for o.err == nil && len(o.queue) > 0 {
+		text := o.queue[0].text[o.sent:]
 		o.mu.Unlock()
-		n, err := o.write(part)
+		n, err := o.write(text[:min(len(text), chunk)])
 		if err != nil {
 			o.fail(err)
 			o.close(err)
 		}
 		o.mu.Lock()
-		o.lines -= bytes.Count(part[:n], []byte{'\n'})
-		if o.sent += n; o.sent >= maxQueueBytes/4 {
-			o.queue, o.sent = o.queue[:copy(o.queue, o.queue[o.sent:])], 0
-		}
-		o.changed.Broadcast()
+		o.wrote(n)
 	}
-	if o.queue, o.sent, o.lines = o.queue[:0], 0, 0; cap(o.queue) > kept {
-		o.queue = nil
+	o.rest()
+}
+
+// wrote takes n bytes that are written from the queue.
+func (o *outbox) wrote(n int) {
+	o.sent += n
+	o.bytes -= n
+	if first := o.queue[0]; o.sent == len(first.text) {
+		o.lines -= first.lines
+		o.queue, o.sent = slices.Delete(o.queue, 0, 1), 0
+		first.release()
 	}
+	o.changed.Broadcast()
+}
+
+// rest ends the writer's work.
+func (o *outbox) rest() {
 	o.busy = false
 	o.changed.Broadcast()
 }

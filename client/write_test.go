@@ -1,0 +1,117 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+)
+
+// Small lines that wait share a batch; a big one is queued as it is.
+func TestBatches(t *testing.T) {
+	small, big := []byte("1234567\n"), []byte(strings.Repeat("x", batchSize)+"\n")
+	o := outbox{busy: true}
+	o.init(nil, nil)
+	for _, text := range [][]byte{small, small, big, small, small, small} {
+		if err := o.put(t.Context(), &batch{bytes.Clone(text), 1}, refuse, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, want := range []int{2, 1, 3} {
+		if b := o.queue[i]; b.lines != want || bytes.Count(b.text, []byte("\n")) != want {
+			t.Errorf("batch %d: %d lines in %d bytes, want %d", i, b.lines, len(b.text), want)
+		}
+	}
+	if o.lines != 6 || o.bytes != 5*len(small)+len(big) {
+		t.Errorf("%d lines, %d bytes", o.lines, o.bytes)
+	}
+
+	// A batch grows while it is being written.
+	o.wrote(len(small))
+	o.wrote(len(small))
+	o.wrote(len(big))
+	o.wrote(1)
+	o.put(t.Context(), &batch{bytes.Clone(small), 1}, refuse, false)
+	if len(o.queue) != 1 || o.lines != 4 || o.bytes != 4*len(small)-1 {
+		t.Errorf("%d batches, %d lines, %d bytes", len(o.queue), o.lines, o.bytes)
+	}
+	if o.wrote(o.bytes); len(o.queue) != 0 || o.lines != 0 || o.bytes != 0 || o.sent != 0 {
+		t.Errorf("something is left: %+v", o.queue)
+	}
+}
+
+// What is sent while a write is under way goes out in one.
+func TestLinesGoTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		c := NewConn(near, Options{})
+		go c.Run(t.Context())
+		for range 100 {
+			if err := c.Notify("x", nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		buf := make([]byte, batchSize)
+		reads := 0
+		for lines := 0; lines < 100; reads++ {
+			n, err := far.Read(buf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines += bytes.Count(buf[:n], []byte("\n"))
+		}
+		if reads > 2 {
+			t.Errorf("100 lines came in %d writes", reads)
+		}
+		c.Close()
+		far.Close()
+	})
+}
+
+// Handlers' goroutines stay for the next request, a few of them, and end with the
+// connection.
+func TestParked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := net.Pipe()
+		release := make(chan struct{})
+		near, far := NewConn(a, Options{}), NewConn(b, Options{Handler: func(_ context.Context, _ *Conn, r *Request) {
+			<-release
+			r.Reply(nil)
+		}})
+		ended := make(chan struct{})
+		go near.Run(t.Context())
+		go func() {
+			defer close(ended)
+			far.Run(t.Context())
+		}()
+		burst := func(n int) {
+			var calls sync.WaitGroup
+			for range n {
+				calls.Go(func() {
+					if err := near.Call(t.Context(), "x", nil, nil); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			synctest.Wait()
+			if n < maxParked && far.parked != maxParked-n {
+				t.Errorf("%d are parked while %d handlers run, want %d", far.parked, n, maxParked-n)
+			}
+			for range n {
+				release <- struct{}{}
+			}
+			calls.Wait()
+			synctest.Wait()
+			if far.parked != maxParked {
+				t.Errorf("%d stay, want %d", far.parked, maxParked)
+			}
+		}
+		burst(3 * maxParked)
+		burst(maxParked / 2)
+		near.Close()
+		<-ended
+	})
+}
