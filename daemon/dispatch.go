@@ -30,7 +30,9 @@ func (d *Daemon) onExchange(ctx context.Context, from identity.ID, env *wire.Env
 		reply, err = d.onQuery(ctx, sender, env)
 	case kinds.KindDelegate, kinds.KindCancel:
 		out := d.once(ctx, sender, env)
-		reply, err = out.reply, out.err
+		if err = out.err; err == nil {
+			reply = new(*out.reply) // it is kept for repeats, each of which gets an envelope of its own
+		}
 	case kinds.KindPing:
 		reply, err = d.onPing(sender)
 	case kinds.KindDiscover:
@@ -41,11 +43,9 @@ func (d *Daemon) onExchange(ctx context.Context, from identity.ID, env *wire.Env
 	if err != nil {
 		reply = &wire.Envelope{Kind: kinds.KindError, Payload: kinds.Encode(kinds.AsError(err).Foreign())}
 	}
-	// The outcome is kept for repeats, each of which gets an envelope of its own.
-	fresh := *reply
-	fresh.ID, fresh.Ref, fresh.Thread = wire.NewMessageID(), &env.ID, env.Thread
-	d.goes(from, &fresh)
-	return &fresh, nil
+	reply.ID, reply.Ref, reply.Thread = wire.NewMessageID(), &env.ID, env.Thread
+	d.goes(from, reply)
+	return reply, nil
 }
 
 // onMessage takes a message of a trusted peer; the state becomes its receipt.
