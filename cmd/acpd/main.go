@@ -27,6 +27,7 @@ import (
 )
 
 func main() {
+	leaveProcessors()
 	paceCollector()
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
