@@ -43,7 +43,7 @@ type Options struct {
 
 const (
 	defaultInFlight = 1024
-	maxParked       = 16 // goroutines that wait for a handler to run
+	maxParked       = 64 // goroutines that wait for a handler to run
 	maxWaiting      = 16384
 	maxWaitingBytes = 16 << 20
 	methodCancel    = "rpc.cancel"

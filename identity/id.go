@@ -78,11 +78,12 @@ func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 
 // UnmarshalText is [ParseID]. On an error id is unchanged.
 func (id *ID) UnmarshalText(text []byte) error {
-	parsed, err := ParseID(string(text))
-	if err == nil {
-		*id = parsed
+	var parsed ID
+	if err := parseHex(parsed[:], text); err != nil {
+		return fmt.Errorf("agent id: %w", err)
 	}
-	return err
+	*id = parsed
+	return nil
 }
 
 // MarshalBinary returns the 32 bytes of the key.
@@ -107,16 +108,18 @@ func (id *ID) digit(i int) byte {
 
 // parseHex fills dst from exactly twice as many lower-case hex digits. Upper
 // case is refused so that every value has one text.
-func parseHex(dst []byte, s string) error {
+func parseHex[T string | []byte](dst []byte, s T) error {
 	if len(s) != 2*len(dst) {
 		return fmt.Errorf("%d characters instead of %d lower-case hex digits", len(s), 2*len(dst))
 	}
-	for i := range s {
-		d := strings.IndexByte(hexDigits, s[i])
-		if d < 0 {
-			return errors.New("not only lower-case hex digits")
+	for i := range len(s) {
+		d := s[i] - '0'
+		if d > 9 {
+			if d = s[i] - 'a' + 10; d < 10 || d > 15 {
+				return errors.New("not only lower-case hex digits")
+			}
 		}
-		dst[i/2] = dst[i/2]<<4 | byte(d)
+		dst[i/2] = dst[i/2]<<4 | d
 	}
 	return nil
 }
