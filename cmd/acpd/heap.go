@@ -6,11 +6,11 @@ import (
 	"runtime/metrics"
 )
 
-// The heap grows by a half of what lives in it and by slack besides, before it is
-// collected.
+// The heap grows by this share of what lives in it, and by slack besides, before it
+// is collected.
 const (
+	share = 40       // percent
 	slack = 16 << 20 // bytes
-	half  = 50       // percent
 )
 
 // paceCollector keeps the heap's pace from now on. By itself the collector lets the
@@ -30,7 +30,7 @@ func afterCollection() {
 	runtime.AddCleanup(new([64]byte), func(struct{}) {
 		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 		metrics.Read(live)
-		debug.SetGCPercent(half + int(100*slack/max(live[0].Value.Uint64(), 1<<20)))
+		debug.SetGCPercent(share + int(100*slack/max(live[0].Value.Uint64(), 1<<20)))
 		afterCollection()
 	}, struct{}{})
 }

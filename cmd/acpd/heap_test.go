@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A small heap may grow several times over, a large one by little more than a half,
+// A small heap may grow several times over, a large one by much less than itself,
 // and the rate follows the heap both ways.
 func TestCollectorKeepsPace(t *testing.T) {
 	rate := func() uint64 {
@@ -27,7 +27,7 @@ func TestCollectorKeepsPace(t *testing.T) {
 	paceCollector()
 	settles(200, 1650)
 	large := make([]byte, 128<<20)
-	settles(half+10, half+16)
+	settles(share+10, share+16)
 	runtime.KeepAlive(large)
 	settles(200, 1650)
 }
