@@ -20,12 +20,22 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
+# show MACHINE COMMAND…: as a person would type it.
+show() {
+	local word line
+	line="$(basename "$1")\$"
+	for word in "${@:2}"; do
+		[[ $word =~ ^[A-Za-z0-9_./:@,=-]+$ ]] || word="'$word'"
+		line+=" $word"
+	done
+	echo "$line"
+}
 say() { printf '\n%s\n' "# $*"; }
 # on HOME COMMAND…: shows and runs a command on one of the machines.
 on() {
 	local home=$1
 	shift
-	printf '%s$ %s\n' "$(basename "$home")" "$(printf '%q ' "$@" | sed 's/\\//g')"
+	show "$home" "$@"
 	ACP_HOME=$home PATH=$bin:$PATH "$@"
 }
 # fails EXIT HOME COMMAND…: the same for a command that must end with EXIT.
@@ -37,7 +47,7 @@ fails() {
 	echo "(exit $got)"
 }
 start() {
-	printf '%s$ acpd --name %s &\n' "$(basename "$1")" "$(basename "$1")"
+	echo "$(basename "$1")\$ acpd --name $(basename "$1") &"
 	"$bin/acpd" --home "$1" --name "$(basename "$1")" --listen 127.0.0.1:0 --no-mdns 2>"$1.log" &
 	ACP_HOME=$1 "$bin/acpctl" status --wait 5s >/dev/null
 }
@@ -48,9 +58,10 @@ start "$laptop"
 
 say "One invites, the other joins: from now on they trust each other's keys."
 uri=$(ACP_HOME=$desk "$bin/acpctl" invite 2>/dev/null)
-echo "desk\$ acpctl invite"
+show desk acpctl invite
 echo "${uri%%token=*}token=…"
-on "$laptop" sh -c "echo '$uri' | acpctl join" | sed 's/token=[0-9a-f]*/token=…/'
+show laptop acpctl join acp://…
+echo "$uri" | ACP_HOME=$laptop "$bin/acpctl" join
 on "$laptop" acpctl peers
 on "$laptop" acpctl ping desk -c 3 -i 100ms
 
@@ -65,7 +76,7 @@ case $text in
 esac
 SCRIPT
 chmod +x "$dir/reviewer"
-printf 'desk$ acpctl serve --name reviewer --domain code --prompt -- ./reviewer &\n'
+echo 'desk$ acpctl serve --name reviewer --domain code --prompt -- ./reviewer &'
 ACP_HOME=$desk "$bin/acpctl" serve --name reviewer --domain code --prompt -- "$dir/reviewer" 2>"$desk.serve.log" &
 until ACP_HOME=$laptop "$bin/acpctl" discover desk --fresh --json | grep -q '"code"'; do :; done
 
@@ -74,8 +85,9 @@ on "$laptop" acpctl query desk/reviewer "Is the parser safe?" --domain code
 on "$laptop" acpctl delegate desk "Review the parser." --domain code --wait
 
 say "A task can be cancelled; the script and its children are ended."
-id=$(ACP_HOME=$laptop "$bin/acpctl" delegate desk "A slow review." --domain code --json | sed 's/.*"id":"\([^"]*\)".*/\1/')
-echo "laptop\$ acpctl delegate desk \"A slow review.\" --domain code"
+id=$(ACP_HOME=$laptop "$bin/acpctl" delegate desk "A slow review." --domain code)
+show laptop acpctl delegate desk "A slow review." --domain code
+echo "$id"
 on "$laptop" acpctl cancel "$id" "not needed any more"
 
 say "A message is handed to an agent, or held on disk until somebody reads it; never just \"sent\"."
