@@ -89,18 +89,22 @@ const (
 	TaskExpired   = "expired"
 )
 
+// MaxBeginning bounds Task.Task and Task.Outcome, in bytes. What is longer ends
+// there, at a character, with an ellipsis.
+const MaxBeginning = 256
+
 // Task is one delegation: a row of tasks, and the result of task and wait, which
-// alone carry the result.
+// alone carry payloads.
 type Task struct {
 	ID        wire.MessageID `json:"id"`
 	Peer      string         `json:"peer"` // petname, or the id where it has none any more
 	Direction string         `json:"direction"`
-	Task      string         `json:"task"`
+	Task      string         `json:"task"` // its beginning
 	State     string         `json:"state"`
 	Deadline  time.Time      `json:"deadline,omitzero"`
-	Outcome   string         `json:"outcome,omitzero"`
+	Outcome   string         `json:"outcome,omitzero"`  // its beginning; the whole is in Result
 	Partials  uint64         `json:"partials,omitzero"` // how many have come
-	Partial   wire.Payload   `json:"partial,omitzero"`  // payload of the last partial result
+	Partial   wire.Payload   `json:"partial,omitzero"`  // payload of the last partial result, until there is Result
 	Result    wire.Payload   `json:"result,omitzero"`   // payload of the final result or error
 }
 
@@ -113,9 +117,16 @@ func (t *Task) Final() bool {
 	return false
 }
 
-// Tasks is the result of tasks, which has no params.
+// TasksParams are the params of tasks.
+type TasksParams struct {
+	Limit int    `json:"limit,omitzero"` // 0: the daemon's default
+	After uint64 `json:"after,omitzero"` // Next of the answer that this one continues
+}
+
+// Tasks is the result of tasks, the newest first.
 type Tasks struct {
 	Tasks []Task `json:"tasks"`
+	Next  uint64 `json:"next"` // the After that continues; 0: there is no more
 }
 
 // TaskParams are the params of task.

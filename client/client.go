@@ -245,13 +245,19 @@ func (c *Client) Peers(ctx context.Context) ([]Peer, error) {
 	return r.Peers, nil
 }
 
-// Tasks returns the delegations, given and taken.
+// Tasks returns the delegations, given and taken, the newest first.
 func (c *Client) Tasks(ctx context.Context) ([]Task, error) {
-	r, err := result[Tasks](ctx, c, MethodTasks, nil)
-	if err != nil {
-		return nil, err
+	var all []Task
+	for p := (TasksParams{}); ; {
+		r, err := result[Tasks](ctx, c, MethodTasks, &p)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r.Tasks...)
+		if p.After = r.Next; p.After == 0 {
+			return all, nil
+		}
 	}
-	return r.Tasks, nil
 }
 
 // Task returns one delegation.

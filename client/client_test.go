@@ -216,7 +216,7 @@ func TestMethods(t *testing.T) {
 		{"peers", ``, `{"peers":[{"name":"desk","state":"pending","name_conflict":true}]}`,
 			func() (any, error) { return c.Peers(ctx) },
 			func(r any) bool { return r.([]Peer)[0].NameConflict }},
-		{"tasks", ``, `{"tasks":[` + task + `]}`,
+		{"tasks", `{}`, `{"tasks":[` + task + `]}`,
 			func() (any, error) { return c.Tasks(ctx) },
 			func(r any) bool { return r.([]Task)[0].Final() }},
 		{"task", `{"id":` + idText + `}`, task,

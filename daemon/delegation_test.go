@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -414,4 +417,109 @@ func TestDetachedAgentsRequestsFail(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// A result as large as a message may be is read back, with the last partial one of
+// that size before it, and stays out of the lists.
+func TestLargeResultsAreReadBack(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
+	asker := desk.dial()
+	outcome := "é" + long(wire.DefaultMaxMessage-1024)
+	for range 3 {
+		given := delegateTo(asker, "laptop", kinds.Encode(&kinds.Delegate{Task: outcome}))
+		worker.must("result", client.ResultParams{Ref: given.ID, Payload: kinds.Encode(&kinds.Result{Status: "partial", Outcome: outcome})}, nil)
+		if s := asker.state(given.ID); len(s.Partial) < len(outcome) {
+			t.Errorf("%d bytes of the partial result", len(s.Partial))
+		}
+		final := completed(outcome)
+		worker.must("result", client.ResultParams{Ref: given.ID, Payload: final}, nil)
+		for name, l := range map[string]*local{"wait": asker, "task": worker} {
+			var s client.Task
+			l.must(name, client.WaitParams{ID: given.ID}, &s)
+			if string(s.Result) != string(final) || s.Partial != nil || s.Task != s.Outcome || s.Outcome != "é"+long(client.MaxBeginning-5)+"…" {
+				t.Errorf("%s: %d and %d bytes, task %q, outcome %q", name, len(s.Result), len(s.Partial), s.Task, s.Outcome)
+			}
+		}
+	}
+	var all client.Tasks
+	asker.must("tasks", nil, &all)
+	if len(all.Tasks) != 3 || all.Next != 0 {
+		t.Errorf("%d tasks, next %d", len(all.Tasks), all.Next)
+	}
+	n := 0
+	for p := (client.InboxParams{}); ; { // each of the six needs an answer of its own
+		var in client.Inbox
+		asker.must("inbox", p, &in)
+		n += len(in.Messages)
+		if p.After = in.Next; p.After == 0 {
+			break
+		}
+	}
+	if n != 6 {
+		t.Errorf("%d results are in the inbox", n)
+	}
+}
+
+func TestBeginning(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "é": "é",
+		long(client.MaxBeginning):                  long(client.MaxBeginning),
+		long(client.MaxBeginning + 1):              long(client.MaxBeginning-3) + "…",
+		long(client.MaxBeginning-4) + "語語":         long(client.MaxBeginning-4) + "…",
+		long(client.MaxBeginning-6) + "語語":         long(client.MaxBeginning-6) + "語語",
+		strings.Repeat("é", client.MaxBeginning/2): strings.Repeat("é", client.MaxBeginning/2),
+	} {
+		if got := beginning(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// Full tables, with texts that are as long as can be in JSON, are listed in answers
+// that fit the smallest line there is.
+func TestFullTablesAreListed(t *testing.T) {
+	t.Parallel()
+	dir := stateDir(t)
+	writeConfig(t, dir, "max_message: 65536\n")
+	d := start(t, dir, "desk")
+	if err := d.store.Write(t.Context(), false, func(tx *store.Tx) error {
+		for _, direction := range []string{client.Given, client.Taken} {
+			for i := range maxTasks {
+				d.tasks.mu.Lock()
+				d.tasks.rows++
+				e := &task{row: d.tasks.rows, direction: direction, peer: identity.ID{1}, id: wire.NewMessageID(), created: time.Now(), state: client.TaskAccepted}
+				d.tasks.table[e.key()] = e
+				d.tasks.mu.Unlock()
+				if err := sqlBegin(tx, e, strings.Repeat("\x00", 1000)); err != nil {
+					return fmt.Errorf("%d: %w", i, err)
+				}
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	l := d.dial()
+	seen := make(map[wire.MessageID]bool)
+	for p := (client.TasksParams{}); ; {
+		var page client.Tasks
+		l.must("tasks", p, &page)
+		for _, row := range page.Tasks {
+			seen[row.ID] = true
+		}
+		if p.After = page.Next; p.After == 0 {
+			break
+		}
+	}
+	if len(seen) != 2*maxTasks {
+		t.Errorf("%d of %d are listed", len(seen), 2*maxTasks)
+	}
+	var page client.Tasks
+	l.must("tasks", client.TasksParams{Limit: 2, After: 10}, &page)
+	if len(page.Tasks) != 2 || page.Next != 8 {
+		t.Errorf("%d tasks, next %d", len(page.Tasks), page.Next)
+	}
+	l.refused(kinds.Invalid, "tasks", client.TasksParams{Limit: -1})
 }

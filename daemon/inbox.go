@@ -13,13 +13,13 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// Bounds of the inbox (protocol, section 5) and of one look into it.
+// Bounds of the inbox (protocol, section 5) and of one look into it, which is also
+// bounded by what fits a line.
 const (
 	maxHeld      = 10000
 	maxHeldBytes = 64 << 20
 	inboxDefault = 100
 	inboxMost    = 1000
-	inboxBytes   = 4 << 20 // of envelopes in one answer, but always one message
 )
 
 // inbox keeps the messages that no attached agent took, on disk, until a consumer
@@ -78,8 +78,9 @@ func (b *inbox) release(messages, bytes int) {
 	b.bytes -= bytes
 }
 
-// list returns held messages in their order and marks them as seen.
-func (b *inbox) list(ctx context.Context, p *client.InboxParams, peers []identity.ID) (*client.Inbox, error) {
+// list returns held messages in their order, as many as fit room bytes but always
+// one, and marks them as seen.
+func (b *inbox) list(ctx context.Context, p *client.InboxParams, peers []identity.ID, room int) (*client.Inbox, error) {
 	limit := p.Limit
 	if limit == 0 {
 		limit = inboxDefault
@@ -95,15 +96,15 @@ func (b *inbox) list(ctx context.Context, p *client.InboxParams, peers []identit
 	}
 	answer := &client.Inbox{Messages: []client.HeldMessage{}}
 	var unseen []uint64
-	size := 0
 	for i, r := range rows {
-		if size += len(r.envelope); i == limit || i > 0 && size > inboxBytes {
-			answer.Next = rows[i-1].seq
-			break
-		}
 		env, err := wire.ParseEnvelope(r.envelope)
 		if err != nil {
 			return nil, fmt.Errorf("inbox: message %d: %w", r.seq, err)
+		}
+		room -= 512 + len(env.Payload) + longestJSON(env.Kind+env.Agent+env.Thread+env.Trace)
+		if i == limit || i > 0 && room < 0 {
+			answer.Next = rows[i-1].seq
+			break
 		}
 		answer.Messages = append(answer.Messages, client.HeldMessage{Seq: r.seq, Envelope: *env})
 		if !r.seen {

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -114,15 +115,35 @@ func (d *Daemon) subscribe(_ context.Context, s *session, p *client.SubscribePar
 	return nil, nil
 }
 
-func (d *Daemon) listTasks(ctx context.Context, _ *session, _ *none) (any, error) {
-	all := d.tasks.list(func(*task) bool { return true })
-	slices.SortFunc(all, func(a, b *task) int { return a.created.Compare(b.created) })
-	out := &client.Tasks{Tasks: make([]client.Task, 0, len(all))}
-	for _, t := range all {
-		out.Tasks = append(out.Tasks, *d.describe(ctx, t, false))
+// lineRoom is how much of the lists of one answer fits its line: the rest is for
+// what stands around them.
+func (d *Daemon) lineRoom() int { return d.config.Load().MaxMessage + client.LineMargin/2 }
+
+// listTasks lists delegations, the newest first, as many as fit.
+func (d *Daemon) listTasks(ctx context.Context, _ *session, p *client.TasksParams) (any, error) {
+	const few, most = 100, 1000
+	if p.Limit < 0 {
+		return nil, kinds.Errorf(kinds.Invalid, "tasks: limit: expected 1 or more")
+	}
+	limit := min(cmp.Or(p.Limit, few), most)
+	all := d.tasks.list(func(t *task) bool { return p.After == 0 || uint64(t.row) < p.After })
+	slices.SortFunc(all, func(a, b *task) int { return cmp.Compare(b.row, a.row) })
+	out := &client.Tasks{Tasks: []client.Task{}}
+	room := d.lineRoom()
+	for i, t := range all {
+		row := d.describe(ctx, t, false)
+		room -= 512 + longestJSON(row.Task) + longestJSON(row.Outcome)
+		if i == limit || i > 0 && room < 0 {
+			out.Next = uint64(all[i-1].row)
+			break
+		}
+		out.Tasks = append(out.Tasks, *row)
 	}
 	return out, nil
 }
+
+// longestJSON is how long a text can be as JSON: \u0000 for each byte.
+func longestJSON(s string) int { return len(`\u0000`) * len(s) }
 
 func (d *Daemon) findTask(id wire.MessageID) (*task, error) {
 	t := d.tasks.find(id, client.Given, client.Taken)
@@ -165,7 +186,7 @@ func (d *Daemon) listInbox(ctx context.Context, _ *session, p *client.InboxParam
 	if p.Limit < 0 {
 		return nil, kinds.Errorf(kinds.Invalid, "inbox: limit: expected 1 or more")
 	}
-	return d.inbox.list(ctx, p, peers)
+	return d.inbox.list(ctx, p, peers, d.lineRoom())
 }
 
 func (d *Daemon) filter(names, peers []string) ([]identity.ID, error) {

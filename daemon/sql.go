@@ -6,8 +6,7 @@ import (
 	"errors"
 	"strings"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
+	"unicode/utf8"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
@@ -202,15 +201,25 @@ func sqlTasks(tx *store.Tx) ([]*task, error) {
 // sqlBegin replaces an entry that was just dropped from memory and is about to be
 // deleted here; rows are never used twice, so that deletes nothing of the new one.
 func sqlBegin(tx *store.Tx, t *task, text string) error {
-	res, err := tx.Exec(`INSERT OR REPLACE INTO daemon_task (direction, peer, id, hash, state, agent, thread, hops, trace, reports, created, deadline, task)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		t.direction, t.peer[:], t.id[:], t.hash[:], t.state, t.agent, t.chain.thread, t.chain.hops, t.chain.trace, t.reports,
-		millis(t.created), millis(t.deadline), text)
-	if err != nil {
-		return err
-	}
-	t.row, err = res.LastInsertId()
+	_, err := tx.Exec(`INSERT OR REPLACE INTO daemon_task (row, direction, peer, id, hash, state, agent, thread, hops, trace, reports, created, deadline, task)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		t.row, t.direction, t.peer[:], t.id[:], t.hash[:], t.state, t.agent, t.chain.thread, t.chain.hops, t.chain.trace, t.reports,
+		millis(t.created), millis(t.deadline), beginning(text))
 	return err
+}
+
+// beginning bounds a text for [client.Task]: the whole of an outcome is in the
+// payload that said it.
+func beginning(text string) string {
+	if len(text) <= client.MaxBeginning {
+		return text
+	}
+	const more = "…"
+	end := client.MaxBeginning - len(more)
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + more
 }
 
 // An ack, and a way between sent, unknown and refused, never undo an end that was
@@ -227,7 +236,7 @@ func sqlState(tx *store.Tx, row int64, state string) error {
 }
 
 func sqlRefused(tx *store.Tx, row int64, why string) error {
-	_, err := tx.Exec("UPDATE daemon_task SET state = 'refused', outcome = ? WHERE row = ? AND state IN ('sent', 'unknown')", why, row)
+	_, err := tx.Exec("UPDATE daemon_task SET state = 'refused', outcome = ? WHERE row = ? AND state IN ('sent', 'unknown')", beginning(why), row)
 	return err
 }
 
@@ -239,7 +248,7 @@ func sqlPartial(tx *store.Tx, row int64, payload []byte) error {
 
 func sqlFinal(tx *store.Tx, row int64, e ending) error {
 	_, err := tx.Exec("UPDATE daemon_task SET state = ?, outcome = ?, final_id = ?, final = ?, owed = ? WHERE row = ?",
-		e.state, e.outcome, e.id[:], []byte(e.payload), e.owed, row)
+		e.state, beginning(e.outcome), e.id[:], []byte(e.payload), e.owed, row)
 	return err
 }
 
@@ -265,6 +274,8 @@ func sqlShow(tx *store.Tx, row int64, t *client.Task, payloads bool) error {
 	}
 	var partial, final []byte
 	err := tx.QueryRow("SELECT task, outcome, partial, final FROM daemon_task WHERE row = ?", row).Scan(&t.Task, &t.Outcome, &partial, &final)
-	t.Partial, t.Result = wire.Payload(jsontext.Value(partial)), wire.Payload(final)
+	if t.Result = final; len(final) == 0 {
+		t.Partial = partial // both may be too long for one line
+	}
 	return err
 }

@@ -32,6 +32,7 @@ type tasks struct {
 
 	mu    sync.Mutex // guards what follows and the fields of tasks named above
 	table map[taskKey]*task
+	rows  int64     // the last row that was begun: none is used twice
 	next  time.Time // when run looks again; zero: when it is woken
 }
 
@@ -65,6 +66,7 @@ func openTasks(ctx context.Context, db *store.DB, a *agents) (*tasks, error) {
 		}
 		t.retry, t.pause = now, firstReport
 		ts.table[t.key()] = t
+		ts.rows = max(ts.rows, t.row)
 	}
 	return ts, nil
 }
@@ -110,7 +112,8 @@ func (ts *tasks) begin(ctx context.Context, t *task, text string) (entry *task, 
 		ts.mu.Unlock()
 		return nil, false, kinds.Errorf(kinds.Overloaded, "%d delegations are open, the most there can be: wait until some have ended", maxTasks)
 	}
-	t.state = client.TaskSent
+	ts.rows++
+	t.row, t.state = ts.rows, client.TaskSent
 	ts.table[t.key()] = t
 	ts.change(t)
 	ts.mu.Unlock()
@@ -252,7 +255,7 @@ func (ts *tasks) interrupt(t *task, cause error) bool {
 	return true
 }
 
-// list returns the tasks that match, the oldest first.
+// list returns the tasks that match, in no order.
 func (ts *tasks) list(match func(*task) bool) []*task {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()

@@ -36,6 +36,21 @@ func resultOf(t *client.Task, from identity.ID) taskResult {
 	return r
 }
 
+// ending is the outcome in full, which the result says, and its data. Where it ended
+// without one there is only what the daemon says.
+func ending(t *client.Task) (words string, data jsontext.Value) {
+	row, _ := kinds.Lookup(kinds.KindResult)
+	if row.CheckPayload(t.Result) == nil {
+		if r, err := kinds.Parse[kinds.Result](t.Result); err == nil {
+			return r.Outcome, r.Data
+		}
+	}
+	if e, err := kinds.Parse[kinds.Error](t.Result); err == nil && e.Message != "" {
+		return e.Message, nil
+	}
+	return t.Outcome, nil
+}
+
 // exitCodes are by the state in which a task ended, or is to be left.
 var exitCodes = map[string]int{
 	client.TaskCompleted: 0,
@@ -53,17 +68,14 @@ func (a *app) outcome(verb string, t *client.Task) error {
 		code = exitFailed
 	}
 	if !a.json {
-		var data jsontext.Value
-		if r, err := kinds.Parse[kinds.Result](t.Result); err == nil {
-			data = r.Data
-		}
+		words, data := ending(t)
 		switch {
 		case t.State == client.TaskAccepted:
 			a.talk("accepted: no report is wanted")
 		case code == 0:
-			a.content(t.Outcome, data)
+			a.content(words, data)
 		default:
-			fmt.Fprintf(a.err, "acpctl %s: %s: %s\n", verb, t.State, client.Text(t.Outcome))
+			fmt.Fprintf(a.err, "acpctl %s: %s: %s\n", verb, t.State, client.Text(words))
 		}
 	}
 	if code != 0 {

@@ -9,7 +9,7 @@ import (
 func (a *app) tasksCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "tasks",
-		Short: "List the delegations given and taken",
+		Short: "List the delegations given and taken, the newest first",
 		Example: `  acpctl tasks
   acpctl tasks --json`,
 		Args:              words(),
@@ -20,7 +20,9 @@ func (a *app) tasksCmd() *cobra.Command {
 				return err
 			}
 			if a.json {
-				return a.print(client.Tasks{Tasks: tasks})
+				return a.print(struct {
+					Tasks []client.Task `json:"tasks"`
+				}{tasks})
 			}
 			var rows [][]string
 			for _, t := range tasks {

@@ -293,6 +293,21 @@ func TestOutcomes(t *testing.T) {
 			t.Errorf("delegate --wait, %s: exit code %d\ngot  %swant %s", c.task.State, got.code, last, want)
 		}
 	}
+	// The outcome in full is in the result.
+	for payload, want := range map[string]ran{
+		`{"status":"completed","outcome":"the whole of it"}`: {0, "the whole of it\n", ""},
+		`{"status":"failed","outcome":"the whole of it"}`:    {7, "", "acpctl wait: failed: the whole of it\n"},
+		`{"code":"internal","message":"the whole of it"}`:    {7, "", "acpctl wait: failed: the whole of it\n"},
+	} {
+		task := &client.Task{ID: someID, State: client.TaskFailed, Outcome: "the wh…", Result: wire.Payload(payload)}
+		if want.code == 0 {
+			task.State = client.TaskCompleted
+		}
+		f.on(client.MethodWait, task)
+		f.want(f.run("wait", someID.String()), want.code, want.out, want.err)
+		want.err = strings.Replace(want.err, "wait", "delegate", 1)
+		f.want(f.run("delegate", "desk", "x", "--wait"), want.code, want.out, want.err)
+	}
 	f.on(client.MethodWait, kinds.Errorf(kinds.DaemonUnavailable, "it went away"))
 	f.want(f.run("delegate", "desk", "x", "--wait"), 6, "", "acpctl delegate: it went away; the task was accepted: see acpctl wait "+someID.String()+"\n")
 	f.on(client.MethodDelegate, &client.Delegated{ID: someID, From: deskID, Payload: wire.Payload(`{"accepted":false,"message":"busy"}`)})
