@@ -173,6 +173,11 @@ func (d *Daemon) onNotify(ctx context.Context, sender identity.Peer, env *wire.E
 // The sender's connection may end meanwhile: the message has arrived all the same.
 func (d *Daemon) hand(ctx context.Context, env *wire.Envelope, takers []*agent, in *client.Inbound) (outcome, bool) {
 	ctx = context.WithoutCancel(ctx)
+	if held, err := d.inbox.holds(ctx, env); err != nil {
+		return refused(err)
+	} else if held {
+		return outcome{state: wire.Held}, true
+	}
 	if d.confirmed(ctx, takers, in) {
 		return outcome{state: wire.Handed}, true
 	}

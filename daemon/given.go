@@ -46,7 +46,7 @@ func (d *Daemon) delegate(ctx context.Context, s *session, p *client.DelegatePar
 	}
 	if !fresh {
 		if t.hash != hash {
-			return nil, kinds.Errorf(kinds.Invalid, "id: %s was used for another delegate: a repeat has the same content, anything else needs an id of its own", env.ID)
+			return nil, usedTwice(env)
 		}
 		if state, acked := d.tasks.stateOf(t); acked {
 			ack, err := d.tasks.ackOf(ctx, t)

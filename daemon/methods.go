@@ -186,7 +186,14 @@ func (d *Daemon) listInbox(ctx context.Context, _ *session, p *client.InboxParam
 	if p.Limit < 0 {
 		return nil, kinds.Errorf(kinds.Invalid, "inbox: limit: expected 1 or more")
 	}
-	return d.inbox.list(ctx, p, peers, d.lineRoom())
+	answer, err := d.inbox.list(ctx, p, peers, d.lineRoom())
+	if err != nil {
+		return nil, err
+	}
+	if err := d.inbox.mark(ctx); err != nil {
+		d.log.Warn("inbox: what was read is not marked on disk yet", "err", err)
+	}
+	return answer, nil
 }
 
 func (d *Daemon) filter(names, peers []string) ([]identity.ID, error) {

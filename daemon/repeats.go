@@ -34,6 +34,11 @@ func contentOf(env *wire.Envelope) digest {
 	return digest(h.Sum(nil))
 }
 
+// usedTwice refuses a message whose id another one had.
+func usedTwice(env *wire.Envelope) *kinds.Error {
+	return kinds.Errorf(kinds.Invalid, "id: %s was used for another %s: a repeat has the same content, anything else needs an id of its own", env.ID, env.Kind)
+}
+
 // chain is what a message hands on to those that it leads to.
 type chain struct {
 	thread string
@@ -95,7 +100,7 @@ func (r *repeats) begin(from identity.ID, env *wire.Envelope) (*run, bool, error
 	r.expire(h, now)
 	if old := h.runs[env.ID]; old != nil {
 		if old.hash != hash {
-			return nil, false, kinds.Errorf(kinds.Invalid, "id: %s was used for another %s: a repeat has the same content, anything else needs an id of its own", env.ID, env.Kind)
+			return nil, false, usedTwice(env)
 		}
 		return old, false, nil
 	}

@@ -30,7 +30,8 @@ CREATE TABLE daemon_inbox (
 	peer     BLOB NOT NULL,
 	id       BLOB NOT NULL,
 	kind     TEXT NOT NULL,
-	envelope BLOB NOT NULL
+	envelope BLOB NOT NULL,
+	UNIQUE (peer, id)
 ) STRICT;
 
 CREATE TABLE daemon_task (
@@ -81,9 +82,37 @@ func writeSetting(ctx context.Context, db *store.DB, name, value string) error {
 
 // Inbox.
 
-func sqlInboxSize(tx *store.Tx) (messages, bytes int, err error) {
-	err = tx.QueryRow("SELECT count(*), coalesce(sum(size), 0) FROM daemon_inbox").Scan(&messages, &bytes)
-	return
+// sqlHeldKeys returns what is held, and how many bytes that are.
+func sqlHeldKeys(tx *store.Tx) ([]heldKey, int, error) {
+	return scanHeld(tx.Query("SELECT peer, id, size FROM daemon_inbox"))
+}
+
+func scanHeld(rows *sql.Rows, err error) (keys []heldKey, bytes int, _ error) {
+	if err != nil {
+		return nil, 0, err
+	}
+	for rows.Next() {
+		var k heldKey
+		var peer, id []byte
+		var size int
+		if err := rows.Scan(&peer, &id, &size); err != nil {
+			return nil, 0, err
+		}
+		copy(k.peer[:], peer)
+		copy(k.id[:], id)
+		keys = append(keys, k)
+		bytes += size
+	}
+	return keys, bytes, rows.Err()
+}
+
+// sqlHeld returns a held envelope, nil if it is not there.
+func sqlHeld(tx *store.Tx, k heldKey) (envelope []byte, err error) {
+	err = tx.QueryRow("SELECT envelope FROM daemon_inbox WHERE peer = ? AND id = ?", k.peer[:], k.id[:]).Scan(&envelope)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return envelope, err
 }
 
 func sqlHold(tx *store.Tx, env *wire.Envelope, envelope []byte) error {
@@ -140,21 +169,9 @@ func sqlSeen(tx *store.Tx, seq uint64) error {
 	return err
 }
 
-// sqlRemove runs one DELETE … RETURNING size and adds up what went.
-func sqlRemove(tx *store.Tx, where string, args ...any) (messages, bytes int, err error) {
-	rows, err := tx.Query("DELETE FROM daemon_inbox WHERE "+where+" RETURNING size", args...)
-	if err != nil {
-		return 0, 0, err
-	}
-	for rows.Next() {
-		var size int
-		if err := rows.Scan(&size); err != nil {
-			return 0, 0, err
-		}
-		messages++
-		bytes += size
-	}
-	return messages, bytes, rows.Err()
+// sqlRemove deletes messages and returns what went.
+func sqlRemove(tx *store.Tx, where string, args ...any) ([]heldKey, int, error) {
+	return scanHeld(tx.Query("DELETE FROM daemon_inbox WHERE "+where+" RETURNING peer, id, size", args...))
 }
 
 // Tasks.

@@ -36,6 +36,13 @@ func TestFullDisk(t *testing.T) {
 	if !strings.Contains(said, `"code":"internal"`) || strings.Contains(said, desk.home) {
 		t.Errorf("who notifies is told %s", said)
 	}
+	// Reading needs no space; removing does, and takes what was read alone.
+	for range 2 {
+		if said := desk.must("inbox"); !strings.Contains(said, "before 1") || strings.Count(said, "\n") != 1 {
+			t.Errorf("on a full disk the inbox shows %q", said)
+		}
+	}
+	desk.run(7, "inbox", "--ack", "99")
 	eventually(t, "the log says why", func() bool { return strings.Contains(desk.acpd.stderr.String(), "state.db") })
 	for _, verb := range [][]string{{"trust", stranger, "--yes"}, {"untrust", "laptop"}, {"delegate", "laptop", "x"}} {
 		desk.run(7, verb...)
@@ -49,10 +56,13 @@ func TestFullDisk(t *testing.T) {
 	if said := laptop.must("notify", "desk", "after", "1"); said != "held\n" {
 		t.Errorf("notify says %q", said)
 	}
+	if said := desk.must("inbox", "--ack", "99"); said != "1 removed\n" {
+		t.Errorf("what was read while the disk was full: %q", said)
+	}
 	desk.kill()
 	desk.start()
 	inbox := desk.must("inbox")
-	if !strings.Contains(inbox, "before 1") || !strings.Contains(inbox, "after 1") || strings.Contains(inbox, "meanwhile") {
+	if strings.Contains(inbox, "before 1") || !strings.Contains(inbox, "after 1") || strings.Contains(inbox, "meanwhile") {
 		t.Errorf("inbox: %s", inbox)
 	}
 	desk.connected(laptop)

@@ -126,8 +126,8 @@ func TestRepeatAfterLostAck(t *testing.T) {
 	}
 }
 
-// TestRepeatedNotifyIsOneCopy, and other content under its id is refused. The
-// receiver remembers that in memory: a restart of its own forgets it.
+// TestRepeatedNotifyIsOneCopy whoever restarts in between, also when an agent has
+// come that would take it; and other content under its id is refused.
 func TestRepeatedNotifyIsOneCopy(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
@@ -146,7 +146,24 @@ func TestRepeatedNotifyIsOneCopy(t *testing.T) {
 	laptop.kill()
 	laptop.start()
 	repeat("after a restart of the caller")
-	if said := laptop.run(7, "notify", "desk", "build.done", "2", "--id", id, "--json").stdout.String(); !strings.Contains(said, `"code":"invalid"`) {
-		t.Errorf("other content: %s", said)
+	other := func(when string) {
+		t.Helper()
+		if said := laptop.run(7, "notify", "desk", "build.done", "2", "--id", id, "--json").stdout.String(); !strings.Contains(said, `"code":"invalid"`) {
+			t.Errorf("other content, %s: %s", when, said)
+		}
 	}
+	other("after a restart of the caller")
+	desk.kill()
+	desk.start()
+	desk.connected(laptop)
+	other("after a restart of the receiver")
+	repeat("after a restart of the receiver")
+	desk.kill()
+	desk.start()
+	desk.connected(laptop)
+	desk.attach(client.AttachParams{Name: "worker"}, client.Handler{Notify: func(context.Context, *client.Inbound) error {
+		t.Error("the agent got what the inbox holds")
+		return nil
+	}})
+	repeat("with an agent")
 }
