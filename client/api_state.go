@@ -99,7 +99,8 @@ type Task struct {
 	ID        wire.MessageID `json:"id"`
 	Peer      string         `json:"peer"` // petname, or the id where it has none any more
 	Direction string         `json:"direction"`
-	Task      string         `json:"task"` // its beginning
+	Agent     string         `json:"agent,omitzero"` // taken, accepted and open: the attached name that works on it
+	Task      string         `json:"task"`           // its beginning
 	State     string         `json:"state"`
 	Deadline  time.Time      `json:"deadline,omitzero"`
 	Outcome   string         `json:"outcome,omitzero"`  // its beginning; the whole is in Result

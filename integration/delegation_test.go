@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -139,6 +140,45 @@ func TestAcceptedDelegationSurvivesBothDaemons(t *testing.T) {
 	}
 	if got := laptop.must("inbox"); strings.Count(got, id) != 1 {
 		t.Errorf("the result is not in the inbox once: %s", got)
+	}
+}
+
+// TestTasksOfAKilledServe: the next process of the name tells their owner, and the
+// name has no load of them. Those of other agents stay.
+func TestTasksOfAKilledServe(t *testing.T) {
+	t.Parallel()
+	desk, laptop := friends(t)
+	script := newFifo(t)
+	gate := filepath.Join(shortDir(t), "open")
+	defer os.WriteFile(gate, nil, 0o600) // for what the killed one leaves behind
+	sleep := []string{"--", "sh", "-c", `exec 3>"$1"; echo begun >&3; until test -e "$2"; do sleep 0.05; done`, "sh", script.path, gate}
+	killed := desk.serve("worker", sleep...)
+	desk.serve("other", sleep...)
+	lost := strings.TrimSpace(laptop.must("delegate", "desk/worker", "Tidy up."))
+	silent := strings.TrimSpace(laptop.must("delegate", "desk/worker", "Paint it.", "--no-report"))
+	kept := strings.TrimSpace(laptop.must("delegate", "desk/other", "Tidy up."))
+	script.expect(3)
+	killed.signal(syscall.SIGKILL)
+	killed.await()
+	eventually(t, "detached", func() bool { return desk.agent("worker") == nil })
+	tasks, err := desk.client().Tasks(inTime(t))
+	if err != nil || len(tasks) != 3 {
+		t.Fatalf("%d tasks, %v", len(tasks), err)
+	}
+	for _, task := range tasks {
+		if want := map[string]string{lost: "worker", kept: "other", silent: ""}[task.ID.String()]; task.Agent != want || task.State != client.TaskAccepted {
+			t.Errorf("%s is %s by %q, want accepted by %q", task.ID, task.State, task.Agent, want)
+		}
+	}
+	desk.serve("worker", "--", "cat")
+	if _, said := laptop.run(7, "wait", lost).exits(7); !strings.Contains(said, "the command's process ended before it was done") {
+		t.Errorf("wait says %q", said)
+	}
+	eventually(t, "the load is gone", func() bool { return desk.agent("worker").Active == 0 })
+	for _, id := range []string{kept, silent} {
+		if said := laptop.must("tasks"); !strings.Contains(said, id+"\tgiven\tdesk\taccepted\t") {
+			t.Errorf("%s is not accepted any more: %s", id, said)
+		}
 	}
 }
 

@@ -138,6 +138,9 @@ func (s *server) serve(ctx context.Context, p client.AttachParams) error {
 	s.tasks = make(map[wire.MessageID]*runningTask)
 
 	s.app.out, s.app.err = &exclusive{w: s.app.out}, &exclusive{w: s.app.err}
+	if err := s.disown(stopped, p.Name); err != nil {
+		return err
+	}
 	h := s.handler(p.Kinds)
 	p.Kinds = nil // those that h takes
 	ended := make(chan error, 1)

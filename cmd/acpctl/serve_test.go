@@ -170,6 +170,8 @@ func TestDeliver(t *testing.T) {
 // An agent of the fake's own: what a real daemon would not send.
 func TestServeTakesWhatComes(t *testing.T) {
 	f := newFake(t)
+	f.on(client.MethodStatus, &client.Status{})
+	f.on(client.MethodTasks, &client.Tasks{})
 	attached := make(chan client.AttachParams, 1)
 	f.does(client.MethodAttach, func(r *client.Request) (any, error) {
 		var p client.AttachParams
@@ -240,6 +242,7 @@ func TestServeTakesWhatComes(t *testing.T) {
 func TestServeIsRefused(t *testing.T) {
 	f := newFake(t)
 	f.on(client.MethodAttach, kinds.Errorf(kinds.Invalid, "the name is taken"))
+	f.on(client.MethodStatus, &client.Status{Agents: []client.Agent{{Name: "cat"}}}) // whose tasks are its own
 	f.want(f.run("serve", "cat"), exitFailed, "", "acpctl serve: the name is taken\n")
 }
 

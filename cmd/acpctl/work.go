@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -100,14 +101,48 @@ func (s *server) perform(ctx context.Context, in *client.Inbound, d *kinds.Deleg
 	if err == nil {
 		result = out.result()
 	}
-	// Not ctx: that work was stopped is worth a last word.
+	s.report(in.ID, in.Name, result, s.app.daemon.Result)
+}
+
+// report tells the owner of a delegation how it ended.
+func (s *server) report(ref wire.MessageID, owner string, payload wire.Payload, send func(context.Context, client.ResultParams) (*client.Receipt, error)) {
+	// That work was stopped is worth a last word.
 	sending, cancel := context.WithCancel(context.WithoutCancel(s.working))
 	defer cancel()
 	defer context.AfterFunc(s.working, func() { time.AfterFunc(lastWords, cancel) })()
-	params := client.ResultParams{Head: client.Head{ID: wire.NewMessageID()}, Ref: in.ID, Payload: result}
-	if err := deliver(sending, params, s.app.daemon.Result); err != nil {
-		s.log("%s %s from %s: the result was not taken: %v", in.Kind, in.ID, in.Name, err)
+	params := client.ResultParams{Head: client.Head{ID: wire.NewMessageID()}, Ref: ref, Payload: payload}
+	if err := deliver(sending, params, send); err != nil {
+		s.log("delegate %s from %s: the result was not taken: %v", ref, owner, err)
 	}
+}
+
+// disown tells the owners of delegations that an earlier process of this name had
+// accepted that it ended before they were done: nobody works on them any more. It
+// runs before this process attaches, so that none of its own is among them, and
+// leaves them alone where an agent of the name is attached.
+func (s *server) disown(ctx context.Context, name string) error {
+	status, err := s.app.daemon.Status(ctx)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(status.Agents, func(a client.Agent) bool { return a.Name == name }) {
+		return nil
+	}
+	tasks, err := s.app.daemon.Tasks(ctx)
+	if err != nil {
+		return err
+	}
+	lost := kinds.Encode(kinds.Errorf(kinds.Internal, "the command's process ended before it was done"))
+	for _, t := range tasks {
+		if t.Agent == name && t.State == client.TaskAccepted && s.begin() == nil {
+			go func() {
+				defer s.work.Done()
+				s.log("delegate %s from %s: an earlier process had accepted it and ended: it is reported as failed", t.ID, t.Peer)
+				s.report(t.ID, t.Peer, lost, s.app.daemon.Error)
+			}()
+		}
+	}
+	return nil
 }
 
 // endTask makes a task one that can no longer be called off, and reports whether
