@@ -3,6 +3,9 @@ package client
 import (
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/wire"
 )
@@ -53,15 +56,31 @@ const (
 	PeerBlocked    = "blocked"
 )
 
+// Time is a time that may be none: the zero value, null in JSON.
+type Time struct{ time.Time }
+
+// MarshalJSONTo writes RFC 3339 or null.
+func (t Time) MarshalJSONTo(enc *jsontext.Encoder) error {
+	if t.IsZero() {
+		return enc.WriteToken(jsontext.Null)
+	}
+	return json.MarshalEncode(enc, t.UTC())
+}
+
+// UnmarshalJSONFrom reads RFC 3339 or null.
+func (t *Time) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	return json.UnmarshalDecode(dec, &t.Time)
+}
+
 // Peer is one row of peers.
 type Peer struct {
 	ID           identity.ID `json:"id"`
-	Name         string      `json:"name,omitzero"` // petname; only trusted peers have one
+	Name         string      `json:"name"` // petname; only trusted peers have one
 	State        string      `json:"state"`
 	Addrs        []string    `json:"addrs"`
-	RTTUS        uint64      `json:"rtt_us,omitzero"`
-	Source       string      `json:"source,omitzero"` // where the addresses come from
-	LastSeen     time.Time   `json:"last_seen,omitzero"`
+	RTTUS        *uint64     `json:"rtt_us"` // nil: not connected
+	Source       string      `json:"source"` // where the addresses come from; "": there are none
+	LastSeen     Time        `json:"last_seen"`
 	Claim        string      `json:"claim,omitzero"`         // what it calls itself: no proof
 	NameConflict bool        `json:"name_conflict,omitzero"` // the claim is a trusted peer's name
 }
@@ -102,8 +121,8 @@ type Task struct {
 	Agent     string         `json:"agent,omitzero"` // taken, accepted and open: the attached name that works on it
 	Task      string         `json:"task"`           // its beginning
 	State     string         `json:"state"`
-	Deadline  time.Time      `json:"deadline,omitzero"`
-	Outcome   string         `json:"outcome,omitzero"`  // its beginning; the whole is in Result
+	Deadline  Time           `json:"deadline"`
+	Outcome   string         `json:"outcome"`           // its beginning; the whole is in Result
 	Partials  uint64         `json:"partials,omitzero"` // how many have come
 	Partial   wire.Payload   `json:"partial,omitzero"`  // payload of the last partial result, until there is Result
 	Result    wire.Payload   `json:"result,omitzero"`   // payload of the final result or error
@@ -153,7 +172,7 @@ type InboxParams struct {
 // Inbox is the result of inbox.
 type Inbox struct {
 	Messages []HeldMessage `json:"messages"`
-	Next     uint64        `json:"next,omitzero"` // the After that continues; 0: there is no more
+	Next     uint64        `json:"next"` // the After that continues; 0: there is no more
 }
 
 // HeldMessage is a message that waits in the inbox.
@@ -176,9 +195,12 @@ type Acked struct {
 	Removed int `json:"removed"`
 }
 
+// MaxInvitation is how long an invitation can last.
+const MaxInvitation = 24 * time.Hour
+
 // InviteParams are the params of invite.
 type InviteParams struct {
-	ExpiresSecs uint64 `json:"expires_secs,omitzero"` // 0: 10 minutes
+	ExpiresSecs uint64 `json:"expires_secs,omitzero"` // 0: 10 minutes; up to MaxInvitation
 	Name        string `json:"name,omitzero"`         // what the joiner shall call us; "": our own name
 }
 

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -59,7 +62,7 @@ func TestDelegateIsAckedAndItsResultReceived(t *testing.T) {
 		t.Errorf("%+v", in)
 	}
 	for _, l := range []*local{planner, worker} {
-		if s := l.state(given.ID); s.State != client.TaskAccepted || s.Task != "mend it" || time.Until(s.Deadline) > time.Minute || time.Until(s.Deadline) < 30*time.Second {
+		if s := l.state(given.ID); s.State != client.TaskAccepted || s.Task != "mend it" || time.Until(s.Deadline.Time) > time.Minute || time.Until(s.Deadline.Time) < 30*time.Second {
 			t.Errorf("%+v", s)
 		}
 	}
@@ -522,4 +525,85 @@ func TestFullTablesAreListed(t *testing.T) {
 		t.Errorf("%d tasks, next %d", len(page.Tasks), page.Next)
 	}
 	l.refused(kinds.Invalid, "tasks", client.TasksParams{Limit: -1})
+}
+
+// Payloads are spliced as they were written, wherever a result or a copy holds one.
+func TestPayloadsAreSpliced(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	const text = `"\ud83d\ude00 \/ \u0041"`
+	const ack = `{"accepted":true,"x":` + text + `}`
+	laptop.agent(client.AttachParams{Name: "reviewer", Kinds: []string{"delegate", "cancel"}}, say(ack))
+	copies := make(chan string, 64)
+	raw := laptop.raw()
+	raw.line(`{"jsonrpc":"2.0","id":1,"method":"subscribe","params":{"kinds":["notify"]}}`)
+	go func() {
+		for raw.Scan() {
+			copies <- raw.Scanner.Text()
+		}
+	}()
+	asker, worker := desk.dial(), laptop.dial()
+	holds := func(l *local, method string, params any) {
+		t.Helper()
+		var result jsontext.Value
+		if l.must(method, params, &result); !strings.Contains(string(result), text) {
+			t.Errorf("%s: %s", method, result)
+		}
+	}
+	asker.must("notify", client.NotifyParams{To: client.To("laptop"), Payload: wire.Payload(`{"topic":"t","data":` + text + `}`)}, nil)
+	if c := receive(t, "copy", copies); !strings.Contains(c, text) {
+		t.Errorf("copy: %s", c)
+	}
+	holds(worker, "inbox", client.InboxParams{})
+	p := client.DelegateParams{Head: client.Head{ID: wire.NewMessageID()}, To: "laptop", Payload: task1("")}
+	holds(asker, "delegate", p)
+	worker.must("result", client.ResultParams{Ref: p.ID, Payload: wire.Payload(`{"status":"completed","outcome":` + text + `}`)}, nil)
+	holds(asker, "wait", client.WaitParams{ID: p.ID})
+	holds(worker, "task", client.TaskParams{ID: p.ID})
+	p.ID = wire.NewMessageID()
+	holds(asker, "delegate", p)
+	holds(asker, "cancel", client.CancelParams{Ref: p.ID})
+}
+
+// Rows have all their keys, whatever there is to say.
+func TestRowsHaveAllKeys(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	stranger := identity.ID{7}.String()
+	l := desk.dial()
+	l.must("untrust", client.UntrustParams{Peer: stranger}, nil)
+	l.must("trust", client.TrustParams{Peer: identity.ID{8}.String(), Name: "away"}, nil)
+	laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
+	delegateTo(l, "laptop", task1(""))
+	delegateTo(l, "laptop", task1(`,"deadline_ms":60000`))
+	rows := func(method, list string, keys ...string) (all []map[string]jsontext.Value) {
+		t.Helper()
+		var result map[string]jsontext.Value
+		l.must(method, nil, &result)
+		if err := json.Unmarshal(result[list], &all); err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range all {
+			for _, k := range keys {
+				if row[k] == nil {
+					t.Errorf("%s: %v has no %s", method, row, k)
+				}
+			}
+		}
+		if _, ok := result["next"]; !ok && method != "peers" {
+			t.Errorf("%s has no next", method)
+		}
+		return all
+	}
+	for _, row := range rows("peers", "peers", "id", "name", "state", "addrs", "rtt_us", "source", "last_seen") {
+		connected := string(row["state"]) == `"connected"`
+		if (string(row["rtt_us"]) == "null") == connected || (string(row["last_seen"]) == "null") == connected {
+			t.Errorf("%s", row)
+		}
+	}
+	tasks := rows("tasks", "tasks", "id", "peer", "direction", "task", "state", "deadline", "outcome")
+	if len(tasks) != 2 || string(tasks[0]["deadline"]) == "null" || string(tasks[1]["deadline"]) != "null" || string(tasks[1]["outcome"]) != `""` {
+		t.Errorf("%s", tasks)
+	}
+	rows("inbox", "messages")
 }

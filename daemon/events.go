@@ -56,7 +56,9 @@ func (s *subscribers) set(conn *client.Conn, sub *subscription) {
 func (s *subscribers) copy(env *wire.Envelope, direction string) {
 	for _, sub := range s.list() {
 		if sub.wants(env, direction) {
-			sub.notify(client.NotifyMessage, &client.Message{Envelope: *env, Direction: direction})
+			if text, err := splice(&client.Message{Envelope: *env, Direction: direction}); err == nil {
+				sub.notify(client.NotifyMessage, text)
+			}
 		}
 	}
 }

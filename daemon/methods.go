@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
@@ -22,8 +23,8 @@ var methods = map[string]method{
 	client.MethodPing:      with((*Daemon).ping),
 	client.MethodDiscover:  with((*Daemon).discover),
 	client.MethodQuery:     with((*Daemon).query),
-	client.MethodDelegate:  with((*Daemon).delegate),
-	client.MethodCancel:    with((*Daemon).cancel),
+	client.MethodDelegate:  spliced(with((*Daemon).delegate)),
+	client.MethodCancel:    spliced(with((*Daemon).cancel)),
 	client.MethodNotify:    with((*Daemon).notify),
 	client.MethodResult:    with((*Daemon).result),
 	client.MethodError:     with((*Daemon).fail),
@@ -31,9 +32,9 @@ var methods = map[string]method{
 	client.MethodStatus:    with((*Daemon).status),
 	client.MethodPeers:     with((*Daemon).peers),
 	client.MethodTasks:     with((*Daemon).listTasks),
-	client.MethodTask:      with((*Daemon).task),
-	client.MethodWait:      with((*Daemon).wait),
-	client.MethodInbox:     with((*Daemon).listInbox),
+	client.MethodTask:      spliced(with((*Daemon).task)),
+	client.MethodWait:      spliced(with((*Daemon).wait)),
+	client.MethodInbox:     spliced(with((*Daemon).listInbox)),
 	client.MethodAck:       with((*Daemon).ack),
 	client.MethodInvite:    with((*Daemon).invite),
 	client.MethodJoin:      with((*Daemon).join),
@@ -60,6 +61,19 @@ func with[P any](f func(*Daemon, context.Context, *session, *P) (any, error)) me
 		return f(s.daemon, ctx, s, p)
 	}
 }
+
+// spliced keeps the texts of payloads in the result as their senders wrote them.
+func spliced(m method) method {
+	return func(ctx context.Context, s *session, r *client.Request) (any, error) {
+		result, err := m(ctx, s, r)
+		if err != nil {
+			return nil, err
+		}
+		return splice(result)
+	}
+}
+
+func splice(v any) (jsontext.Value, error) { return json.Marshal(v, jsontext.PreserveRawStrings(true)) }
 
 func (d *Daemon) describeSelf() client.Whoami {
 	return client.Whoami{

@@ -159,7 +159,7 @@ func (ts *tasks) room(direction string) (evicted *task, ok bool) {
 func (ts *tasks) show(t *task) client.Task {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	shown := client.Task{ID: t.id, Direction: t.direction, State: t.state, Deadline: t.deadline.UTC(), Partials: t.partials}
+	shown := client.Task{ID: t.id, Direction: t.direction, State: t.state, Deadline: client.Time{Time: t.deadline}, Partials: t.partials}
 	if t.counted {
 		shown.Agent = t.agent
 	}

@@ -20,14 +20,15 @@ const (
 )
 
 func (d *Daemon) invite(_ context.Context, _ *session, p *client.InviteParams) (any, error) {
-	const longest = 24 * time.Hour
-	lasts := time.Duration(min(p.ExpiresSecs, uint64(longest/time.Second))) * time.Second
+	if most := uint64(client.MaxInvitation / time.Second); p.ExpiresSecs > most {
+		return nil, kinds.Errorf(kinds.Invalid, "invite: expires_secs: expected at most %d, which is 24 hours", most)
+	}
 	if p.Name != "" { // the petname that who joins will have here
 		if err := identity.CheckName(p.Name); err != nil {
 			return nil, kinds.Errorf(kinds.Invalid, "invite: name: %s", err)
 		}
 	}
-	token, expires, err := d.node.Invitations().Open(lasts, p.Name)
+	token, expires, err := d.node.Invitations().Open(time.Duration(p.ExpiresSecs)*time.Second, p.Name)
 	if err != nil {
 		return nil, coded("invite", err)
 	}
@@ -227,7 +228,7 @@ func (d *Daemon) peers(context.Context, *session, *none) (any, error) {
 	out := &client.Peers{Peers: []client.Peer{}}
 	cfg := d.config.Load()
 	for _, p := range d.trust.Peers() {
-		row := client.Peer{ID: p.ID, Name: p.Name, State: client.PeerTrusted, Addrs: d.addrs(p.ID), LastSeen: d.sightings.of(p.ID).UTC()}
+		row := client.Peer{ID: p.ID, Name: p.Name, State: client.PeerTrusted, Addrs: d.addrs(p.ID), LastSeen: client.Time{Time: d.sightings.of(p.ID)}}
 		switch {
 		case len(cfg.Peers[p.Name].Addrs)+len(cfg.Peers[p.ID.String()].Addrs) > 0:
 			row.Source = "config"
@@ -235,7 +236,8 @@ func (d *Daemon) peers(context.Context, *session, *none) (any, error) {
 			row.Source = "trust"
 		}
 		if now, ok := d.node.Peer(p.ID); ok {
-			row.State, row.RTTUS, row.Claim, row.LastSeen = client.PeerConnected, uint64(now.RTT.Microseconds()), now.Claim, time.Now().UTC()
+			rtt := uint64(now.RTT.Microseconds())
+			row.State, row.RTTUS, row.Claim, row.LastSeen = client.PeerConnected, &rtt, now.Claim, client.Time{Time: time.Now()}
 			if !slices.Contains(row.Addrs, now.Addr) {
 				row.Addrs = append(slices.Clip(row.Addrs), now.Addr)
 			}
@@ -250,7 +252,7 @@ func (d *Daemon) peers(context.Context, *session, *none) (any, error) {
 	}
 	for _, w := range d.node.Pending() {
 		out.Peers = append(out.Peers, client.Peer{
-			ID: w.ID, State: client.PeerPending, Addrs: []string{w.Addr}, Source: "connection", LastSeen: w.At.UTC(),
+			ID: w.ID, State: client.PeerPending, Addrs: []string{w.Addr}, Source: "connection", LastSeen: client.Time{Time: w.At},
 			Claim: w.Claim, NameConflict: d.isTaken(w.Claim),
 		})
 	}

@@ -135,6 +135,10 @@ func TestInviteAndJoin(t *testing.T) {
 	if left := time.Until(inv.Expires); left < 9*time.Minute || left > 10*time.Minute {
 		t.Errorf("expires in %v", left)
 	}
+	if e := desk.dial().refused(kinds.Invalid, "invite", client.InviteParams{ExpiresSecs: 25 * 3600}); !strings.Contains(e.Message, "24 hours") {
+		t.Errorf("%v", e)
+	}
+	desk.dial().must("invite", client.InviteParams{ExpiresSecs: 24 * 3600}, nil)
 	joiner := laptop.dial()
 	var named client.NamedPeer
 	joiner.must("join", client.JoinParams{URI: inv.URI}, &named)

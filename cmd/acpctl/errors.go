@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -44,7 +45,8 @@ func (a *app) report(ctx context.Context, cmd *cobra.Command, args []string, err
 		}{e})
 		return code
 	}
-	fmt.Fprintf(a.err, "%s: %s\n", cmd.CommandPath(), client.Text(e.Message))
+	message := strings.TrimPrefix(client.Text(e.Message), cmd.Name()+": ") // which stands before it
+	fmt.Fprintf(a.err, "%s: %s\n", cmd.CommandPath(), message)
 	if code == exitUsage {
 		fmt.Fprintf(a.err, "See: %s --help\n", cmd.CommandPath())
 	}

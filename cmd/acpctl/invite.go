@@ -27,8 +27,8 @@ is a secret until it is used or expires. On a terminal a QR code is shown too.`,
 		Args:              words(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if expires < 0 || expires > 0 && expires < time.Second {
-				return usagef("--expires: expected a duration of 1s or more")
+			if expires < 0 || expires > 0 && expires < time.Second || expires > client.MaxInvitation {
+				return usagef("--expires: expected a duration of 1s to 24h")
 			}
 			if name != "" {
 				if err := identity.CheckName(name); err != nil {
@@ -49,7 +49,7 @@ is a secret until it is used or expires. On a terminal a QR code is shown too.`,
 			return nil
 		},
 	}
-	cmd.Flags().DurationVar(&expires, "expires", 0, "how long it can be used (default 10m)")
+	cmd.Flags().DurationVar(&expires, "expires", 0, "how long it can be used, at most 24h (default 10m)")
 	cmd.Flags().StringVar(&name, "name", "", "name that the other one gets here (default: what it calls itself)")
 	return cmd
 }

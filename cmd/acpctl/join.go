@@ -45,8 +45,8 @@ command lines, and shells remember them.`,
 			if a.json {
 				return a.print(peer)
 			}
-			a.say("%s", peer.Name)
-			a.talk("joined: try acpctl ping %s", peer.Name)
+			a.trusted(peer)
+			a.talk("try acpctl ping %s", peer.Name)
 			return nil
 		},
 	}

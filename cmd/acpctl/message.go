@@ -91,7 +91,7 @@ func (m *message) encode(ctx context.Context, a *app, build func() (any, error))
 	return p, nil
 }
 
-// repeatable adds to an error after which a message may have arrived the id under
+// repeatable names, in an error after which a message may have arrived, the id under
 // which it can be repeated.
 func repeatable(err error, id wire.MessageID) error {
 	e := (*kinds.Error)(nil)
@@ -99,7 +99,10 @@ func repeatable(err error, id wire.MessageID) error {
 		return err
 	}
 	told := *e
-	told.Message = fmt.Sprintf("%s; it may have arrived: repeat it with --id %s", e.Message, id)
+	remedy := "--id " + id.String()
+	if told.Message = strings.Replace(e.Message, "the same id", remedy, 1); told.Message == e.Message {
+		told.Message += "; it may have arrived: repeat it with " + remedy
+	}
 	if details, err := json.Marshal(struct {
 		Delivered kinds.Delivered `json:"delivered"`
 		ID        wire.MessageID  `json:"id"`

@@ -13,9 +13,9 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// print writes one JSON object on a line.
+// print writes one JSON object on a line, the texts of payloads as they were written.
 func (a *app) print(v any) error {
-	line, err := json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+	line, err := json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
 	if err != nil {
 		return fmt.Errorf("print: %w", err)
 	}

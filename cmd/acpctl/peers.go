@@ -31,7 +31,7 @@ stands in quotes: it proves nothing.`,
 			}
 			var rows [][]string
 			for _, p := range peers {
-				rows = append(rows, []string{peerName(&p), p.ID.Label(), p.State, rtt(p.RTTUS), a.moment(p.LastSeen), client.Line(strings.Join(p.Addrs, " "))})
+				rows = append(rows, []string{peerName(&p), p.ID.Label(), p.State, rtt(p.RTTUS), a.moment(p.LastSeen.Time), client.Line(strings.Join(p.Addrs, " "))})
 			}
 			a.table([]string{"NAME", "ID", "STATE", "RTT", "SEEN", "ADDRESSES"}, rows)
 			return nil
@@ -51,11 +51,11 @@ func peerName(p *client.Peer) string {
 	return `"` + client.Line(p.Claim) + `"`
 }
 
-func rtt(us uint64) string {
-	if us == 0 {
+func rtt(us *uint64) string {
+	if us == nil {
 		return "-"
 	}
-	return millis(us)
+	return millis(*us)
 }
 
 // completePeer completes a first argument by the names of trusted peers.

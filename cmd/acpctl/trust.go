@@ -51,8 +51,8 @@ asked for. Both sides have to trust each other; acpctl invite does that in one g
 			if a.json {
 				return a.print(peer)
 			}
-			a.say("%s", peer.Name)
-			a.talk("trusted: messages pass once the other side trusts this daemon too")
+			a.trusted(peer)
+			a.talk("messages pass once the other side trusts this daemon too")
 			return nil
 		},
 	}
@@ -61,6 +61,16 @@ asked for. Both sides have to trust each other; acpctl invite does that in one g
 	f.StringSliceVar(&p.Addrs, "addr", nil, "address of the peer, host:port; may be given several times")
 	f.BoolVar(&yes, "yes", false, "never ask: ID must be the full id")
 	return cmd
+}
+
+// trusted says who is trusted now: to a person whose key that is, to a script the
+// name alone.
+func (a *app) trusted(peer *client.NamedPeer) {
+	if a.outTTY {
+		a.say("trusted %s (%s)", peer.Name, peer.ID.Fingerprint())
+		return
+	}
+	a.say("%s", peer.Name)
 }
 
 func checkTrust(p *client.TrustParams) error {

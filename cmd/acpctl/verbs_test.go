@@ -93,8 +93,9 @@ func TestForeignTextIsTamed(t *testing.T) {
 // On a terminal there are heads, colours where they are wanted, and times for people.
 func TestTerminal(t *testing.T) {
 	f := newFake(t)
+	rtt := uint64(1234)
 	f.on(client.MethodPeers, &client.Peers{Peers: []client.Peer{
-		{ID: deskID, Name: "desk", State: client.PeerConnected, Addrs: []string{"192.0.2.1:7117"}, RTTUS: 1234},
+		{ID: deskID, Name: "desk", State: client.PeerConnected, Addrs: []string{"192.0.2.1:7117"}, RTTUS: &rtt},
 		{ID: me, State: client.PeerPending, Claim: "desk", NameConflict: true},
 	}})
 	f.want(f.run("peers"), 0, "desk\tde5c000000\tconnected\t1.234 ms\t-\t192.0.2.1:7117\n"+
@@ -198,7 +199,7 @@ func TestJoinAsksForTheLine(t *testing.T) {
 		}
 		return &client.NamedPeer{ID: deskID, Name: "desk"}, nil
 	})
-	f.want(f.typed(inv+"\nmore", "join"), 0, "desk\n", "Paste the invitation:\njoined: try acpctl ping desk\n")
+	f.want(f.typed(inv+"\nmore", "join"), 0, "trusted desk (de5c 0000 0000 0000 0000 0000 0000 0000)\n", "Paste the invitation:\ntry acpctl ping desk\n")
 	f.want(f.as(&app{}, inv, "join"), 0, "desk\n", "")
 	f.want(f.run("join", inv, "--json"), 0, `{"id":"`+deskID.String()+`","name":"desk"}`+"\n", "")
 	if got := f.as(&app{}, strings.Repeat("a", 5000), "join"); got.code != exitLocal {
@@ -218,7 +219,7 @@ func TestTrustTakesTheKeyThatWasShown(t *testing.T) {
 		return &client.NamedPeer{ID: deskID, Name: "desk"}, err
 	})
 	f.on(client.MethodPeers, &client.Peers{Peers: []client.Peer{first}})
-	if r := f.typed("yes\n", "trust", "desk"); r.code != 0 || got.Peer != deskID.String() || !strings.Contains(r.err, deskID.Fingerprint()) {
+	if r := f.typed("yes\n", "trust", "desk"); r.code != 0 || got.Peer != deskID.String() || !strings.Contains(r.err, deskID.Fingerprint()) || r.out != "trusted desk ("+deskID.Fingerprint()+")\n" {
 		t.Errorf("%+v: trusted %+v", r, got)
 	}
 	for _, answer := range []string{"", "y\n", "Yes\n", "no\n", "yes please\n"} {
@@ -320,8 +321,8 @@ func TestOutcomes(t *testing.T) {
 // Where a message may have arrived, the id is told under which it can be repeated.
 func TestUnknownDeliveryNamesTheID(t *testing.T) {
 	f := newFake(t)
-	lost := kinds.Errorf(kinds.Unreachable, "gone").WithDelivered(kinds.DeliveredUnknown)
 	for verb, args := range map[string][]string{"delegate": {"x"}, "notify": {"t", "x"}} {
+		lost := kinds.Errorf(kinds.Unreachable, "gone").WithDelivered(kinds.DeliveredUnknown)
 		var sent client.Head
 		f.does(verb, func(r *client.Request) (any, error) {
 			if err := json.Unmarshal(r.Params, &sent); err != nil {
@@ -335,6 +336,9 @@ func TestUnknownDeliveryNamesTheID(t *testing.T) {
 		if got := f.run(append(args, "--json")...); !strings.Contains(got.out, `"details":{"delivered":"unknown","id":"`+someID.String()+`"}`) {
 			t.Errorf("%s", got.out)
 		}
+		// The daemon's remedy is not told twice.
+		f.on(verb, kinds.Errorf(kinds.Unreachable, "gone; repeat with the same id when it is back").WithDelivered(kinds.DeliveredUnknown))
+		f.want(f.run(args...), 5, "", "acpctl "+verb+": gone; repeat with --id "+someID.String()+" when it is back\n")
 	}
 }
 
