@@ -150,7 +150,12 @@ func TestTasksOfAKilledServe(t *testing.T) {
 	desk, laptop := friends(t)
 	script := newFifo(t)
 	gate := filepath.Join(shortDir(t), "open")
-	defer os.WriteFile(gate, nil, 0o600) // for what the killed one leaves behind
+	t.Cleanup(func() { // what the killed one leaves behind ends before its files go
+		if err := os.WriteFile(gate, nil, 0o600); err != nil {
+			t.Error(err)
+		}
+		script.gone(patience)
+	})
 	sleep := []string{"--", "sh", "-c", `exec 3>"$1"; echo begun >&3; until test -e "$2"; do sleep 0.05; done`, "sh", script.path, gate}
 	killed := desk.serve("worker", sleep...)
 	desk.serve("other", sleep...)
