@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strconv"
 
@@ -44,7 +45,9 @@ func (c *Conn) Call(ctx context.Context, method string, params, result any) erro
 	err := c.send(ctx, id, method, params)
 	if err != nil {
 		if c.take(id) == nil {
-			<-w.done // abandoned meanwhile
+			if <-w.done; !errors.Is(w.err, ErrClosed) { // abandoned meanwhile
+				return w.err
+			}
 		}
 		return err
 	}

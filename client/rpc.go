@@ -162,14 +162,20 @@ func (c *Conn) end(cause error) {
 	c.abandon(cause)
 }
 
-// abandon fails the calls in flight: no response can come any more.
+// abandon fails the calls in flight: no response can come any more. What the other
+// end said of a line that it could not read is for the one call that there is; of
+// several it could be any.
 func (c *Conn) abandon(cause error) {
 	c.mu.Lock()
 	calls := c.calls
 	c.calls = nil
 	c.mu.Unlock()
+	said := (*kinds.Error)(nil)
 	for _, w := range calls {
 		w.err = closed(cause, kinds.DeliveredUnknown)
+		if len(calls) == 1 && errors.As(cause, &said) {
+			w.err = said
+		}
 		close(w.done)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/quic-go/quic-go"
 
@@ -114,7 +115,7 @@ func (n *Node) join(ctx context.Context, qc *quic.Conn, inv identity.Invitation)
 		return identity.Peer{}, kinds.Errorf(kinds.Internal, "join: the answer of %s is not valid: %v", inv.ID.Label(), err)
 	}
 	if reply.Code != "" {
-		return identity.Peer{}, kinds.FromWire(reply.Code, "join: "+identity.Claim(reply.Message), 0)
+		return identity.Peer{}, kinds.FromWire(reply.Code, printable(reply.Message), 0)
 	}
 	if len(reply.PQ) > 0 && !inv.PQ.IsZero() && identity.HashPQ(reply.PQ) != inv.PQ {
 		return identity.Peer{}, kinds.Errorf(kinds.IdentityConflict, "join: the post-quantum key of %s is not the one in the invitation; ask for a new one", inv.ID.Label())
@@ -136,6 +137,17 @@ func (n *Node) join(ctx context.Context, qc *quic.Conn, inv identity.Invitation)
 	}
 	n.joined(p)
 	return p, nil
+}
+
+// printable is foreign text for an error message.
+func printable(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, strings.ToValidUTF8(s, ""))
+	return clip(s)
 }
 
 // adopt trusts a peer. It keeps the name that the peer has here; else name, where

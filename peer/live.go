@@ -13,6 +13,7 @@ const (
 	proofTime = 2500 * time.Millisecond
 	firstTick = 100 * time.Millisecond  // after a stream is open: by then its packet should be acknowledged
 	tick      = 250 * time.Millisecond  // how often an open connection is looked at from then on
+	askEvery  = time.Second             // in a silence, whether the host still has the process
 	pingEvery = 4 * time.Second         // while anything is open
 	deadAfter = 7400 * time.Millisecond // without a packet; found within a tick more
 	pingPad   = 48                      // lifts the packet over the size that provokes no stateless reset
@@ -29,7 +30,7 @@ type liveness struct {
 	packets  uint64 // received by the last tick
 	packetAt time.Time
 	asking   bool // the host, whether anything listens there
-	asked    bool // since the last packet
+	askedAt  time.Time
 	proof    *proof
 }
 
@@ -72,19 +73,19 @@ func (c *conn) tick() {
 	}
 	now := time.Now()
 	if p := c.qc.ConnectionStats().PacketsReceived; p != l.packets {
-		l.packets, l.packetAt, l.asked = p, now, false
+		l.packets, l.packetAt = p, now
 	}
 	var (
 		dead = now.Sub(l.packetAt) >= deadAfter || l.pings-l.pongs > 2
 		ping = !dead && now.Sub(l.lastPing) >= pingEvery
-		ask  = !dead && now.Sub(l.packetAt) >= firstTick && !l.asking && !l.asked && c.node.probe != nil
+		ask  = !dead && now.Sub(l.packetAt) >= firstTick && !l.asking && now.Sub(l.askedAt) >= askEvery && c.node.probe != nil
 		n    uint64
 	)
 	if ping {
 		n = l.nextPing(now)
 	}
 	if ask {
-		l.asking, l.asked = true, true
+		l.asking, l.askedAt = true, now
 	}
 	l.timer.Reset(tick)
 	c.mu.Unlock()
@@ -104,7 +105,7 @@ func (c *conn) tick() {
 func (c *conn) askHost() {
 	ctx, cancel := context.WithTimeout(c.qc.Context(), proofTime)
 	defer cancel()
-	if c.node.probe(ctx, c.qc.RemoteAddr()) == refused {
+	if believable(c.qc.RemoteAddr()) && c.node.probe(ctx, c.qc.RemoteAddr()) == refused {
 		c.close(closeDead, "nothing listens there any more")
 	}
 	c.mu.Lock()

@@ -72,6 +72,12 @@ func refusedBy(err error, addr *net.UDPAddr) verdict {
 	return silent
 }
 
+// believable reports whether a refusal from addr would count.
+func believable(addr net.Addr) bool {
+	udp, ok := addr.(*net.UDPAddr)
+	return ok && attached(udp.AddrPort().Addr())
+}
+
 // attached reports whether ip is this host's or on a prefix of its interfaces.
 func attached(ip netip.Addr) bool {
 	ip = ip.Unmap()

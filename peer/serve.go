@@ -174,7 +174,9 @@ func (c *conn) check(env *wire.Envelope, class kinds.Class) error {
 func (c *conn) stamp(env, reply *wire.Envelope) {
 	ref := env.ID
 	reply.V = wire.Version
-	reply.ID = wire.NewMessageID()
+	if reply.ID.IsZero() {
+		reply.ID = wire.NewMessageID()
+	}
 	reply.From, reply.To = c.node.self, c.id
 	reply.TS = uint64(time.Now().UnixMilli())
 	reply.Ref = &ref

@@ -22,6 +22,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/daemon"
 	"github.com/acpd/acpd/identity"
 )
@@ -61,7 +62,7 @@ func (f *failed) Unwrap() error { return f.error }
 
 func command(stdout, stderr io.Writer) *cobra.Command {
 	var o daemon.Options
-	var verbose, quiet bool
+	var verbose, quiet, settings bool
 	cmd := &cobra.Command{
 		Use:   "acpd",
 		Short: "Carry messages between this machine's agents and those of its peers",
@@ -70,12 +71,16 @@ func command(stdout, stderr io.Writer) *cobra.Command {
   acpd --home /tmp/a --listen 127.0.0.1:0 --no-mdns   one of many, for a test`,
 		Long: `acpd runs until it gets SIGTERM or SIGINT; SIGHUP makes it read config.yaml again.
 The state directory is --home, else $ACP_HOME, else ~/.acp. Settings beyond these
-flags stand in config.yaml there.`,
+flags stand in config.yaml there: acpd --settings prints what it may hold.`,
 		Version:       release(),
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if settings {
+				_, err := io.WriteString(stdout, config.Reference())
+				return err
+			}
 			if err := check(&o); err != nil {
 				return err
 			}
@@ -99,6 +104,7 @@ flags stand in config.yaml there.`,
 	f.Bool("no-mdns", false, "do not announce or look for peers by mDNS")
 	f.BoolVarP(&verbose, "verbose", "v", false, "log more")
 	f.BoolVarP(&quiet, "quiet", "q", false, "log errors only")
+	f.BoolVar(&settings, "settings", false, "print what config.yaml may hold, as a file to start from")
 	f.Bool("version", false, "print the version") // without cobra's -v, which is taken
 	cmd.MarkFlagsMutuallyExclusive("verbose", "quiet")
 	cmd.SetVersionTemplate("acpd {{.Version}}\n")
