@@ -201,7 +201,7 @@ const MaxInvitation = 24 * time.Hour
 // InviteParams are the params of invite.
 type InviteParams struct {
 	ExpiresSecs uint64 `json:"expires_secs,omitzero"` // 0: 10 minutes; up to MaxInvitation
-	Name        string `json:"name,omitzero"`         // what the joiner shall call us; "": our own name
+	Name        string `json:"name,omitzero"`         // what the joiner will be called here; "": what it calls itself
 }
 
 // Invitation is the result of invite.
