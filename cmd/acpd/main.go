@@ -101,7 +101,7 @@ flags stand in config.yaml there: acpd --settings prints what it may hold.`,
 	f.StringVar(&o.Home, "home", "", "state directory (default $ACP_HOME or ~/.acp)")
 	f.StringVar(&o.Listen, "listen", "", "UDP address to listen on, as host:port (default port 7117)")
 	f.StringVar(&o.Name, "name", "", "what this daemon calls itself (default the host name)")
-	f.Bool("no-mdns", false, "do not announce or look for peers by mDNS")
+	f.Bool("no-mdns", false, "do not announce or look for peers by mDNS (this version never does)")
 	f.BoolVarP(&verbose, "verbose", "v", false, "log more")
 	f.BoolVarP(&quiet, "quiet", "q", false, "log errors only")
 	f.BoolVar(&settings, "settings", false, "print what config.yaml may hold, as a file to start from")
