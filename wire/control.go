@@ -179,6 +179,16 @@ func AppendItem(b []byte, item Item) ([]byte, error) {
 // stream, between items, the error is io.EOF, within one io.ErrUnexpectedEOF;
 // what does not decode is a [FormatError].
 func ReadItem(r *bufio.Reader) (Item, error) {
+	body, err := readFrame(r)
+	if err != nil {
+		return nil, err
+	}
+	return ParseItem(body)
+}
+
+// readFrame reads what stands behind its length. The error is io.EOF only where
+// nothing was read.
+func readFrame(r *bufio.Reader) ([]byte, error) {
 	n, err := readVarint(r)
 	if err != nil {
 		return nil, err
@@ -193,7 +203,7 @@ func ReadItem(r *bufio.Reader) (Item, error) {
 		}
 		return nil, err
 	}
-	return ParseItem(body)
+	return body, nil
 }
 
 // ParseItem decodes an item's array; byte strings of the result alias body. Extra

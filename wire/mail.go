@@ -1,0 +1,251 @@
+package wire
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"unicode/utf8"
+)
+
+// MailVersion is the version of the mail items.
+const MailVersion = 1
+
+// The operations of a mail stream.
+const (
+	MailDeliver  = "deliver"  // the message's bytes follow the item
+	MailConsumed = "consumed" // the recipient is done with a message that was stored
+	MailPresence = "presence" // how an agent is that the sender hosts
+)
+
+// The results of a mail stream.
+const (
+	MailStored    = "stored"            // durable at the receiver
+	MailDuplicate = "duplicate"         // it was stored before
+	MailOK        = "ok"                // consumed and presence: taken note of
+	MailRefused   = "refused_permanent" // the same again will be refused again
+	MailRetry     = "refused_retry"     // the same may be taken later
+)
+
+// Limits of the fields of a mail item, in bytes.
+const (
+	MaxMailProject = 128
+	MaxMailAgent   = 64
+	MaxMailFile    = 1024
+	maxMailWord    = 64
+	maxMailText    = 1024
+)
+
+// MailRequest is the item that begins a stream of type 0x03 (protocol, section 3).
+// A version or an operation that is not known leaves the other fields unread.
+type MailRequest struct {
+	V       uint64
+	Op      string
+	Project string
+	Agent   string // the recipient; with presence the agent it speaks of
+
+	File     string    // deliver and consumed: its name at the sender
+	Hash     [32]byte  // deliver and consumed: SHA-256 of the bytes
+	Size     uint64    // deliver: how many bytes follow
+	Delivery MessageID // deliver: names this attempt in logs
+
+	Status    string // presence: available, busy or offline
+	UpdatedAt string // presence: when it began, RFC 3339
+}
+
+// MailReply is the item that answers.
+type MailReply struct {
+	Result  string
+	Code    string // with a refusal: a code of package kinds
+	Message string // with a refusal: why, for a person
+}
+
+// AppendMailRequest appends a request with its length. It refuses what
+// [ReadMailRequest] would.
+func AppendMailRequest(b []byte, m *MailRequest) ([]byte, error) {
+	if err := m.check(); err != nil {
+		return b, fmt.Errorf("encode mail item: %w", err)
+	}
+	fields := map[string]any{"op": m.Op, "v": m.V, "project": m.Project}
+	switch m.Op {
+	case MailDeliver:
+		fields["size"], fields["delivery"] = m.Size, m.Delivery[:]
+		fallthrough
+	case MailConsumed:
+		fields["recipient"], fields["filename"], fields["sha256"] = m.Agent, m.File, m.Hash[:]
+	case MailPresence:
+		fields["agent"], fields["status"], fields["updated_at"] = m.Agent, m.Status, m.UpdatedAt
+	default:
+		return b, fmt.Errorf("encode mail item: %q is no operation", m.Op)
+	}
+	return appendMail(b, fields)
+}
+
+// AppendMailReply appends a reply with its length. A longer message is cut.
+func AppendMailReply(b []byte, m *MailReply) ([]byte, error) {
+	fields := map[string]any{"result": m.Result}
+	if m.Code != "" {
+		text := m.Message
+		for len(text) > maxMailText {
+			_, n := utf8.DecodeLastRuneInString(text)
+			text = text[:len(text)-n]
+		}
+		fields["code"], fields["message"] = m.Code, text
+	}
+	return appendMail(b, fields)
+}
+
+func appendMail(b []byte, fields map[string]any) ([]byte, error) {
+	body, err := Marshal(fields)
+	if err != nil {
+		return b, fmt.Errorf("encode mail item: %w", err)
+	}
+	return append(appendVarint(b, uint64(len(body))), body...), nil
+}
+
+// ReadMailRequest reads a request. It blocks until the item is whole; what does
+// not decode is a [FormatError]. What follows the item is left in r.
+func ReadMailRequest(r *bufio.Reader) (*MailRequest, error) {
+	v, err := readMail(r)
+	if err != nil {
+		return nil, err
+	}
+	m := new(MailRequest)
+	err = v.fields("", func(key []byte, v value) (err error) {
+		switch string(key) {
+		case "v":
+			m.V, err = v.uint()
+		case "op":
+			m.Op, err = v.text()
+		}
+		return err
+	}, "v", "op")
+	if err != nil || m.V != MailVersion {
+		return m, err
+	}
+	required := []string{"project"}
+	agent := "recipient"
+	switch m.Op {
+	case MailDeliver:
+		required = append(required, agent, "filename", "sha256", "size", "delivery")
+	case MailConsumed:
+		required = append(required, agent, "filename", "sha256")
+	case MailPresence:
+		agent = "agent"
+		required = append(required, agent, "status", "updated_at")
+	default:
+		return m, nil
+	}
+	err = v.fields("", func(key []byte, v value) (err error) {
+		switch string(key) {
+		case "project":
+			m.Project, err = v.text()
+		case agent:
+			m.Agent, err = v.text()
+		case "filename":
+			m.File, err = v.text()
+		case "sha256":
+			err = v.fixed(m.Hash[:])
+		case "size":
+			m.Size, err = v.uint()
+		case "delivery":
+			err = v.fixed(m.Delivery[:])
+		case "status":
+			m.Status, err = v.text()
+		case "updated_at":
+			m.UpdatedAt, err = v.text()
+		}
+		return err
+	}, required...)
+	if err == nil {
+		err = m.check()
+	}
+	return m, err
+}
+
+// ReadMailReply reads a reply, which must be the last of its stream: it blocks
+// until that ends. What does not decode is a [FormatError].
+func ReadMailReply(r *bufio.Reader) (*MailReply, error) {
+	v, err := readMail(r)
+	if err != nil {
+		return nil, err
+	}
+	m := new(MailReply)
+	err = v.fields("", func(key []byte, v value) (err error) {
+		switch string(key) {
+		case "result":
+			m.Result, err = v.text()
+		case "code":
+			m.Code, err = v.text()
+		case "message":
+			m.Message, err = v.text()
+		}
+		return err
+	}, "result")
+	if err == nil {
+		err = m.check()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err := r.ReadByte(); err == nil {
+		return nil, malformed("", "bytes after the reply")
+	} else if err != io.EOF {
+		return nil, err
+	}
+	return m, nil
+}
+
+func readMail(r *bufio.Reader) (value, error) {
+	body, err := readFrame(r)
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return nil, err
+	}
+	return parseValue(body)
+}
+
+func (m *MailRequest) check() error {
+	for _, f := range []struct {
+		name, text string
+		most       int
+	}{
+		{"project", m.Project, MaxMailProject},
+		{"agent", m.Agent, MaxMailAgent},
+		{"filename", m.File, MaxMailFile},
+		{"status", m.Status, maxMailWord},
+		{"updated_at", m.UpdatedAt, maxMailWord},
+	} {
+		if len(f.text) > f.most {
+			return malformed(f.name, fmt.Sprintf("%d bytes: expected at most %d", len(f.text), f.most))
+		}
+	}
+	switch {
+	case m.Project == "":
+		return malformed("project", "empty")
+	case m.Agent == "":
+		return malformed("agent", "empty")
+	case m.File == "" && m.Op != MailPresence:
+		return malformed("filename", "empty")
+	case m.Status == "" && m.Op == MailPresence:
+		return malformed("status", "empty")
+	}
+	return nil
+}
+
+func (m *MailReply) check() error {
+	switch m.Result {
+	case MailStored, MailDuplicate, MailOK:
+		return nil
+	case MailRefused, MailRetry:
+		if m.Code == "" || len(m.Code) > MaxLabel {
+			return malformed("code", fmt.Sprintf("%d bytes: expected 1 to %d in a refusal", len(m.Code), MaxLabel))
+		}
+		if len(m.Message) > maxMailText {
+			return malformed("message", fmt.Sprintf("%d bytes: expected at most %d", len(m.Message), maxMailText))
+		}
+		return nil
+	}
+	return malformed("result", "unknown")
+}
