@@ -12,17 +12,18 @@ const module = "github.com/acpd/acpd/"
 // arrows is the import table of docs/architecture.md: a package may import what
 // its line names and what that imports in turn. A new arrow is a visible edit here.
 var arrows = map[string][]string{
-	"cmd/acpd":   {"daemon"},
-	"cmd/acpctl": {"client"},
-	"daemon":     {"peer", "store", "config", "client"},
-	"peer":       {"kinds"},
-	"client":     {"kinds"},
-	"kinds":      {"wire"},
-	"wire":       {"identity"},
-	"config":     {"identity"},
-	"discovery":  {"identity"},
-	"store":      {},
-	"identity":   {},
+	"cmd/acpd":     {"daemon"},
+	"cmd/acpctl":   {"client"},
+	"daemon":       {"peer", "store", "config", "client"},
+	"peer":         {"kinds"},
+	"client":       {"kinds"},
+	"kinds":        {"wire"},
+	"wire":         {"identity"},
+	"config":       {"identity"},
+	"discovery":    {"identity"},
+	"store":        {},
+	"oacp/message": {},
+	"identity":     {},
 }
 
 // importers names the one package that may import a heavy dependency.

@@ -1,0 +1,3 @@
+package message
+
+func (f *findings) auth() {}
