@@ -79,6 +79,7 @@ type Message struct {
 const (
 	EventUp               = "up"
 	EventDown             = "down"
+	EventRefused          = "refused" // the peer does not trust this daemon
 	EventDiscovered       = "discovered"
 	EventLost             = "lost"
 	EventPending          = "pending"
@@ -86,6 +87,11 @@ const (
 	EventIdentityConflict = "identity_conflict"
 	EventMail             = "mail"
 )
+
+// EventTypes returns all of them.
+func EventTypes() []string {
+	return []string{EventUp, EventDown, EventRefused, EventDiscovered, EventLost, EventPending, EventTrust, EventIdentityConflict, EventMail}
+}
 
 // Event is the params of the notification event.
 type Event struct {

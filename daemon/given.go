@@ -99,7 +99,9 @@ func (d *Daemon) notGiven(ctx context.Context, t *task, fresh bool, err error) e
 		_, fail = d.tasks.end(ctx, t, ending{state: client.TaskCancelled, outcome: e.Message})
 	case fresh && (e.Delivered() == kinds.DeliveredNo || e.From == "" && e.Code == kinds.Invalid):
 		fail = d.tasks.drop(ctx, t) // it never left: as if it had never been
-	case e.From != "" && e.Code != kinds.Internal && e.Code != kinds.Timeout:
+	case e.Code == kinds.NotTrusted: // nothing will come of an earlier attempt either
+		fail = d.sever(ctx, t, e.Message)
+	case e.From != "" && e.Code != kinds.Internal && e.Code != kinds.Timeout && e.Code != kinds.Cancelled:
 		fail = d.tasks.refuse(ctx, t, e.Message)
 	default: // a failed receiver may have begun it, and so may an earlier attempt
 		fail = d.tasks.set(ctx, t, client.TaskUnknown)
@@ -141,6 +143,12 @@ func (d *Daemon) cancel(ctx context.Context, _ *session, p *client.CancelParams)
 	ctx, cancel := context.WithTimeout(ctx, ackTime)
 	defer cancel()
 	reply, _, err := d.exchange(ctx, whom.ID, env)
+	if e := (*kinds.Error)(nil); t != nil && errors.As(err, &e) && e.Code == kinds.NotFound && e.From != "" {
+		// Nobody works on it there: it never came, or is forgotten.
+		if err := d.cancelled(ctx, t, env); err != nil {
+			return nil, err
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

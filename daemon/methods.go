@@ -121,6 +121,16 @@ func (d *Daemon) subscribe(_ context.Context, s *session, p *client.SubscribePar
 	if len(p.Kinds) > maxFilter || len(p.Topics) > maxFilter || len(p.Events.Types) > maxFilter {
 		return nil, kinds.Errorf(kinds.Invalid, "subscribe: at most %d kinds, topics and types", maxFilter)
 	}
+	for _, k := range p.Kinds {
+		if _, ok := kinds.Lookup(k); !ok {
+			return nil, kinds.Errorf(kinds.Invalid, "subscribe: kinds: %.64q is no kind of message", k)
+		}
+	}
+	for _, typ := range p.Events.Types {
+		if all := client.EventTypes(); !slices.Contains(all, typ) {
+			return nil, kinds.Errorf(kinds.Invalid, "subscribe: events: %.64q: expected true, or some of %s", typ, strings.Join(all, ", "))
+		}
+	}
 	peers, err := d.resolveAll(p.Peers)
 	if err != nil {
 		return nil, err
@@ -248,6 +258,9 @@ func (d *Daemon) onEvent(e peer.Event) {
 		d.sightings.at(e.Peer, e.At)
 	case peer.EventIdentityConflict:
 		d.log.Warn("identity conflict", "peer", e.Peer.Label(), "addr", e.Addr, "detail", e.Detail)
+	case peer.EventRefused:
+		d.log.Warn("this daemon is not trusted there", "peer", e.Peer.Label())
+		d.calls.Go(func() { d.refusedBy(e.Peer, e.At) })
 	}
 	name := e.Name
 	if p, ok := d.trust.Get(e.Peer); ok {

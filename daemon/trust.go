@@ -150,17 +150,28 @@ func (d *Daemon) untrust(ctx context.Context, _ *session, p *client.UntrustParam
 		return nil, err
 	}
 	for _, t := range d.tasks.list(func(t *task) bool { return t.peer == who.ID }) {
-		if err := d.sever(ctx, t, who); err != nil {
+		if err := d.sever(ctx, t, who.Name+" is not trusted here any more"); err != nil {
 			return nil, err
 		}
 	}
 	return &client.NamedPeer{ID: who.ID, Name: who.Name}, nil
 }
 
-// sever ends a delegation with a peer that is trusted no more, and tells the agent
-// that works on it.
-func (d *Daemon) sever(ctx context.Context, t *task, who identity.Peer) error {
-	gone := kinds.Errorf(kinds.NotTrusted, "%s is not trusted here any more", who.Name)
+// refusedBy ends the delegations with a peer that does not trust this daemon: it
+// would refuse whatever is still owed, and sends nothing. Those that began after it
+// had said so belong to a trust that is new.
+func (d *Daemon) refusedBy(id identity.ID, at time.Time) {
+	for _, t := range d.tasks.list(func(t *task) bool { return t.peer == id && t.created.Before(at) }) {
+		if err := d.sever(context.Background(), t, d.nameOf(id)+" does not trust this daemon"); err != nil {
+			d.log.Error("delegation", "id", t.id, "err", err)
+		}
+	}
+}
+
+// sever ends a delegation where one side trusts the other no more, and tells the
+// agent that works on it.
+func (d *Daemon) sever(ctx context.Context, t *task, why string) error {
+	gone := kinds.Errorf(kinds.NotTrusted, "%s", why)
 	e := ending{state: client.TaskFailed, id: wire.NewMessageID(), outcome: gone.Message, payload: kinds.Encode(gone)}
 	if t.direction == client.Taken {
 		e.state = client.TaskCancelled
@@ -173,8 +184,8 @@ func (d *Daemon) sever(ctx context.Context, t *task, who identity.Peer) error {
 	if a == nil {
 		return nil
 	}
-	in := &client.Inbound{Name: who.Name, Delegation: d.describe(ctx, t, false), Envelope: wire.Envelope{
-		V: wire.Version, ID: e.id, From: who.ID, To: d.id, TS: uint64(time.Now().UnixMilli()), Kind: kinds.KindCancel, Ref: &t.id,
+	in := &client.Inbound{Name: d.nameOf(t.peer), Delegation: d.describe(ctx, t, false), Envelope: wire.Envelope{
+		V: wire.Version, ID: e.id, From: t.peer, To: d.id, TS: uint64(time.Now().UnixMilli()), Kind: kinds.KindCancel, Ref: &t.id,
 		Payload: kinds.Encode(&kinds.Cancel{Reason: gone.Message}), Thread: t.chain.thread, Hops: t.chain.hops,
 	}}
 	d.calls.Go(func() {

@@ -123,6 +123,62 @@ func TestUntrustCutsTheLiveConnection(t *testing.T) {
 	}
 }
 
+// Who is trusted no more hears of it, and nobody waits for what will not come: the
+// delegations end on both sides, whatever their direction.
+func TestBeingUntrustedEndsDelegations(t *testing.T) {
+	t.Parallel()
+	for name, offline := range map[string]bool{"connected": false, "away": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			desk, laptop := pair(t)
+			cancels := make(chan *client.Inbound, 1)
+			laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
+			desk.agent(client.AttachParams{Name: "planner"}, func(_ context.Context, r *client.Request) {
+				if r.Method == "cancel" {
+					cancels <- bind(t, r)
+				}
+				r.Reply(wire200)
+			})
+			asker := desk.dial()
+			given, taken := delegateTo(asker, "laptop", task1("")), delegateTo(laptop.dial(), "desk", task1(""))
+			waits := make(chan *client.Task, 1)
+			go func() {
+				got := new(client.Task)
+				if err := desk.dial().call("wait", client.WaitParams{ID: given.ID}, got); err != nil {
+					t.Error(err)
+				}
+				waits <- got
+			}()
+			if offline { // the refusal comes with the next dial
+				if err := laptop.trust.Untrust(desk.ID()); err != nil {
+					t.Fatal(err)
+				}
+				for _, c := range []*running{desk, laptop} {
+					c.node.Disconnect(map[*running]*running{desk: laptop, laptop: desk}[c].ID())
+				}
+				desk.node.Connect(laptop.ID())
+			} else {
+				laptop.dial().must("untrust", client.UntrustParams{Peer: "desk"}, nil)
+			}
+			got := receive(t, "the end of the wait", waits)
+			if e := parse[kinds.Error](t, got.Result); got.State != client.TaskFailed || e.Code != kinds.NotTrusted {
+				t.Errorf("given: %+v: %+v", got, e)
+			}
+			if in := receive(t, "cancel", cancels); *in.Ref != taken.ID {
+				t.Errorf("%+v", in)
+			}
+			if s := asker.state(taken.ID); s.State != client.TaskCancelled {
+				t.Errorf("taken: %+v", s)
+			}
+			asker.refused(kinds.NotTrusted, "delegate", client.DelegateParams{To: "laptop", Payload: task1("")})
+			var all client.Tasks
+			if asker.must("tasks", nil, &all); len(all.Tasks) != 2 {
+				t.Errorf("%+v", all.Tasks)
+			}
+		})
+	}
+}
+
 var wire200 = payload(accepted)
 
 type payload = wire.Payload

@@ -36,7 +36,8 @@ type dial struct {
 // failure is why there is no connection, and for how long calls share that.
 type failure struct {
 	*kinds.Error
-	memory time.Duration
+	memory  time.Duration
+	refused bool // by the peer itself, which proved its key: it does not trust us
 }
 
 // ready returns a connection that answers: the one in use, proven alive if it has
@@ -109,9 +110,12 @@ func (r *remote) startDial() (*dial, *kinds.Error) {
 }
 
 // settle ends the running dial, if there is one, with a verdict; nil: a
-// connection is ready, whoever dialled. Callers hold mu.
+// connection is ready, whoever dialled. Callers hold mu, and call tell after it.
 func (r *remote) settle(verdict *failure) {
 	r.verdict, r.verdictAt = verdict, time.Now()
+	if verdict != nil && verdict.refused {
+		r.note(Event{Type: EventRefused})
+	}
 	if r.dial == nil {
 		return
 	}
@@ -126,15 +130,16 @@ func (r *remote) settle(verdict *failure) {
 // runDial tries the addresses until one gives a ready connection.
 func (r *remote) runDial(ctx context.Context, d *dial) {
 	addrs := r.addrs()
-	verdict := &failure{r.node.unreachable(r.id, kinds.DeliveredNo, "no address is known; start its daemon, or give one with acpctl trust --addr HOST:PORT"), shareVerdict}
+	verdict := &failure{Error: r.node.unreachable(r.id, kinds.DeliveredNo, "no address is known; start its daemon, or give one with acpctl trust --addr HOST:PORT"), memory: shareVerdict}
 	if len(addrs) > 0 {
 		verdict = r.node.raceAddrs(ctx, r.id, addrs, r.tryAddr)
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	if r.dial == d { // else a connection that came in has settled it
 		r.settle(verdict)
 	}
+	r.mu.Unlock()
+	r.tell()
 }
 
 // addrs returns where to dial: the address that last worked first.
@@ -174,7 +179,7 @@ func (r *remote) tryAddr(ctx context.Context, addr string, udp *net.UDPAddr) *fa
 // failed makes the verdict of an error, and says how long it is shared: a refusal
 // longer, and longest where the peer saw a clone of this identity.
 func (n *Node) failed(id identity.ID, addr string, err error) *failure {
-	f := &failure{n.dialError(id, addr, err), shareVerdict}
+	f := &failure{Error: n.dialError(id, addr, err), memory: shareVerdict, refused: closedWith(err, closeNotTrusted)}
 	switch {
 	case errors.Is(err, errRefused):
 		f.memory = refusedMemory // the answer is quick to have again, and may change as quickly
@@ -193,7 +198,7 @@ func (n *Node) raceAddrs(ctx context.Context, id identity.ID, addrs []string, tr
 	return race(ctx, len(addrs), func(ctx context.Context, i int) *failure {
 		udp, err := resolve(ctx, addrs[i])
 		if err != nil {
-			return &failure{n.unreachable(id, kinds.DeliveredNo, "address %s: %v", addrs[i], err), shareVerdict}
+			return &failure{Error: n.unreachable(id, kinds.DeliveredNo, "address %s: %v", addrs[i], err), memory: shareVerdict}
 		}
 		return race(ctx, len(udp), func(ctx context.Context, j int) *failure { return try(ctx, addrs[i], udp[j]) })
 	})

@@ -129,8 +129,8 @@ func TestRefusalIsRemembered(t *testing.T) {
 			start := time.Now()
 			_, _, err := a.Exchange(t.Context(), b.ID(), query("?"))
 			outcome{err, time.Since(start)}.want(t, kinds.NotTrusted, kinds.DeliveredNo, 0, time.Second)
-			if n := len(d.times()); n != least {
-				t.Errorf("%d dials, want %d", n, least)
+			if n := len(d.times()); n != least || a.saw(EventRefused) != n {
+				t.Errorf("%d dials, %d times refused, want %d", n, a.saw(EventRefused), least)
 			}
 		}
 		time.Sleep(2 * time.Second)

@@ -61,6 +61,12 @@ func closedWith(err error, code quic.ApplicationErrorCode) bool {
 	return errors.As(err, &app) && app.Remote && app.ErrorCode == code
 }
 
+// by marks an error as the peer's doing.
+func by(id identity.ID, e *kinds.Error) *kinds.Error {
+	e.From = id.String()
+	return e
+}
+
 // nameOf returns the petname of a peer, or its label.
 func (n *Node) nameOf(id identity.ID) string {
 	if p, ok := n.cfg.Trust.Get(id); ok {
@@ -95,21 +101,21 @@ func (n *Node) streamError(id identity.ID, code quic.StreamErrorCode) *kinds.Err
 	name := n.nameOf(id)
 	switch code {
 	case streamUnknown:
-		return kinds.Errorf(kinds.UnknownKind, "%s does not know this type of stream", name)
+		return by(id, kinds.Errorf(kinds.UnknownKind, "%s does not know this type of stream", name))
 	case streamCancelled:
-		return kinds.Errorf(kinds.Cancelled, "%s gave the message up", name)
+		return by(id, kinds.Errorf(kinds.Cancelled, "%s gave the message up", name))
 	case streamTimeout:
-		return kinds.Errorf(kinds.Timeout, "%s waited too long for the message; try again", name).WithDelivered(kinds.DeliveredNo)
+		return by(id, kinds.Errorf(kinds.Timeout, "%s waited too long for the message; try again", name)).WithDelivered(kinds.DeliveredNo)
 	case streamTooLarge:
-		return kinds.Errorf(kinds.TooLarge, "the message is larger than %s takes", name)
+		return by(id, kinds.Errorf(kinds.TooLarge, "the message is larger than %s takes", name))
 	case streamInvalid:
-		return kinds.Errorf(kinds.Invalid, "%s could not read the message", name)
+		return by(id, kinds.Errorf(kinds.Invalid, "%s could not read the message", name))
 	case streamGoingAway:
 		return n.unreachable(id, kinds.DeliveredNo, "it is shutting down; try again later")
 	case streamOverloaded:
-		return kinds.Errorf(kinds.Overloaded, "%s has too much to do; try again later", name)
+		return by(id, kinds.Errorf(kinds.Overloaded, "%s has too much to do; try again later", name))
 	}
-	return kinds.Errorf(kinds.Internal, "%s failed to answer", name).WithDelivered(kinds.DeliveredUnknown)
+	return by(id, kinds.Errorf(kinds.Internal, "%s failed to answer", name)).WithDelivered(kinds.DeliveredUnknown)
 }
 
 // connectionError reads why a connection ended under a call.
@@ -165,14 +171,14 @@ func (n *Node) dialError(id identity.ID, addr string, err error) *kinds.Error {
 		case closeIdentityConflict:
 			return conflict(name).WithDelivered(kinds.DeliveredNo)
 		case closeIncompatibleVersion:
-			return kinds.Errorf(kinds.IncompatibleVersion, "%s speaks another version of the protocol; update the older side", name).WithDelivered(kinds.DeliveredNo)
+			return by(id, kinds.Errorf(kinds.IncompatibleVersion, "%s speaks another version of the protocol; update the older side", name)).WithDelivered(kinds.DeliveredNo)
 		case closeOverloaded:
-			return kinds.Errorf(kinds.Overloaded, "%s takes no connection now; try again later", name).WithDelivered(kinds.DeliveredNo)
+			return by(id, kinds.Errorf(kinds.Overloaded, "%s takes no connection now; try again later", name)).WithDelivered(kinds.DeliveredNo)
 		}
 	case errors.As(err, &transport) && transport.ErrorCode.IsCryptoError():
 		switch tls.AlertError(transport.ErrorCode - 0x100) {
 		case 120: // no_application_protocol (RFC 7301, section 3.2)
-			return kinds.Errorf(kinds.IncompatibleVersion, "%s at %s speaks no common version of the protocol; update the older side", name, addr).WithDelivered(kinds.DeliveredNo)
+			return by(id, kinds.Errorf(kinds.IncompatibleVersion, "%s at %s speaks no common version of the protocol; update the older side", name, addr)).WithDelivered(kinds.DeliveredNo)
 		case 40: // handshake_failure (RFC 8446, section 6.2)
 			return kinds.Errorf(kinds.NotTrusted, "%s at %s requires a post-quantum key exchange; update this side", name, addr).WithDelivered(kinds.DeliveredNo)
 		}

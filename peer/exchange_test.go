@@ -85,5 +85,8 @@ func TestUntrustCutsTheConnection(t *testing.T) {
 		if len(b.Pending()) != 0 {
 			t.Error("a blocked key became pending")
 		}
+		if a.saw(EventRefused) == 0 || b.saw(EventRefused) != 0 {
+			t.Errorf("refused: %d and %d times", a.saw(EventRefused), b.saw(EventRefused))
+		}
 	})
 }

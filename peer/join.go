@@ -112,10 +112,10 @@ func (n *Node) join(ctx context.Context, qc *quic.Conn, inv identity.Invitation)
 	}
 	var reply joinReply
 	if err := wire.Unmarshal(in.Bytes(), &reply); err != nil {
-		return identity.Peer{}, kinds.Errorf(kinds.Internal, "join: the answer of %s is not valid: %v", inv.ID.Label(), err)
+		return identity.Peer{}, by(inv.ID, kinds.Errorf(kinds.Internal, "join: the answer of %s is not valid: %v", inv.ID.Label(), err))
 	}
 	if reply.Code != "" {
-		return identity.Peer{}, kinds.FromWire(reply.Code, printable(reply.Message), 0)
+		return identity.Peer{}, by(inv.ID, kinds.FromWire(reply.Code, printable(reply.Message), 0))
 	}
 	if len(reply.PQ) > 0 && !inv.PQ.IsZero() && identity.HashPQ(reply.PQ) != inv.PQ {
 		return identity.Peer{}, kinds.Errorf(kinds.IdentityConflict, "join: the post-quantum key of %s is not the one in the invitation; ask for a new one", inv.ID.Label())

@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -342,6 +343,42 @@ func second(t *testing.T, a, b *side) {
 	if f := r.tryAddr(t.Context(), b.Addr().String(), udps[0]); f != nil {
 		t.Fatal(f.Error)
 	}
+}
+
+// What happens to a peer is told in its order, also where somebody is slow to
+// listen and a new connection crosses the end of the old one.
+func TestEventsInOrder(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		var mu sync.Mutex
+		var order []EventType
+		a := w.side(func(c *Config) {
+			c.Event = func(e Event) {
+				if e.Type == EventDown {
+					time.Sleep(time.Second)
+				}
+				mu.Lock()
+				order = append(order, e.Type)
+				mu.Unlock()
+			}
+		})
+		b := w.side(nil)
+		a.trusts(b, "reviewer")
+		b.trusts(a, "planner")
+		w.start()
+		a.serve()
+		b.serve()
+		for range 2 {
+			a.ask(b, "hello")
+			a.Disconnect(b.ID())
+			time.Sleep(10 * latency)
+		}
+		time.Sleep(5 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		if want := []EventType{EventUp, EventDown, EventUp, EventDown}; !slices.Equal(order, want) {
+			t.Errorf("got %v, want %v", order, want)
+		}
+	})
 }
 
 func TestReplacedConnectionDrains(t *testing.T) {

@@ -132,9 +132,7 @@ func (c *conn) outcome(r *wire.Receipt) (Outcome, *kinds.Error) {
 	case wire.Held:
 		return Held, nil
 	}
-	e := kinds.FromWire(r.Code, r.Message, r.RetryAfterMS)
-	e.From = c.id.String()
-	return "", e
+	return "", by(c.id, kinds.FromWire(r.Code, r.Message, r.RetryAfterMS))
 }
 
 // forget gives a receipt up; it reports whether it had not come yet.

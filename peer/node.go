@@ -75,6 +75,7 @@ type EventType string
 const (
 	EventUp               EventType = "up"                // the first connection to a peer is ready
 	EventDown             EventType = "down"              // the last one ended
+	EventRefused          EventType = "refused"           // the peer, its key proven, does not trust this node
 	EventPending          EventType = "pending"           // a stranger proved its key and waits for a person
 	EventTrust            EventType = "trust"             // a peer was trusted by invitation
 	EventIdentityConflict EventType = "identity_conflict" // two processes show one key, or a peer another key
@@ -394,7 +395,9 @@ func (n *Node) reach(id identity.ID) (*remote, *kinds.Error) {
 
 func (n *Node) emit(e Event) {
 	if n.cfg.Event != nil {
-		e.At = time.Now()
+		if e.At.IsZero() {
+			e.At = time.Now()
+		}
 		n.cfg.Event(e)
 	}
 }

@@ -30,6 +30,8 @@ type remote struct {
 	lastGood  string        // address that last worked
 	keep      bool          // reconnect in the background
 	retry     chan struct{} // wakes the reconnecting goroutine; nil: none runs
+	events    []Event       // still to be told, in their order
+	telling   bool          // somebody is telling them
 }
 
 type pastBoot struct {
@@ -55,8 +57,10 @@ func (r *remote) admit(c *conn) (refused *refusedError) {
 	var closing []*conn
 	r.mu.Lock()
 	refused = r.check(c)
-	up := refused == nil && len(r.conns) == 0
 	if refused == nil {
+		if len(r.conns) == 0 {
+			r.note(Event{Type: EventUp, Name: c.claim, Addr: c.addr()})
+		}
 		closing = r.supersede(c)
 		r.conns = append(r.conns, c)
 		if len(r.conns) > maxConns {
@@ -81,10 +85,35 @@ func (r *remote) admit(c *conn) (refused *refusedError) {
 	if victim != nil {
 		victim.goaway(closeReplaced)
 	}
-	if up {
-		r.node.emit(Event{Type: EventUp, Peer: r.id, Name: c.claim, Addr: c.addr()})
-	}
+	r.tell()
 	return refused
+}
+
+// note queues an event at the moment in which it happens; tell passes on what is
+// queued. So up and down of crossing connections come in their order, though
+// nobody is told under the lock. Callers of note hold mu, those of tell do not.
+func (r *remote) note(e Event) {
+	e.Peer, e.At = r.id, time.Now()
+	r.events = append(r.events, e)
+}
+
+func (r *remote) tell() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.telling {
+		return // who tells sees the new ones too
+	}
+	r.telling = true
+	for len(r.events) > 0 {
+		events := r.events
+		r.events = nil
+		r.mu.Unlock()
+		for _, e := range events {
+			r.node.emit(e)
+		}
+		r.mu.Lock()
+	}
+	r.telling = false
 }
 
 // check decides on trust, the post-quantum pin and clones. Callers hold mu.
@@ -152,10 +181,11 @@ func (r *remote) noteRefusal(c *conn) {
 		return
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	if r.dial == nil && !slices.ContainsFunc(r.conns, func(o *conn) bool { return o != c }) {
 		r.settle(f)
 	}
+	r.mu.Unlock()
+	r.tell()
 }
 
 // remove is told that a connection ended.
@@ -167,10 +197,11 @@ func (r *remote) remove(c *conn) {
 	r.choose()
 	down := before > 0 && len(r.conns) == 0
 	keep := down && r.keep
-	r.mu.Unlock()
 	if down {
-		r.node.emit(Event{Type: EventDown, Peer: r.id, Name: c.claim, Addr: c.addr()})
+		r.note(Event{Type: EventDown, Name: c.claim, Addr: c.addr()})
 	}
+	r.mu.Unlock()
+	r.tell()
 	if keep {
 		r.reconnect()
 	}

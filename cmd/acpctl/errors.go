@@ -63,9 +63,19 @@ func (a *app) judge(ctx context.Context, err error) (*kinds.Error, int) {
 	case !a.begun || errors.As(err, &wrong):
 		return kinds.Errorf(kinds.Invalid, "%v", err), exitUsage
 	case errors.As(err, &coded):
-		return coded, coded.Code.Info().Exit
+		return coded, exitOf(coded)
 	}
 	return kinds.Errorf(kinds.Internal, "%v", err), exitLocal
+}
+
+// exitOf is the exit code of the code table, but that what it leaves over is a
+// failure of the other side only where that raised it.
+func exitOf(e *kinds.Error) int {
+	code := e.Code.Info().Exit
+	if code == exitFailed && e.From == "" {
+		return exitLocal
+	}
+	return code
 }
 
 // asksJSON looks for --json in a command line that could not be read.

@@ -95,7 +95,7 @@ func (a *app) notifyAll(ctx context.Context, params client.NotifyParams) error {
 	var failed error
 	for _, r := range receipts {
 		if r.Error != nil && failed == nil {
-			failed = exit(r.Error.Code.Info().Exit)
+			failed = exit(exitOf(r.Error))
 		}
 		switch {
 		case a.json:

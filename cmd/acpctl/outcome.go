@@ -67,6 +67,9 @@ func (a *app) outcome(verb string, t *client.Task) error {
 	if !known {
 		code = exitFailed
 	}
+	if e, err := kinds.Parse[kinds.Error](t.Result); err == nil && e.Code != "" && t.State == client.TaskFailed {
+		code = e.Code.Info().Exit
+	}
 	if !a.json {
 		words, data := ending(t)
 		switch {

@@ -35,7 +35,7 @@ directory: --home, else $ACP_HOME, else ~/.acp.
 
 PEER is a trusted peer's name, its id or six or more digits that begin it. Exit
 codes: 0 ok, 1 failure on this machine, 2 usage, 3 timeout, 4 refused, 5 peer
-unreachable or unknown, 6 no daemon, 7 any other error, 130 interrupted.`,
+unreachable or unknown, 6 no daemon, 7 any other error of the peer, 130 interrupted.`,
 		Example: `  acpctl invite                                       on one machine, then on the other:
   acpctl join 'acp://…'                               paste what invite printed
   acpctl ping desk -c 3

@@ -243,7 +243,7 @@ func TestServeIsRefused(t *testing.T) {
 	f := newFake(t)
 	f.on(client.MethodAttach, kinds.Errorf(kinds.Invalid, "the name is taken"))
 	f.on(client.MethodStatus, &client.Status{Agents: []client.Agent{{Name: "cat"}}}) // whose tasks are its own
-	f.want(f.run("serve", "cat"), exitFailed, "", "acpctl serve: the name is taken\n")
+	f.want(f.run("serve", "cat"), exitLocal, "", "acpctl serve: the name is taken\n")
 }
 
 // A socket that nobody listens on any more is no daemon.

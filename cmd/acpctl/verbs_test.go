@@ -21,12 +21,21 @@ import (
 func TestEveryCodeHasItsExit(t *testing.T) {
 	f := newFake(t)
 	for _, row := range kinds.Codes() {
+		// Exit 7 is for what the peer raised.
+		local := row.Exit
+		if local == exitFailed {
+			local = exitLocal
+		}
 		f.on(client.MethodQuery, kinds.Errorf(row.Code, "what went wrong"))
+		f.want(f.run("query", "desk", "hi"), local, "", "acpctl query: what went wrong\n")
+		theirs := kinds.Errorf(row.Code, "what went wrong")
+		theirs.From = deskID.String()
+		f.on(client.MethodQuery, theirs)
 		f.want(f.run("query", "desk", "hi"), row.Exit, "", "acpctl query: what went wrong\n")
 		f.want(f.run("query", "desk", "hi", "--json"), row.Exit,
-			fmt.Sprintf(`{"error":{"code":%q,"message":"what went wrong","retryable":%v}}`+"\n", row.Code, row.Retryable), "")
+			fmt.Sprintf(`{"error":{"code":%q,"message":"what went wrong","retryable":%v,"from":%q}}`+"\n", row.Code, row.Retryable, deskID), "")
 	}
-	f.on(client.MethodQuery, &kinds.Error{Code: "of_the_future", Message: "new"})
+	f.on(client.MethodQuery, &kinds.Error{Code: "of_the_future", Message: "new", From: deskID.String()})
 	f.want(f.run("query", "desk", "hi"), exitFailed, "", "acpctl query: new\n")
 	f.on(client.MethodQuery, client.MethodNotFound("query"))
 	if got := f.run("query", "desk", "hi", "--json"); got.code != exitLocal || !strings.HasPrefix(got.out, `{"error":{"code":"internal"`) {
@@ -278,6 +287,7 @@ func TestOutcomes(t *testing.T) {
 		{client.Task{State: client.TaskCompleted, Result: wire.Payload(`{"status":"completed","outcome":"x","more":1}`)}, 0, `"kind":"result","payload":{"status":"completed","outcome":"x","more":1}`},
 		{client.Task{State: client.TaskFailed, Result: wire.Payload(`{"status":"failed","outcome":"x"}`)}, 7, `"kind":"result","payload":{"status":"failed","outcome":"x"}`},
 		{client.Task{State: client.TaskFailed, Result: wire.Payload(`{"code":"internal","message":"x"}`)}, 7, `"kind":"error","payload":{"code":"internal","message":"x"}`},
+		{client.Task{State: client.TaskFailed, Result: wire.Payload(`{"code":"not_trusted","message":"x"}`)}, 4, `"kind":"error","payload":{"code":"not_trusted","message":"x"}`},
 		{client.Task{State: client.TaskCancelled, Outcome: "why"}, 7, `"kind":"error","payload":{"code":"cancelled","message":"why","retryable":false}`},
 		{client.Task{State: client.TaskExpired}, 3, `"kind":"error","payload":{"code":"timeout","message":"the deadline passed","retryable":true}`},
 		{client.Task{State: client.TaskAccepted}, 0, `"kind":"result","payload":{}`},
