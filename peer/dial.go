@@ -28,6 +28,7 @@ const (
 // dial is one attempt at a peer's addresses; the calls that need the peer wait on
 // it together.
 type dial struct {
+	began   time.Time
 	cancel  context.CancelFunc
 	settled chan struct{} // closed when a connection is ready or all have failed
 	err     *kinds.Error  // set before settled is closed
@@ -49,14 +50,14 @@ func (r *remote) ready(ctx context.Context) (*conn, *kinds.Error) {
 	}
 	limited, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
-	for {
+	for began := time.Now(); ; {
 		if c := r.current.Load(); c != nil && c.prove(limited) {
 			return c, nil
 		}
 		if limited.Err() != nil {
 			return nil, r.gaveUp(ctx)
 		}
-		d, err := r.startDial()
+		d, err := r.startDial(began)
 		if err != nil {
 			return nil, err
 		}
@@ -65,7 +66,9 @@ func (r *remote) ready(ctx context.Context) (*conn, *kinds.Error) {
 		}
 		select {
 		case <-d.settled:
-			if d.err != nil {
+			// That one which is older than the call had no answer says little: its last
+			// packet may have left a second before the network came back.
+			if d.err != nil && (d.err.Code != kinds.Unreachable || !d.began.Before(began)) {
 				return nil, d.err
 			}
 		case <-limited.Done():
@@ -82,9 +85,9 @@ func (r *remote) gaveUp(ctx context.Context) *kinds.Error {
 	return r.node.unreachable(r.id, kinds.DeliveredNo, "no answer; check that its daemon runs and the network between")
 }
 
-// startDial joins the running dial or starts one; a fresh verdict is shared
-// instead. Both nil: a connection is ready.
-func (r *remote) startDial() (*dial, *kinds.Error) {
+// startDial joins the running dial or starts one; a verdict that was fresh when the
+// call began is shared instead. Both nil: a connection is ready.
+func (r *remote) startDial(began time.Time) (*dial, *kinds.Error) {
 	if _, ok := r.node.cfg.Trust.Get(r.id); !ok {
 		return nil, r.node.unknown(r.id)
 	}
@@ -96,11 +99,11 @@ func (r *remote) startDial() (*dial, *kinds.Error) {
 	if r.dial != nil {
 		return r.dial, nil
 	}
-	if v := r.verdict; v != nil && time.Since(r.verdictAt) < v.memory {
+	if v := r.verdict; v != nil && time.Since(r.verdictAt) < v.memory && (v.Code != kinds.Unreachable || !r.verdictAt.After(began)) {
 		return nil, v.Error
 	}
 	ctx, cancel := context.WithTimeout(r.node.ctx, dialTime)
-	d := &dial{cancel: cancel, settled: make(chan struct{})}
+	d := &dial{began: time.Now(), cancel: cancel, settled: make(chan struct{})}
 	if !r.node.begin(func() { r.runDial(ctx, d) }) {
 		cancel()
 		return nil, r.node.unreachable(r.id, kinds.DeliveredNo, "this daemon is shutting down")

@@ -152,6 +152,36 @@ func TestPeerVanishes(t *testing.T) {
 	})
 }
 
+// TestCallDuringADial has the network come back while a dial is under way whose
+// next packet is far off: a call that joins it has its answer all the same.
+func TestCallDuringADial(t *testing.T) {
+	for after := 100 * time.Millisecond; after < 2*handshakeTimeout; after += 100 * time.Millisecond {
+		net := new(valve)
+		bubble(t, net, func(t *testing.T, w *network) {
+			a, b := w.pair(nil)
+			a.ask(b, "there?")
+			a.connections()[0].close(closeShutdown, "test")
+			net.shut.Store(true)
+			time.Sleep(2 * shareVerdict)
+			call := a.start(b, query("still there?"))
+			time.Sleep(after)
+			net.shut.Store(false)
+			if r := a.remote(b.ID()); r.dialling() {
+				start := time.Now()
+				err := a.tryAsk(b, "back again?")
+				outcome{err, time.Since(start)}.answered(t, 0, 2*time.Second)
+			}
+			<-call
+		})
+	}
+}
+
+func (r *remote) dialling() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.dial != nil
+}
+
 // TestPauseDoesNotKill stops every packet for 3 s, which a call in flight and an
 // idle connection survive.
 func TestPauseDoesNotKill(t *testing.T) {
