@@ -56,6 +56,14 @@ const (
 	PeerBlocked    = "blocked"
 )
 
+// Where an address comes from.
+const (
+	SourceWorked = "worked" // the peer was connected there
+	SourceStatic = "static" // config.yaml, the trust store
+	SourceMDNS   = "mdns"   // somebody on the network says so
+	SourceCall   = "call"   // a stranger called from there
+)
+
 // Time is a time that may be none: the zero value, null in JSON.
 type Time struct{ time.Time }
 
@@ -79,7 +87,7 @@ type Peer struct {
 	State        string      `json:"state"`
 	Addrs        []string    `json:"addrs"`
 	RTTUS        *uint64     `json:"rtt_us"` // nil: not connected
-	Source       string      `json:"source"` // where the addresses come from; "": there are none
+	Source       string      `json:"source"` // where the first address comes from; "": there is none
 	LastSeen     Time        `json:"last_seen"`
 	Claim        string      `json:"claim,omitzero"`         // what it calls itself: no proof
 	NameConflict bool        `json:"name_conflict,omitzero"` // the claim is a trusted peer's name

@@ -20,6 +20,9 @@ const (
 	maxRate    = 1_000_000
 	maxDomain  = 255
 	maxName    = 32 // what identity allows
+
+	maxInterfaces = 64
+	maxInterface  = 64 // bytes of a name; systems allow less
 )
 
 // policed are the kinds and words that a rule may name: what a peer
@@ -43,6 +46,9 @@ func (p *parser) check(c *Config) {
 		p.bad("max_message", fmt.Errorf("%d: use bytes from %d to %d", c.MaxMessage, minMessage, maxMessage))
 	}
 	p.word("post_quantum", string(c.PostQuantum), string(Prefer), string(Require))
+	p.word("discovery.mdns", string(c.Discovery.MDNS), string(On), string(Off))
+	p.interfaces("discovery.include", c.Discovery.Include)
+	p.interfaces("discovery.exclude", c.Discovery.Exclude)
 	p.word("log.format", string(c.Log.Format), string(FormatText), string(FormatJSON))
 	p.word("log.level", string(c.Log.Level), string(LevelDebug), string(LevelInfo), string(LevelWarn), string(LevelError))
 	for _, name := range slices.Sorted(maps.Keys(c.Peers)) {
@@ -91,6 +97,17 @@ func (p *parser) addrs(at string, addrs []string) {
 	}
 	for i, addr := range addrs {
 		p.bad(fmt.Sprintf("%s.addrs[%d]", at, i), identity.CheckAddr(addr))
+	}
+}
+
+func (p *parser) interfaces(at string, names []string) {
+	if len(names) > maxInterfaces {
+		p.bad(at, fmt.Errorf("%d interfaces: give at most %d", len(names), maxInterfaces))
+	}
+	for i, name := range names {
+		if name == "" || len(name) > maxInterface || strings.ContainsAny(name, " /") {
+			p.bad(fmt.Sprintf("%s[%d]", at, i), fmt.Errorf("%s: use the name of an interface, like eth0", quote(name)))
+		}
 	}
 }
 
@@ -196,6 +213,9 @@ func (c *Config) fill() {
 	}
 	if c.PostQuantum == "" {
 		c.PostQuantum = Prefer
+	}
+	if c.Discovery.MDNS == "" {
+		c.Discovery.MDNS = On
 	}
 	if c.Log.Format == "" {
 		c.Log.Format = FormatText

@@ -12,7 +12,11 @@
 // functions: [Policy.Decide] and [Limits.For].
 package config
 
-import "github.com/acpd/acpd/identity"
+import (
+	"slices"
+
+	"github.com/acpd/acpd/identity"
+)
 
 // star stands for every peer, or every kind.
 const star = "*"
@@ -27,6 +31,7 @@ type Config struct {
 	Listen      string          `yaml:"listen" example:"0.0.0.0:7117" doc:"The UDP address to listen on, as host:port; without a host, on all addresses. If it is taken, the daemon does not start. Default: port 7117, or a free port if that is taken, chosen once and kept."`
 	MaxMessage  int             `yaml:"max_message" example:"1048576" doc:"The largest message to accept and to send, in bytes, from 65536 (64 KiB) to 16777216 (16 MiB). Default: 1048576 (1 MiB)."`
 	PostQuantum PostQuantum     `yaml:"post_quantum" example:"prefer" doc:"prefer: use post-quantum key exchange and signatures wherever the peer has them. require: refuse peers that do not. Default: prefer."`
+	Discovery   Discovery       `yaml:"discovery" doc:"How this daemon and others on the local network find each other. It trusts nobody whom it finds."`
 	Peers       map[string]Peer `yaml:"peers" key:"planner" doc:"Fixed addresses of trusted peers, by name or id, for where discovery does not reach. An entry here trusts nobody."`
 	Limits      Limits          `yaml:"limits" doc:"Limits beyond those that are built in."`
 	Policy      Policy          `yaml:"policy" key:"reviewer" doc:"What a trusted peer may initiate, by its name or id; \"*\" (in quotes) is for every peer without a rule of its own. One rule decides: that of the id, else of the name, else of \"*\". Replies, and results, errors and cancels of a delegation, are always allowed. Default: no rule; trusted peers may initiate everything."`
@@ -39,6 +44,26 @@ type PostQuantum string
 const (
 	Prefer  PostQuantum = "prefer"
 	Require PostQuantum = "require"
+)
+
+// Discovery says how peers on the local network are found.
+type Discovery struct {
+	MDNS    Switch   `yaml:"mdns" example:"on" doc:"on: announce this daemon by multicast DNS and look for others. off: neither. Default: on."`
+	Include []string `yaml:"include" example:"[eth0]" doc:"The only interfaces to use, by name. Default: all that are up and can do multicast."`
+	Exclude []string `yaml:"exclude" example:"[docker0]" doc:"Interfaces to leave alone, by name. Default: none."`
+}
+
+// Equal reports whether two settings are the same.
+func (d Discovery) Equal(o Discovery) bool {
+	return d.MDNS == o.MDNS && slices.Equal(d.Include, o.Include) && slices.Equal(d.Exclude, o.Exclude)
+}
+
+// Switch turns something on or off.
+type Switch string
+
+const (
+	On  Switch = "on"
+	Off Switch = "off"
 )
 
 // Peer is what a person knows about a trusted peer.

@@ -21,6 +21,7 @@ name: desk
 listen: ":7117"
 max_message: 65536
 post_quantum: require
+discovery: {mdns: off, include: [eth0, wlan0], exclude: [docker0]}
 peers:
   planner:
     addrs: ["planner.example:7117", "[2001:db8::1]:7117"]
@@ -57,6 +58,7 @@ func TestLoad(t *testing.T) {
 		Listen:      ":7117",
 		MaxMessage:  64 << 10,
 		PostQuantum: Require,
+		Discovery:   Discovery{MDNS: Off, Include: []string{"eth0", "wlan0"}, Exclude: []string{"docker0"}},
 		Peers: map[string]Peer{
 			"planner":       {Addrs: []string{"planner.example:7117", "[2001:db8::1]:7117"}},
 			deskID.String(): {Addrs: []string{"192.0.2.1:7117"}},
@@ -84,7 +86,7 @@ func TestDefaults(t *testing.T) {
 	if err := identity.CheckName(missing.Name); err != nil {
 		t.Errorf("the default name: %v", err)
 	}
-	want := &Config{Name: missing.Name, MaxMessage: 1 << 20, PostQuantum: Prefer, Log: Log{Format: FormatText, Level: LevelInfo}}
+	want := &Config{Name: missing.Name, MaxMessage: 1 << 20, PostQuantum: Prefer, Discovery: Discovery{MDNS: On}, Log: Log{Format: FormatText, Level: LevelInfo}}
 	if !reflect.DeepEqual(missing, want) {
 		t.Errorf("missing file: %+v", missing)
 	}
@@ -109,27 +111,33 @@ func TestErrors(t *testing.T) {
 		"policy: {desk: {kind: [ping]}}":                        {`unknown key "policy.desk.kind": did you mean "policy.desk.kinds"?`, `empty rule`},
 		"name: desk\nlog: {}\nname: laptop":                     {`3: "name" is set again, after line 1`},
 		"policy:\n  desk: {kinds: [ping]}\n  desk: {kinds: []}": {`3: "policy.desk" is set again, after line 2`},
-		"name:":                      {`1: "name" has no value`},
-		"policy:\n  desk:":           {`2: "policy.desk" has no value`},
-		"policy: {desk: {kinds: }}":  {`"policy.desk.kinds" has no value`},
-		"name: 7":                    {`1: "name" must be text, not "7": put it in quotes`},
-		"name: [desk]":               {`1: "name" must be text, not a list`},
-		"name: Desk":                 {`1: bad "name": name "Desk": use lower-case`},
-		"name: \"\"":                 {`1: bad "name"`},
-		"listen: 7117":               {`1: "listen" must be text`},
-		"listen: desk":               {`1: bad "listen": "desk": use host:port`},
-		"listen: \":70000\"":         {`1: bad "listen": ":70000": use a port`},
-		"listen: \"a b:1\"":          {`1: bad "listen": address "a b:7117"`},
-		"max_message: 1MiB":          {`1: "max_message" must be a whole number, not "1MiB"`},
-		"max_message: 65535":         {`1: bad "max_message": 65535: use bytes from 65536 to 16777216`},
-		"max_message: 16777217":      {`1: bad "max_message"`},
-		"max_message: 0":             {`1: bad "max_message"`},
-		"max_message: 0x1p70":        {`1: "max_message"`},
-		"post_quantum: requir":       {`1: bad "post_quantum": "requir": did you mean "require"?`},
-		"post_quantum: \"off\"":      {`1: bad "post_quantum": "off": use prefer, require`},
-		"log: {level: 3, format: x}": {`1: "log.level" must be text`, `1: bad "log.format": "x": use text, json`},
-		"log: text":                  {`1: "log" must be settings, not "text"`},
-		"peers: []":                  {`1: "peers" must be settings, not a list`},
+		"name:":                              {`1: "name" has no value`},
+		"policy:\n  desk:":                   {`2: "policy.desk" has no value`},
+		"policy: {desk: {kinds: }}":          {`"policy.desk.kinds" has no value`},
+		"name: 7":                            {`1: "name" must be text, not "7": put it in quotes`},
+		"name: [desk]":                       {`1: "name" must be text, not a list`},
+		"name: Desk":                         {`1: bad "name": name "Desk": use lower-case`},
+		"name: \"\"":                         {`1: bad "name"`},
+		"listen: 7117":                       {`1: "listen" must be text`},
+		"listen: desk":                       {`1: bad "listen": "desk": use host:port`},
+		"listen: \":70000\"":                 {`1: bad "listen": ":70000": use a port`},
+		"listen: \"a b:1\"":                  {`1: bad "listen": address "a b:7117"`},
+		"max_message: 1MiB":                  {`1: "max_message" must be a whole number, not "1MiB"`},
+		"max_message: 65535":                 {`1: bad "max_message": 65535: use bytes from 65536 to 16777216`},
+		"max_message: 16777217":              {`1: bad "max_message"`},
+		"max_message: 0":                     {`1: bad "max_message"`},
+		"max_message: 0x1p70":                {`1: "max_message"`},
+		"post_quantum: requir":               {`1: bad "post_quantum": "requir": did you mean "require"?`},
+		"post_quantum: \"off\"":              {`1: bad "post_quantum": "off": use prefer, require`},
+		"log: {level: 3, format: x}":         {`1: "log.level" must be text`, `1: bad "log.format": "x": use text, json`},
+		"log: text":                          {`1: "log" must be settings, not "text"`},
+		"peers: []":                          {`1: "peers" must be settings, not a list`},
+		"discovery: {mdns: true}":            {`1: "discovery.mdns" must be text`},
+		"discovery: {mdns: offf}":            {`bad "discovery.mdns": "offf": did you mean "off"?`},
+		"discovery: {mdsn: off}":             {`unknown key "discovery.mdsn": did you mean "discovery.mdns"?`},
+		"discovery: {include: eth0}":         {`"discovery.include" must be a list`},
+		"discovery: {exclude: [eth0, \"\"]}": {`bad "discovery.exclude[1]": "": use the name of an interface`},
+		"discovery: {include: [" + strings.Repeat("eth0,", 65) + "]}":            {`65 interfaces: give at most 64`},
 		"peers: {Desk: {addrs: [desk.example:1]}}":                               {`1: bad "peers.Desk": name "Desk"`},
 		"peers: {\"*\": {addrs: [desk.example:1]}}":                              {`1: bad "peers.*"`},
 		"peers: {desk: {addrs: []}}":                                             {`0 addresses: give 1 to 8`},

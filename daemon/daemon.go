@@ -31,6 +31,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/discovery"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/store"
@@ -45,6 +46,7 @@ type Options struct {
 	Version string      // of the program
 	Log     io.Writer   // nil: nothing is logged
 	Level   *slog.Level // nil: as configured
+	NoMDNS  bool        // do not discover, whatever is configured
 }
 
 // Daemon is an open state directory.
@@ -71,11 +73,16 @@ type Daemon struct {
 	inbox       *inbox
 	repeats     *repeats
 	exchanges   *exchanges
-	discoveries *discoveries
+	abilities   *abilities
 	subscribers *subscribers
 	gate        *gate
 	count       *counts
 	sightings   *sightings
+
+	table      *discovery.Table
+	placing    sync.Mutex                // held from learning where a peer is to telling the table
+	rediscover chan struct{}             // holds one where the settings of discovery have changed
+	hinted     map[identity.ID]time.Time // when discovery made this daemon dial; only its goroutine uses it
 
 	draining atomic.Bool
 	calls    sync.WaitGroup // calls to agents that outlive the message they are for
@@ -87,8 +94,9 @@ type Daemon struct {
 func Open(ctx context.Context, o Options) (*Daemon, error) {
 	d := &Daemon{
 		options: o, started: time.Now(),
-		agents: newAgents(), repeats: newRepeats(), exchanges: newExchanges(), discoveries: newDiscoveries(),
+		agents: newAgents(), repeats: newRepeats(), exchanges: newExchanges(), abilities: newAbilities(),
 		subscribers: new(subscribers), count: newCounts(), sightings: newSightings(),
+		rediscover: make(chan struct{}, 1), hinted: make(map[identity.ID]time.Time),
 	}
 	if err := d.open(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -128,6 +136,10 @@ func (d *Daemon) open(ctx context.Context) error {
 	}
 	d.trust = trust
 	d.gate = newGate(trust, cfg)
+	d.table = discovery.NewTable(func(id identity.ID) bool { _, ok := trust.Get(id); return ok }, d.onChange)
+	for _, p := range trust.Peers() {
+		d.place(p.ID)
+	}
 	if d.store, err = store.Open(ctx, d.home.state()); err != nil {
 		return err
 	}
@@ -159,24 +171,10 @@ func (d *Daemon) loadConfig() (*config.Config, error) {
 	if d.options.Name != "" {
 		cfg.Name = d.options.Name
 	}
+	if d.options.NoMDNS {
+		cfg.Discovery.MDNS = config.Off
+	}
 	return cfg, nil
-}
-
-// addrs returns where a person said that a peer is: config.yaml goes before the
-// trust store.
-func (d *Daemon) addrs(id identity.ID) []string {
-	cfg := d.config.Load()
-	p, _ := d.trust.Get(id)
-	fixed := cfg.Peers[id.String()].Addrs
-	if p.Name != "" {
-		fixed = append(slices.Clip(fixed), cfg.Peers[p.Name].Addrs...)
-	}
-	for _, a := range p.Addrs {
-		if !slices.Contains(fixed, a) {
-			fixed = append(slices.Clip(fixed), a)
-		}
-	}
-	return fixed
 }
 
 // Run serves until ctx ends, then drains for up to 5 s, closes everything and
@@ -195,6 +193,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	g.Go(func() error { return d.serve(local) })
 	g.Go(func() error { return d.tasks.run(working, d.reportLost) })
 	g.Go(func() error { return d.savePins(working) })
+	g.Go(func() error { return d.runDiscovery(working) })
 	g.Go(func() error {
 		for {
 			select {
@@ -254,8 +253,8 @@ func (d *Daemon) Close() error {
 }
 
 // reload reads config.yaml again; when that is not valid the old one stays.
-// Policy, rates, addresses of peers and the log level count at once, everything
-// else from the next start.
+// Policy, rates, addresses of peers, discovery and the log level count at once,
+// everything else from the next start.
 func (d *Daemon) reload() error {
 	next, err := d.loadConfig()
 	if err != nil {
@@ -266,7 +265,14 @@ func (d *Daemon) reload() error {
 	d.setLevel(next)
 	for _, p := range d.trust.Peers() {
 		if !slices.Equal(old.Peers[p.Name].Addrs, next.Peers[p.Name].Addrs) || !slices.Equal(old.Peers[p.ID.String()].Addrs, next.Peers[p.ID.String()].Addrs) {
+			d.place(p.ID)
 			d.node.Connect(p.ID)
+		}
+	}
+	if !old.Discovery.Equal(next.Discovery) {
+		select {
+		case d.rediscover <- struct{}{}:
+		default:
 		}
 	}
 	if old.Name != next.Name || old.Listen != next.Listen || old.MaxMessage != next.MaxMessage ||
@@ -282,6 +288,9 @@ func (d *Daemon) ID() identity.ID { return d.id }
 
 // IsNew reports whether the identity was made by this Open.
 func (d *Daemon) IsNew() bool { return d.isNew }
+
+// Discovers reports whether the daemon looks for others on the local network.
+func (d *Daemon) Discovers() bool { return d.config.Load().Discovery.MDNS == config.On }
 
 // Addrs returns where peers can reach the daemon, as host:port.
 func (d *Daemon) Addrs() []string { return d.node.LocalAddrs() }

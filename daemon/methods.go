@@ -255,7 +255,10 @@ func (d *Daemon) policy(_ context.Context, _ *session, p *client.PolicyParams) (
 func (d *Daemon) onEvent(e peer.Event) {
 	switch e.Type {
 	case peer.EventUp, peer.EventDown:
-		d.sightings.at(e.Peer, e.At)
+		d.sightings.at(e.Peer, e.Addr, e.At)
+		d.place(e.Peer)
+	case peer.EventTrust:
+		d.place(e.Peer)
 	case peer.EventIdentityConflict:
 		d.log.Warn("identity conflict", "peer", e.Peer.Label(), "addr", e.Addr, "detail", e.Detail)
 	case peer.EventRefused:

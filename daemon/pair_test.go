@@ -51,7 +51,7 @@ func writeConfig(t testing.TB, dir, text string) {
 // start runs a daemon on dir until the test ends or stop is called.
 func start(t testing.TB, dir, name string) *running {
 	t.Helper()
-	d, err := Open(t.Context(), Options{Home: dir, Listen: "127.0.0.1:0", Name: name, Version: "test", Log: logTo(t)})
+	d, err := Open(t.Context(), Options{Home: dir, Listen: "127.0.0.1:0", Name: name, NoMDNS: true, Version: "test", Log: logTo(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

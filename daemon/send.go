@@ -164,9 +164,9 @@ func (d *Daemon) discover(ctx context.Context, _ *session, p *client.DiscoverPar
 		return nil, err
 	}
 	about, connected := d.node.Peer(to.ID)
-	key := discoveryKey{to.ID, env.Agent}
+	key := abilityKey{to.ID, env.Agent}
 	if !p.Fresh && connected {
-		if known := d.discoveries.get(key, about.Boot); known != nil {
+		if known := d.abilities.get(key, about.Boot); known != nil {
 			return known, nil
 		}
 	}
@@ -178,7 +178,7 @@ func (d *Daemon) discover(ctx context.Context, _ *session, p *client.DiscoverPar
 	}
 	found := answer(env, reply, rtt)
 	if about, connected = d.node.Peer(to.ID); connected {
-		d.discoveries.put(key, about.Boot, found)
+		d.abilities.put(key, about.Boot, found)
 	}
 	return found, nil
 }

@@ -94,19 +94,19 @@ func TestRefusalsAreForgotten(t *testing.T) {
 
 func TestDiscoveriesLastAMinuteAndARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, key, boot := newDiscoveries(), discoveryKey{identity.ID{1}, ""}, wire.Boot{1}
+		c, key, boot := newAbilities(), abilityKey{identity.ID{1}, ""}, wire.Boot{1}
 		c.put(key, boot, &client.Answer{})
-		if c.get(key, boot) == nil || c.get(key, wire.Boot{2}) != nil || c.get(discoveryKey{identity.ID{1}, "planner"}, boot) != nil {
+		if c.get(key, boot) == nil || c.get(key, wire.Boot{2}) != nil || c.get(abilityKey{identity.ID{1}, "planner"}, boot) != nil {
 			t.Error("another answer than the one of this run")
 		}
-		time.Sleep(discoveredFor)
+		time.Sleep(abilitiesFor)
 		if c.get(key, boot) != nil {
 			t.Error("it lasts too long")
 		}
-		for i := range 2 * maxDiscoveries {
-			c.put(discoveryKey{identity.ID{1}, fmt.Sprint(i)}, boot, &client.Answer{})
+		for i := range 2 * maxAbilities {
+			c.put(abilityKey{identity.ID{1}, fmt.Sprint(i)}, boot, &client.Answer{})
 		}
-		if len(c.found) > maxDiscoveries {
+		if len(c.found) > maxAbilities {
 			t.Errorf("%d entries", len(c.found))
 		}
 		c.purge(identity.ID{1})

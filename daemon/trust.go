@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/discovery"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
@@ -77,18 +79,25 @@ func (d *Daemon) trustPeer(_ context.Context, _ *session, p *client.TrustParams)
 	}
 	d.log.Info("trusted", "peer", who.ID.Label(), "name", who.Name)
 	d.event(client.EventTrust, who.ID, who.Name, time.Now(), nil)
+	d.place(who.ID)
 	d.node.Connect(who.ID)
 	return &client.NamedPeer{ID: who.ID, Name: who.Name}, nil
 }
 
 // candidate finds whom a person may mean by ref: any full id, a trusted peer, or
-// one stranger that called, by what it calls itself or the beginning of its id.
+// one stranger that called or is on the network, by what it calls itself or the
+// beginning of its id.
 func (d *Daemon) candidate(op, ref string) (identity.Peer, error) {
-	waiting := d.node.Pending()
+	strangers := d.node.Pending()
+	for _, e := range d.discovered() {
+		if !slices.ContainsFunc(strangers, func(s peer.Pending) bool { return s.ID == e.ID }) {
+			strangers = append(strangers, peer.Pending{ID: e.ID, Claim: e.Claim})
+		}
+	}
 	if id, err := identity.ParseID(ref); err == nil {
-		for _, w := range waiting {
-			if w.ID == id {
-				return d.stranger(w), nil
+		for _, s := range strangers {
+			if s.ID == id {
+				return d.stranger(s), nil
 			}
 		}
 		return identity.Peer{ID: id, Since: time.Now()}, nil
@@ -97,34 +106,35 @@ func (d *Daemon) candidate(op, ref string) (identity.Peer, error) {
 		return identity.Peer{ID: known.ID}, nil
 	}
 	var found []peer.Pending
-	for _, w := range waiting {
-		if w.Claim == ref || len(ref) >= 6 && strings.HasPrefix(w.ID.String(), ref) {
-			found = append(found, w)
+	for _, s := range strangers {
+		if s.Claim == ref || len(ref) >= 6 && strings.HasPrefix(s.ID.String(), ref) {
+			found = append(found, s)
 		}
 	}
 	switch len(found) {
 	case 0:
-		return identity.Peer{}, kinds.Errorf(kinds.UnknownPeer, "%s: %q names nobody who has called: give the full id, 64 hex digits", op, ref)
+		return identity.Peer{}, kinds.Errorf(kinds.UnknownPeer, "%s: %q names nobody who has called or is on the network: give the full id, 64 hex digits", op, ref)
 	case 1:
 		return d.stranger(found[0]), nil
 	}
 	ids := make([]string, len(found))
-	for i, w := range found {
-		ids[i] = w.ID.String()
+	for i, s := range found {
+		ids[i] = s.ID.String()
 	}
-	return identity.Peer{}, kinds.Errorf(kinds.UnknownPeer, "%s: %q names several who have called: give the full id, one of %s", op, ref, strings.Join(ids, ", "))
+	return identity.Peer{}, kinds.Errorf(kinds.UnknownPeer, "%s: %q names several strangers: give the full id, one of %s", op, ref, strings.Join(ids, ", "))
 }
 
-// stranger is a pending one as it would be trusted: under what it calls itself
-// where that is a free name, at the address it called from, which it also listens
-// on, and with its post-quantum key pinned.
-func (d *Daemon) stranger(w peer.Pending) identity.Peer {
-	p := identity.Peer{ID: w.ID, PQ: w.PQ, Since: time.Now()}
-	if identity.CheckName(w.Claim) == nil {
-		p.Name = d.trust.FreeName(w.Claim)
+// stranger is one as it would be trusted: under what it calls itself where that is
+// a free name, and, if it called, at the address it called from, which it also
+// listens on, and with its post-quantum key pinned. What the network says of its
+// addresses stays a hint.
+func (d *Daemon) stranger(s peer.Pending) identity.Peer {
+	p := identity.Peer{ID: s.ID, PQ: s.PQ, Since: time.Now()}
+	if identity.CheckName(s.Claim) == nil {
+		p.Name = d.trust.FreeName(s.Claim)
 	}
-	if identity.CheckAddr(w.Addr) == nil {
-		p.Addrs = []string{w.Addr}
+	if identity.CheckAddr(s.Addr) == nil {
+		p.Addrs = []string{s.Addr}
 	}
 	return p
 }
@@ -144,8 +154,9 @@ func (d *Daemon) untrust(ctx context.Context, _ *session, p *client.UntrustParam
 	d.node.Disconnect(who.ID)
 	d.log.Info("untrusted", "peer", who.ID.Label(), "name", who.Name)
 	d.repeats.purge(who.ID)
-	d.discoveries.purge(who.ID)
+	d.abilities.purge(who.ID)
 	d.sightings.purge(who.ID)
+	d.place(who.ID)
 	if err := d.inbox.purge(ctx, who.ID); err != nil {
 		return nil, err
 	}
@@ -234,61 +245,84 @@ func (d *Daemon) isTaken(claim string) bool {
 	return err == nil && p.Name == claim
 }
 
-// peers lists everybody: the trusted, those who wait for trust, the blocked.
+// peers lists everybody: the trusted, those who called and wait for trust, the
+// strangers on the network, the blocked.
 func (d *Daemon) peers(context.Context, *session, *none) (any, error) {
-	out := &client.Peers{Peers: []client.Peer{}}
-	cfg := d.config.Load()
+	rows := []client.Peer{}
+	known := make(map[identity.ID]discovery.Entry)
+	for _, e := range d.table.Entries() {
+		known[e.ID] = e
+	}
 	for _, p := range d.trust.Peers() {
-		row := client.Peer{ID: p.ID, Name: p.Name, State: client.PeerTrusted, Addrs: d.addrs(p.ID), LastSeen: client.Time{Time: d.sightings.of(p.ID)}}
-		switch {
-		case len(cfg.Peers[p.Name].Addrs)+len(cfg.Peers[p.ID.String()].Addrs) > 0:
-			row.Source = "config"
-		case len(p.Addrs) > 0:
-			row.Source = "trust"
+		row := client.Peer{ID: p.ID, Name: p.Name, State: client.PeerTrusted}
+		row.Addrs, row.Source = reach(known[p.ID])
+		row.LastSeen = client.Time{Time: d.sightings.of(p.ID).at}
+		if heard := known[p.ID].LastSeen; heard.After(row.LastSeen.Time) {
+			row.LastSeen = client.Time{Time: heard}
 		}
 		if now, ok := d.node.Peer(p.ID); ok {
 			rtt := uint64(now.RTT.Microseconds())
 			row.State, row.RTTUS, row.Claim, row.LastSeen = client.PeerConnected, &rtt, now.Claim, client.Time{Time: time.Now()}
-			if !slices.Contains(row.Addrs, now.Addr) {
-				row.Addrs = append(slices.Clip(row.Addrs), now.Addr)
-			}
-			if row.Source == "" {
-				row.Source = "connection"
-			}
 		}
-		if row.Addrs == nil {
-			row.Addrs = []string{}
-		}
-		out.Peers = append(out.Peers, row)
+		rows = append(rows, row)
 	}
 	for _, w := range d.node.Pending() {
-		out.Peers = append(out.Peers, client.Peer{
-			ID: w.ID, State: client.PeerPending, Addrs: []string{w.Addr}, Source: "connection", LastSeen: client.Time{Time: w.At},
-			Claim: w.Claim, NameConflict: d.isTaken(w.Claim),
-		})
+		row := client.Peer{ID: w.ID, State: client.PeerPending, Source: client.SourceCall, LastSeen: client.Time{Time: w.At}, Claim: cmp.Or(w.Claim, known[w.ID].Claim)}
+		row.Addrs, _ = reach(known[w.ID], w.Addr)
+		rows = append(rows, row)
+		delete(known, w.ID)
+	}
+	for _, e := range d.discovered() {
+		if _, ok := known[e.ID]; ok {
+			row := client.Peer{ID: e.ID, State: client.PeerDiscovered, LastSeen: client.Time{Time: e.LastSeen}, Claim: e.Claim}
+			row.Addrs, row.Source = reach(e)
+			rows = append(rows, row)
+		}
+	}
+	for i := range rows {
+		rows[i].NameConflict = rows[i].Name == "" && d.isTaken(rows[i].Claim)
 	}
 	for _, id := range d.trust.BlockedIDs() {
-		out.Peers = append(out.Peers, client.Peer{ID: id, State: client.PeerBlocked, Addrs: []string{}})
+		rows = append(rows, client.Peer{ID: id, State: client.PeerBlocked, Addrs: []string{}})
 	}
-	return out, nil
+	return &client.Peers{Peers: rows}, nil
 }
 
-// sightings remembers when trusted peers were last connected. The trust store
-// bounds how many there are.
+// reach returns where a peer may be reached, first and then what the table has, and
+// where the first address of the table comes from.
+func reach(e discovery.Entry, first ...string) (addrs []string, source string) {
+	addrs = append([]string{}, first...)
+	for _, a := range e.Addrs {
+		source = cmp.Or(source, string(a.Source))
+		if !slices.Contains(addrs, a.HostPort) {
+			addrs = append(addrs, a.HostPort)
+		}
+	}
+	return addrs, source
+}
+
+// sighting is when a peer was last connected, and where.
+type sighting struct {
+	addr string
+	at   time.Time
+}
+
+// sightings remembers when and where trusted peers were last connected. The trust
+// store bounds how many there are.
 type sightings struct {
 	mu   sync.Mutex // guards last
-	last map[identity.ID]time.Time
+	last map[identity.ID]sighting
 }
 
-func newSightings() *sightings { return &sightings{last: make(map[identity.ID]time.Time)} }
+func newSightings() *sightings { return &sightings{last: make(map[identity.ID]sighting)} }
 
-func (s *sightings) at(id identity.ID, t time.Time) {
+func (s *sightings) at(id identity.ID, addr string, t time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last[id] = t
+	s.last[id] = sighting{addr, t}
 }
 
-func (s *sightings) of(id identity.ID) time.Time {
+func (s *sightings) of(id identity.ID) sighting {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.last[id]

@@ -46,7 +46,7 @@ const (
 	waiting = 256
 )
 
-// Config is what [Run] needs. All fields but Include and Exclude are required.
+// Config is what [Run] needs. Include, Exclude and Rewired are optional.
 type Config struct {
 	Self identity.ID
 	Name string // what this daemon calls itself; "": nothing
@@ -59,6 +59,10 @@ type Config struct {
 	// Include names the only interfaces to use; none: all that are up and can do
 	// multicast. Exclude names interfaces that are left alone.
 	Include, Exclude []string
+
+	// Rewired is told that the interfaces in use are others than they were. It is
+	// called in Run's goroutine and must not block. Nil: nobody is.
+	Rewired func()
 
 	Table  *Table
 	Logger *slog.Logger
@@ -140,6 +144,7 @@ func (n *node) work(now time.Time) time.Time {
 
 // follow brings the sockets and what is announced in line with the interfaces.
 func (n *node) follow(now time.Time) {
+	first := n.watch.nics == nil
 	changed, err := n.watch.poll()
 	if err != nil {
 		n.warn("interfaces", fmt.Errorf("list interfaces: %w: nobody is discovered until that works; configured addresses do", err))
@@ -174,6 +179,9 @@ func (n *node) follow(now time.Time) {
 	if moved {
 		n.zone.current.Store(newRecords(n.cfg.Self, n.cfg.Name, announced(n.cfg.Listen, want)))
 		n.browser.restart(now)
+		if n.cfg.Rewired != nil && !first {
+			n.cfg.Rewired()
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ const module = "github.com/acpd/acpd/"
 var arrows = map[string][]string{
 	"cmd/acpd":     {"daemon"},
 	"cmd/acpctl":   {"client"},
-	"daemon":       {"peer", "store", "config", "client"},
+	"daemon":       {"peer", "discovery", "store", "config", "client"},
 	"peer":         {"kinds"},
 	"client":       {"kinds"},
 	"kinds":        {"wire"},

@@ -134,6 +134,20 @@ func (a *app) moment(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
+// age shows a time as moment does, or to a person how long ago it was.
+func (a *app) age(t time.Time) string {
+	ago := time.Since(t)
+	switch {
+	case !a.outTTY || t.IsZero() || ago > 24*time.Hour:
+		return a.moment(t)
+	case ago < time.Second:
+		return "now"
+	case ago < time.Minute:
+		return ago.Truncate(time.Second).String() + " ago"
+	}
+	return strings.TrimSuffix(ago.Truncate(time.Minute).String(), "0s") + " ago"
+}
+
 func micros(us uint64) time.Duration { return time.Duration(us) * time.Microsecond }
 
 // millis shows a round trip like ping does.

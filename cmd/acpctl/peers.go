@@ -13,12 +13,14 @@ import (
 func (a *app) peersCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "peers",
-		Short: "List the peers, and the strangers that wait for trust",
+		Short: "List the peers, and the strangers that called or were discovered",
 		Example: `  acpctl peers
   acpctl peers --json`,
-		Long: `Lists trusted peers (connected, or just trusted), strangers (discovered, or pending:
-they called and wait to be trusted) and blocked keys. What a stranger calls itself
-stands in quotes: it proves nothing.`,
+		Long: `Lists trusted peers (connected, or just trusted), strangers (pending: they called and
+wait to be trusted; discovered: they are on the network) and blocked keys. What a
+stranger calls itself stands in quotes: it proves nothing. SOURCE says where the first
+address comes from: worked (connected there before), static (config.yaml, trust --addr,
+an invitation), mdns (heard on the network), call (the stranger called from there).`,
 		Args:              words(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -30,10 +32,18 @@ stands in quotes: it proves nothing.`,
 				return a.print(client.Peers{Peers: peers})
 			}
 			var rows [][]string
+			stranger := false
 			for _, p := range peers {
-				rows = append(rows, []string{peerName(&p), p.ID.Label(), p.State, rtt(p.RTTUS), a.moment(p.LastSeen.Time), client.Line(strings.Join(p.Addrs, " "))})
+				rows = append(rows, []string{peerName(&p), p.ID.Label(), p.State, rtt(p.RTTUS), a.age(p.LastSeen.Time), orDash(p.Source), client.Line(strings.Join(p.Addrs, " "))})
+				stranger = stranger || p.State == client.PeerPending || p.State == client.PeerDiscovered
 			}
-			a.table([]string{"NAME", "ID", "STATE", "RTT", "SEEN", "ADDRESSES"}, rows)
+			a.table([]string{"NAME", "ID", "STATE", "RTT", "SEEN", "SOURCE", "ADDRESSES"}, rows)
+			switch {
+			case len(rows) == 0:
+				a.talk("start acpd on another machine of this network, or connect one anywhere: acpctl invite")
+			case stranger:
+				a.talk("to connect a stranger, on both sides: acpctl trust NAME")
+			}
 			return nil
 		},
 	}
@@ -49,6 +59,13 @@ func peerName(p *client.Peer) string {
 		return `"` + client.Line(p.Claim) + `" (a trusted peer's name!)`
 	}
 	return `"` + client.Line(p.Claim) + `"`
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return client.Line(s)
 }
 
 func rtt(us *uint64) string {

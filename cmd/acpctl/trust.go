@@ -18,10 +18,10 @@ func (a *app) trustCmd() *cobra.Command {
 		Use:   "trust ID|NAME",
 		Short: "Trust a stranger, or change a peer's name or addresses",
 		Example: `  acpctl trust 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 --name desk
-  acpctl trust laptop               a stranger that called: compare fingerprints, type yes
+  acpctl trust laptop               a stranger in acpctl peers: compare fingerprints, type yes
   acpctl trust desk --addr desk.example:7117 --name office`,
-		Long: `Trusts a key. The full id needs no question. A stranger that waits (see peers) may
-be named by what it calls itself, or by the beginning of its id: then its fingerprint
+		Long: `Trusts a key. The full id needs no question. A stranger (see peers) may be named by
+what it calls itself, or by the beginning of its id: then its fingerprint
 is shown, to be compared with what acpctl whoami shows there, and a typed yes is
 asked for. Both sides have to trust each other; acpctl invite does that in one go.`,
 		Args: words("ID or NAME"),
@@ -73,6 +73,9 @@ func (a *app) trusted(peer *client.NamedPeer) {
 	a.say("%s", peer.Name)
 }
 
+// maxListed bounds a list in an error.
+const maxListed = 8
+
 func checkTrust(p *client.TrustParams) error {
 	if p.Name != "" {
 		if err := identity.CheckName(p.Name); err != nil {
@@ -108,11 +111,15 @@ func (a *app) choose(ctx context.Context, ref string, p *client.TrustParams) err
 	}
 	switch {
 	case len(found) == 0:
-		return usagef("%q names neither a peer nor a stranger that called: give the full id of 64 digits, or see acpctl peers", ref)
+		return usagef("%q names neither a peer nor a stranger: give the full id of 64 digits, or see acpctl peers", ref)
 	case len(found) > 1:
 		var ids strings.Builder
-		for _, peer := range found {
-			ids.WriteString("\n  " + peer.ID.String())
+		for i, peer := range found {
+			if i == maxListed {
+				fmt.Fprintf(&ids, "\n  and %d more: see acpctl peers", len(found)-i)
+				break
+			}
+			ids.WriteString("\n  " + peer.ID.String() + "  " + peer.State + " " + client.Line(strings.Join(peer.Addrs, " ")))
 		}
 		return usagef("%q names several: give the full id of one:%s", ref, ids.String())
 	}

@@ -104,14 +104,14 @@ func TestTerminal(t *testing.T) {
 	f := newFake(t)
 	rtt := uint64(1234)
 	f.on(client.MethodPeers, &client.Peers{Peers: []client.Peer{
-		{ID: deskID, Name: "desk", State: client.PeerConnected, Addrs: []string{"192.0.2.1:7117"}, RTTUS: &rtt},
+		{ID: deskID, Name: "desk", State: client.PeerConnected, Addrs: []string{"192.0.2.1:7117"}, RTTUS: &rtt, Source: client.SourceMDNS},
 		{ID: me, State: client.PeerPending, Claim: "desk", NameConflict: true},
 	}})
-	f.want(f.run("peers"), 0, "desk\tde5c000000\tconnected\t1.234 ms\t-\t192.0.2.1:7117\n"+
-		"\"desk\" (a trusted peer's name!)\tacdc000000\tpending\t-\t-\t\n", "")
-	plainly := "NAME                             ID          STATE      RTT       SEEN  ADDRESSES\n" +
-		"desk                             de5c000000  connected  1.234 ms  -     192.0.2.1:7117\n" +
-		"\"desk\" (a trusted peer's name!)  acdc000000  pending    -         -\n"
+	f.want(f.run("peers"), 0, "desk\tde5c000000\tconnected\t1.234 ms\t-\tmdns\t192.0.2.1:7117\n"+
+		"\"desk\" (a trusted peer's name!)\tacdc000000\tpending\t-\t-\t-\t\n", "")
+	plainly := "NAME                             ID          STATE      RTT       SEEN  SOURCE  ADDRESSES\n" +
+		"desk                             de5c000000  connected  1.234 ms  -     mdns    192.0.2.1:7117\n" +
+		"\"desk\" (a trusted peer's name!)  acdc000000  pending    -         -     -\n"
 	f.want(f.as(&app{outTTY: true}, "", "peers"), 0, plainly, "")
 	got := f.typed("", "peers")
 	if !strings.Contains(got.out, green+"connected"+plain) || !strings.Contains(got.out, yellow+"pending"+plain) {

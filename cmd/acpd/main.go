@@ -101,7 +101,7 @@ flags stand in config.yaml there: acpd --settings prints what it may hold.`,
 	f.StringVar(&o.Home, "home", "", "state directory (default $ACP_HOME or ~/.acp)")
 	f.StringVar(&o.Listen, "listen", "", "UDP address to listen on, as host:port (default port 7117)")
 	f.StringVar(&o.Name, "name", "", "what this daemon calls itself (default the host name)")
-	f.Bool("no-mdns", false, "do not announce or look for peers by mDNS (this version never does)")
+	f.BoolVar(&o.NoMDNS, "no-mdns", false, "do not announce this daemon or look for others by mDNS")
 	f.BoolVarP(&verbose, "verbose", "v", false, "log more")
 	f.BoolVarP(&quiet, "quiet", "q", false, "log errors only")
 	f.BoolVar(&settings, "settings", false, "print what config.yaml may hold, as a file to start from")
@@ -157,8 +157,11 @@ func welcome(w io.Writer, d *daemon.Daemon) {
 	if usual, err := daemon.Home(""); err != nil || usual != d.Dir() {
 		home = "ACP_HOME=" + quote(d.Dir()) + " "
 	}
-	fmt.Fprintf(w, "New identity %s\nListening on %s\nConnect another machine: %sacpctl invite\n",
-		d.ID(), strings.Join(d.Addrs(), ", "), home)
+	next := "Connect another machine: " + home + "acpctl invite"
+	if d.Discovers() {
+		next = "Find other machines: " + home + "acpctl peers"
+	}
+	fmt.Fprintf(w, "New identity %s\nListening on %s\n%s\n", d.ID(), strings.Join(d.Addrs(), ", "), next)
 }
 
 // quote makes a path one word of a shell command.
