@@ -302,11 +302,21 @@ func TestAnnounced(t *testing.T) {
 		"0.0.0.0:7117":          {"10.0.0.9:7117", "192.168.1.9:7117"},
 		"192.168.1.9:7117":      {"192.168.1.9:7117"},
 		"[fe80::9]:7117":        {"[fe80::9]:7117"},
-		"127.0.0.1:7117":        nil,
 		"203.0.113.1:7117":      nil,
 	} {
-		if got := announced(netip.MustParseAddrPort(listen), []nic{eth0, wlan0}); !slices.Equal(got, addrPorts(want...)) {
+		if got := announced(netip.MustParseAddrPort(listen), []nic{lo, eth0, wlan0}); !slices.Equal(got, addrPorts(want...)) {
 			t.Errorf("%s: %v, want %v", listen, got, want)
+		}
+	}
+	for listen, want := range map[string][]string{
+		"[::]:7117":      {"127.0.0.1:7117", "[::1]:7117"},
+		"0.0.0.0:7117":   {"127.0.0.1:7117"},
+		"127.0.0.3:7117": {"127.0.0.3:7117"},
+		"[::1]:7117":     {"[::1]:7117"},
+		"10.0.0.9:7117":  nil,
+	} {
+		if got := announced(netip.MustParseAddrPort(listen), []nic{lo}); !slices.Equal(got, addrPorts(want...)) {
+			t.Errorf("%s on loopback alone: %v, want %v", listen, got, want)
 		}
 	}
 }

@@ -53,11 +53,12 @@ type Config struct {
 
 	// Listen is where peers are accepted. With an unspecified address all addresses
 	// of the interfaces are announced, with 0.0.0.0 those of IPv4 alone, with another
-	// address that one, and with one of loopback nothing.
+	// address that one, and with one of loopback that one, to this host alone.
 	Listen netip.AddrPort
 
-	// Include names the only interfaces to use; none: all that are up and can do
-	// multicast. Exclude names interfaces that are left alone.
+	// Include names the only interfaces to use; none: loopback, for the daemons of this
+	// host, and all that are up and can do multicast. Exclude names interfaces that are
+	// left alone.
 	Include, Exclude []string
 
 	// Rewired is told that the interfaces in use are others than they were. It is
@@ -132,7 +133,7 @@ func (n *node) work(now time.Time) time.Time {
 		}
 		for _, q := range todo.questions {
 			if err := l.ask(q); err != nil {
-				n.warn("send", fmt.Errorf("on %s: %w: look at its addresses and the firewall, or exclude the interface; configured addresses work without", l.nic.Name, err))
+				n.warnOn(l.nic, "send", fmt.Errorf("on %s: %w: look at its addresses and the firewall, or exclude the interface; configured addresses work without", l.nic.Name, err))
 			}
 		}
 	}
@@ -154,12 +155,13 @@ func (n *node) follow(now time.Time) {
 		return
 	}
 	n.browser.own = n.watch.own()
-	want, cut := n.watch.usable(n.cfg.Include, n.cfg.Exclude)
+	want, cut := n.watch.usable(n.cfg.Listen.Addr(), n.cfg.Include, n.cfg.Exclude)
 	if cut > 0 {
 		n.warn("many", fmt.Errorf("%d interfaces are left out: name the ones that matter in the interface list", cut))
 	}
-	if len(want) == 0 {
-		n.warn("none", fmt.Errorf("no interface is up and can do multicast: nobody is discovered until one is; configured addresses work without"))
+	outside := func(w nic) bool { return !w.loopback() }
+	if len(want) == 0 || len(n.cfg.Include) == 0 && !n.cfg.Listen.Addr().IsLoopback() && !slices.ContainsFunc(want, outside) {
+		n.warn("none", fmt.Errorf("no interface is up and can do multicast: nobody on another host is discovered until one is; configured addresses work without"))
 	}
 	before := len(n.links)
 	n.links = slices.DeleteFunc(n.links, func(l *link) bool {
@@ -189,7 +191,8 @@ func (n *node) follow(now time.Time) {
 func (n *node) open(w nic) *link {
 	l, errs := openLink(w, n.zone)
 	for _, err := range errs {
-		n.warn(advise(w, err))
+		kind, err := advise(w, err)
+		n.warnOn(w, kind, err)
 	}
 	for _, p := range l.pairs {
 		for _, s := range []*socket{p.group, p.query} {
@@ -216,7 +219,7 @@ func (n *node) check() {
 	for i, l := range n.links {
 		broken, deaf := l.ailing()
 		if deaf && l.reopened {
-			n.warn("deaf", fmt.Errorf("on %s: nothing is heard, not even what is sent from here: let UDP port 5353 through the firewall, or configure addresses", l.nic.Name))
+			n.warnOn(l.nic, "deaf", fmt.Errorf("on %s: nothing is heard, not even what is sent from here: let UDP port 5353 through the firewall, or configure addresses", l.nic.Name))
 		}
 		if broken || deaf {
 			l.close()
@@ -245,6 +248,15 @@ func (n *node) warn(kind string, err error) {
 	if !n.warned[kind] {
 		n.warned[kind] = true
 		n.cfg.Logger.Warn("discovery", "err", err)
+	}
+}
+
+// warnOn warns of what is missing on an interface. Without loopback only the daemons
+// of this host miss each other, and mostly there are none; so that is told to one
+// that has nothing else.
+func (n *node) warnOn(w nic, kind string, err error) {
+	if !w.loopback() || n.cfg.Listen.Addr().IsLoopback() {
+		n.warn(kind, err)
 	}
 }
 

@@ -31,7 +31,7 @@ var (
 // sockets to ask, to announce and to listen.
 type link struct {
 	nic      nic
-	server   *mdns.Server // nil: it could not be started
+	server   *mdns.Server // nil: it could not be started, or this is loopback
 	pairs    []*pair
 	lacking  bool // something could not be opened
 	reopened bool // with the interface unchanged
@@ -60,6 +60,7 @@ type socket struct {
 	*net.UDPConn
 	index int                                              // the only interface to hear; 0: any
 	read  func([]byte) (n, index int, _ net.Addr, _ error) // index: where it came in, 0: not known
+	write func(data []byte, to *net.UDPAddr) error
 }
 
 // openLink opens what can be opened on an interface; errs says what could not.
@@ -67,8 +68,8 @@ func openLink(n nic, z *zone) (l *link, errs []error) {
 	l = &link{nic: n}
 	for _, group := range []net.IP{group4, group6} {
 		v4 := group.To4() != nil
-		if !n.has(v4) {
-			continue
+		if !n.has(v4) || n.loopback() && !v4 {
+			continue // hosts have no route for IPv6 multicast on loopback
 		}
 		p := &pair{to: &net.UDPAddr{IP: group, Port: mdnsPort}}
 		network := "udp4"
@@ -88,10 +89,13 @@ func openLink(n nic, z *zone) (l *link, errs []error) {
 		}
 		l.pairs = append(l.pairs, p)
 	}
+	l.lacking = len(errs) > 0
+	if n.loopback() {
+		return l, errs // a server would answer other interfaces from there too
+	}
 	// It logs what strangers send; and if it cannot start, it does not say why, but
 	// the group's sockets could not be opened for the same reason.
 	l.server, _ = mdns.NewServer(&mdns.Config{Zone: z, Iface: &n.Interface, Logger: log.New(io.Discard, "", 0)})
-	l.lacking = len(errs) > 0
 	return l, errs
 }
 
@@ -113,6 +117,11 @@ func tune(conn *net.UDPConn, err error, n nic, v4 bool) (*socket, error) {
 			}
 			return size, index, src, err
 		}
+		var from *ipv4.ControlMessage
+		if n.loopback() { // else the system takes another address, or none
+			from = &ipv4.ControlMessage{IfIndex: n.Index, Src: n.first4()}
+		}
+		s.write = func(data []byte, to *net.UDPAddr) error { _, err := c.WriteTo(data, from, to); return err }
 	} else {
 		c := ipv6.NewPacketConn(conn)
 		err = errors.Join(c.SetMulticastInterface(&n.Interface), c.SetMulticastHopLimit(hopLimit), c.SetMulticastLoopback(true), c.SetControlMessage(ipv6.FlagInterface, true))
@@ -123,6 +132,7 @@ func tune(conn *net.UDPConn, err error, n nic, v4 bool) (*socket, error) {
 			}
 			return size, index, src, err
 		}
+		s.write = func(data []byte, to *net.UDPAddr) error { _, err := c.WriteTo(data, nil, to); return err }
 	}
 	if err != nil {
 		conn.Close()
@@ -145,7 +155,7 @@ func advise(n nic, err error) (kind string, _ error) {
 func (l *link) shout(data []byte) {
 	for _, p := range l.pairs {
 		if p.group != nil {
-			p.group.WriteTo(data, p.to)
+			p.group.write(data, p.to)
 		}
 	}
 }
@@ -156,7 +166,7 @@ func (l *link) ask(data []byte) (err error) {
 		if p.query == nil {
 			continue
 		}
-		if _, failure := p.query.WriteTo(data, p.to); failure != nil {
+		if failure := p.query.write(data, p.to); failure != nil {
 			if p.failed++; p.failed >= maxFailed {
 				err = failure
 			}

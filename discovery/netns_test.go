@@ -147,6 +147,27 @@ func TestOneHost(t *testing.T) {
 	a.none("warning", isLog)
 }
 
+// Who listens on loopback is found by the daemons of its host and by nobody else.
+func TestListensOnLoopback(t *testing.T) {
+	t.Parallel()
+	l := threeHosts(t, "both")
+	b := l.start("b", hostSpec{})
+	a1 := l.start("a", hostSpec{Listen: "127.0.0.1:7118"})
+	a2 := l.start("a", hostSpec{})
+	a3 := l.start("a", hostSpec{Listen: "127.0.0.1:7119"})
+	a3.sees(a1, "127.0.0.1:7118", a3.started, 3*time.Second)
+	a1.sees(a3, "127.0.0.1:7119", a3.started, 3*time.Second)
+	a1.sees(a2, "10.77.0.1:7117", a2.started, 3*time.Second)
+	a2.sees(a1, "127.0.0.1:7118", a2.started, 3*time.Second)
+	b.sees(a2, "", a2.started, 3*time.Second)
+	for _, a := range []*process{a1, a3} {
+		b.none("sight of it", func(l line) bool { return l.ID == a.spec.Self.String() })
+		a.none("sight of b", func(l line) bool { return l.ID == b.spec.Self.String() })
+		a.none("warning", isLog)
+	}
+	a2.loses(a1, a1.stop(), 2*time.Second)
+}
+
 // What a network can lack: each is one warning at most, and never an end.
 func TestPoorNetworks(t *testing.T) {
 	t.Run("no interface", func(t *testing.T) {
@@ -161,6 +182,16 @@ func TestPoorNetworks(t *testing.T) {
 		a.stop()
 		if n := a.count(isLog); n != 1 {
 			t.Errorf("%d warnings, want 1", n)
+		}
+	})
+	t.Run("loopback alone", func(t *testing.T) {
+		l := newLab(t)
+		l.space("a")
+		a, b := l.start("a", hostSpec{}), l.start("a", hostSpec{Port: 7118})
+		a.sees(b, "127.0.0.1:7118", b.started, 3*time.Second)
+		b.sees(a, "127.0.0.1:7117", b.started, 3*time.Second)
+		if n := a.count(isLog); n != 1 {
+			t.Errorf("%d warnings, want 1: nobody on another host is found", n)
 		}
 	})
 	t.Run("no multicast", func(t *testing.T) {

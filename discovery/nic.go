@@ -26,9 +26,23 @@ func (n nic) onLink(ip netip.Addr) bool {
 	return slices.ContainsFunc(n.prefixes, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
+// loopback reports whether only this host is on the interface. What is heard there
+// is another daemon of this host.
+func (n nic) loopback() bool { return n.Flags&net.FlagLoopback != 0 }
+
 // has reports whether the interface has an address of a family.
 func (n nic) has(v4 bool) bool {
 	return slices.ContainsFunc(n.prefixes, func(p netip.Prefix) bool { return p.Addr().Is4() == v4 })
+}
+
+// first4 returns the first IPv4 address, or nil.
+func (n nic) first4() net.IP {
+	for _, p := range n.prefixes {
+		if p.Addr().Is4() {
+			return p.Addr().AsSlice()
+		}
+	}
+	return nil
 }
 
 // watch looks at the interfaces of the host.
@@ -65,11 +79,12 @@ func (w *watch) own() []netip.Addr {
 }
 
 // usable returns the interfaces to use, and how many there are too many: those that
-// are up, can do multicast, are not loopback and have an address.
-func (w *watch) usable(include, exclude []string) (use []nic, cut int) {
-	const needed = net.FlagUp | net.FlagMulticast
+// are up, have an address and can do multicast, which loopback can on every system
+// that matters and says on few. Who listens on loopback is reached there alone.
+func (w *watch) usable(listen netip.Addr, include, exclude []string) (use []nic, cut int) {
 	for _, i := range w.nics {
-		if i.Flags&needed != needed || i.Flags&net.FlagLoopback != 0 ||
+		loopback := i.Flags&net.FlagLoopback != 0
+		if i.Flags&net.FlagUp == 0 || !loopback && (i.Flags&net.FlagMulticast == 0 || listen.IsLoopback()) ||
 			slices.Contains(exclude, i.Name) || len(include) > 0 && !slices.Contains(include, i.Name) {
 			continue
 		}
@@ -97,22 +112,31 @@ func prefixes(list []net.Addr) []netip.Prefix {
 }
 
 // announced returns where a socket bound to listen is reached on the interfaces,
-// addresses that hold on one link only last.
+// addresses that hold on one link only last, those of loopback only where there is
+// nothing else.
 func announced(listen netip.AddrPort, nics []nic) []netip.AddrPort {
-	var wide, local []netip.AddrPort
+	var wide, local, loopback []netip.AddrPort
 	bound := listen.Addr().Unmap().WithZone("")
+	if bound.IsLoopback() && len(nics) > 0 {
+		return []netip.AddrPort{netip.AddrPortFrom(bound, listen.Port())} // one of many, and not all are listed
+	}
 	for _, n := range nics {
 		for _, p := range n.prefixes {
 			ip := p.Addr()
 			switch {
 			case bound.Is4() && !ip.Is4():
 			case !bound.IsUnspecified() && bound != ip:
+			case ip.IsLoopback():
+				loopback = append(loopback, netip.AddrPortFrom(ip, listen.Port()))
 			case ip.IsLinkLocalUnicast():
 				local = append(local, netip.AddrPortFrom(ip, listen.Port()))
 			case ip.IsGlobalUnicast():
 				wide = append(wide, netip.AddrPortFrom(ip, listen.Port()))
 			}
 		}
+	}
+	if len(wide)+len(local) == 0 {
+		return loopback
 	}
 	return append(wide, local...)
 }

@@ -220,7 +220,7 @@ func (p *packet) usable(announced []netip.AddrPort) []netip.AddrPort {
 	for _, a := range announced {
 		ip := a.Addr()
 		switch {
-		case a.Port() == 0 || ip.Zone() != "" || ip.IsUnspecified() || ip.IsLoopback() || ip.IsMulticast():
+		case a.Port() == 0 || ip.Zone() != "" || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLoopback() && !p.nic.loopback():
 		case ip.Is6() && ip.IsLinkLocalUnicast():
 			if ip == p.src {
 				onLink = append(onLink, netip.AddrPortFrom(ip.WithZone(p.nic.Name), a.Port()))

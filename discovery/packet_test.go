@@ -13,6 +13,8 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
+var lo = nic{net.Interface{Index: 1, Name: "lo", Flags: net.FlagUp | net.FlagLoopback}, []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8"), netip.MustParsePrefix("::1/128")}}
+
 var eth0 = nic{net.Interface{Index: 2, Name: "eth0"}, []netip.Prefix{
 	netip.MustParsePrefix("10.0.0.9/24"), netip.MustParsePrefix("fe80::9/64"), netip.MustParsePrefix("2001:db8::9/64")}}
 
@@ -174,6 +176,7 @@ func TestUsableAddresses(t *testing.T) {
 		"sender's link-local":  {"fe80::5", []string{"fe80::6|1", "fe80::5|1"}, []string{"fe80::5%eth0|1"}},
 		"link-local over IPv4": {"10.0.0.5", []string{"fe80::5|1"}, nil},
 		"nowhere":              {"10.0.0.5", []string{"203.0.113.5:1", "2001:db8:1::5|1", "127.0.0.1:1", "::1|1", "0.0.0.0:1", "224.0.0.251:1", "ff02::fb|1", "169.254.1.1:1", "10.0.0.5:0", "2001:db8::5%eth1|1"}, nil},
+		"on this host":         {"127.0.0.1", []string{"10.0.0.5:1", "127.0.0.1:1", "::1|1", "fe80::5|1", "203.0.113.5:1"}, []string{"127.0.0.1:1", "::1|1", "10.0.0.5:1"}},
 		"eight": {"10.0.0.5", []string{"10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1", "10.0.0.4:1", "10.0.0.5:1", "10.0.0.6:1", "10.0.0.7:1", "10.0.0.8:1", "10.0.0.10:1"},
 			[]string{"10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1", "10.0.0.4:1", "10.0.0.5:1", "10.0.0.6:1", "10.0.0.7:1", "10.0.0.8:1"}},
 	} {
@@ -188,6 +191,9 @@ func TestUsableAddresses(t *testing.T) {
 				return list
 			}
 			p := packet{src: netip.MustParseAddr(test.src), nic: eth0}
+			if p.src.IsLoopback() {
+				p.nic = lo
+			}
 			if got := p.usable(parse(test.announced)); !slices.Equal(got, parse(test.want)) {
 				t.Errorf("got %v, want %v", got, test.want)
 			}

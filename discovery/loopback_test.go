@@ -1,0 +1,72 @@
+package discovery
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+)
+
+// Two that listen on loopback find each other there, whatever else the host has, and
+// hear when the other leaves.
+func TestLoopback(t *testing.T) {
+	t.Parallel()
+	type daemon struct {
+		id   identity.ID
+		addr string
+		told chan Change
+		stop func()
+	}
+	start := func(addr string) *daemon {
+		d := &daemon{addr: addr, told: make(chan Change, 1024)}
+		rand.Read(d.id[:]) // others on this host may run the same test
+		table := NewTable(func(identity.ID) bool { return false }, func(c Change) {
+			select {
+			case d.told <- c:
+			default:
+			}
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- Run(ctx, Config{Self: d.id, Name: "desk", Listen: netip.MustParseAddrPort(addr), Table: table, Logger: slog.New(slog.DiscardHandler)})
+		}()
+		d.stop = func() {
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+		return d
+	}
+	hears := func(d *daemon, event Event, of *daemon) Entry {
+		t.Helper()
+		timeout := time.After(5 * time.Second)
+		for {
+			select {
+			case c := <-d.told:
+				if c.Event == event && c.Entry.ID == of.id {
+					return c.Entry
+				}
+			case <-timeout:
+				t.Fatalf("%s does not hear that %s is %s", d.addr, of.addr, event)
+			}
+		}
+	}
+	a := start("127.0.0.1:7201")
+	defer a.stop()
+	b := start("127.0.0.1:7202")
+	for _, pair := range [][2]*daemon{{a, b}, {b, a}} {
+		e := hears(pair[0], Discovered, pair[1])
+		if !slices.ContainsFunc(e.Addrs, func(a Addr) bool { return a.HostPort == pair[1].addr && a.Source == MDNS }) || e.Claim != "desk" || e.LastSeen.IsZero() {
+			t.Errorf("%+v", e)
+		}
+	}
+	b.stop()
+	hears(a, Lost, b)
+}
