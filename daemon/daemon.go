@@ -80,9 +80,9 @@ type Daemon struct {
 	sightings   *sightings
 
 	table      *discovery.Table
-	placing    sync.Mutex                // held from learning where a peer is to telling the table
-	rediscover chan struct{}             // holds one where the settings of discovery have changed
-	hinted     map[identity.ID]time.Time // when discovery made this daemon dial; only its goroutine uses it
+	placing    sync.Mutex    // held from learning where a peer is to telling the table
+	rediscover chan struct{} // holds one where the settings of discovery have changed
+	hinted     hinted        // only the goroutine of discovery uses it
 
 	draining atomic.Bool
 	calls    sync.WaitGroup // calls to agents that outlive the message they are for
@@ -95,8 +95,8 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 	d := &Daemon{
 		options: o, started: time.Now(),
 		agents: newAgents(), repeats: newRepeats(), exchanges: newExchanges(), abilities: newAbilities(),
-		subscribers: new(subscribers), count: newCounts(), sightings: newSightings(),
-		rediscover: make(chan struct{}, 1), hinted: make(map[identity.ID]time.Time),
+		subscribers: new(subscribers), count: newCounts(),
+		rediscover: make(chan struct{}, 1), hinted: make(hinted),
 	}
 	if err := d.open(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -136,15 +136,18 @@ func (d *Daemon) open(ctx context.Context) error {
 	}
 	d.trust = trust
 	d.gate = newGate(trust, cfg)
-	d.table = discovery.NewTable(func(id identity.ID) bool { _, ok := trust.Get(id); return ok }, d.onChange)
-	for _, p := range trust.Peers() {
-		d.place(p.ID)
-	}
 	if d.store, err = store.Open(ctx, d.home.state()); err != nil {
 		return err
 	}
 	if err := d.store.Migrate(ctx, "daemon", schema); err != nil {
 		return err
+	}
+	if d.sightings, err = openSightings(ctx, d.store); err != nil {
+		return err
+	}
+	d.table = discovery.NewTable(func(id identity.ID) bool { _, ok := trust.Get(id); return ok }, d.onChange)
+	for _, p := range trust.Peers() {
+		d.place(p.ID)
 	}
 	if d.inbox, err = openInbox(ctx, d.store); err != nil {
 		return err
@@ -194,6 +197,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	g.Go(func() error { return d.tasks.run(working, d.reportLost) })
 	g.Go(func() error { return d.savePins(working) })
 	g.Go(func() error { return d.runDiscovery(working) })
+	g.Go(func() error { return d.sightings.run(working, d.log) })
 	g.Go(func() error {
 		for {
 			select {

@@ -93,12 +93,22 @@ func (d *Daemon) onRewired() {
 // dialHint proves the connection to a trusted peer or dials it, unless discovery has
 // made it do so a moment ago. Then the dial of that moment goes on in the background.
 func (d *Daemon) dialHint(id identity.ID) {
-	now := time.Now()
-	maps.DeleteFunc(d.hinted, func(_ identity.ID, at time.Time) bool { return now.Sub(at) >= hintPause })
-	if _, recent := d.hinted[id]; !recent {
-		d.hinted[id] = now
+	if d.hinted.take(id, time.Now()) {
 		d.node.Connect(id)
 	}
+}
+
+// hinted is when discovery last brought about a dial of each peer.
+type hinted map[identity.ID]time.Time
+
+// take reports whether discovery may bring about another now.
+func (h hinted) take(id identity.ID, now time.Time) bool {
+	maps.DeleteFunc(h, func(_ identity.ID, at time.Time) bool { return now.Sub(at) >= hintPause })
+	if _, recent := h[id]; recent {
+		return false
+	}
+	h[id] = now
+	return true
 }
 
 // place tells the table where a peer is, apart from what the network says: nowhere

@@ -51,10 +51,17 @@ func writeConfig(t testing.TB, dir, text string) {
 // start runs a daemon on dir until the test ends or stop is called.
 func start(t testing.TB, dir, name string) *running {
 	t.Helper()
-	d, err := Open(t.Context(), Options{Home: dir, Listen: "127.0.0.1:0", Name: name, NoMDNS: true, Version: "test", Log: logTo(t)})
+	return startWith(t, Options{Home: dir, Listen: "127.0.0.1:0", Name: name, NoMDNS: true})
+}
+
+func startWith(t testing.TB, o Options) *running {
+	t.Helper()
+	o.Version, o.Log = "test", logTo(t)
+	d, err := Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	dir, name := o.Home, o.Name
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(ctx, nil) }()

@@ -57,7 +57,11 @@ CREATE TABLE daemon_task (
 	partial   BLOB,
 	final     BLOB,
 	UNIQUE (direction, peer, id)
-) STRICT;`,
+) STRICT;`, `
+CREATE TABLE daemon_addr (
+	peer BLOB PRIMARY KEY,
+	addr TEXT NOT NULL
+) STRICT, WITHOUT ROWID;`,
 }
 
 const settingPort = "port" // the UDP port that was chosen when 7117 was taken
@@ -78,6 +82,37 @@ func writeSetting(ctx context.Context, db *store.DB, name, value string) error {
 		_, err := tx.Exec("INSERT INTO daemon_setting VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value)
 		return err
 	})
+}
+
+// Where peers were last connected.
+
+func sqlAddrs(tx *store.Tx) (map[identity.ID]sighting, error) {
+	rows, err := tx.Query("SELECT peer, addr FROM daemon_addr")
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[identity.ID]sighting)
+	for rows.Next() {
+		var peer []byte
+		var id identity.ID
+		var s sighting
+		if err := rows.Scan(&peer, &s.addr); err != nil {
+			return nil, err
+		}
+		copy(id[:], peer)
+		all[id] = s
+	}
+	return all, rows.Err()
+}
+
+// sqlSetAddr sets the address of a peer; "" removes it.
+func sqlSetAddr(tx *store.Tx, id identity.ID, addr string) error {
+	if addr == "" {
+		_, err := tx.Exec("DELETE FROM daemon_addr WHERE peer = ?", id[:])
+		return err
+	}
+	_, err := tx.Exec("INSERT INTO daemon_addr VALUES (?, ?) ON CONFLICT (peer) DO UPDATE SET addr = excluded.addr", id[:], addr)
+	return err
 }
 
 // Inbox.

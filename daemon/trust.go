@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/acpd/acpd/client"
@@ -299,37 +298,4 @@ func reach(e discovery.Entry, first ...string) (addrs []string, source string) {
 		}
 	}
 	return addrs, source
-}
-
-// sighting is when a peer was last connected, and where.
-type sighting struct {
-	addr string
-	at   time.Time
-}
-
-// sightings remembers when and where trusted peers were last connected. The trust
-// store bounds how many there are.
-type sightings struct {
-	mu   sync.Mutex // guards last
-	last map[identity.ID]sighting
-}
-
-func newSightings() *sightings { return &sightings{last: make(map[identity.ID]sighting)} }
-
-func (s *sightings) at(id identity.ID, addr string, t time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.last[id] = sighting{addr, t}
-}
-
-func (s *sightings) of(id identity.ID) sighting {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.last[id]
-}
-
-func (s *sightings) purge(id identity.ID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.last, id)
 }

@@ -1,0 +1,260 @@
+package daemon
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/discovery"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+)
+
+// discovering runs a daemon that announces itself, on loopback: to this host alone.
+func discovering(t testing.TB, dir, name string) *running {
+	t.Helper()
+	return startWith(t, Options{Home: dir, Listen: "127.0.0.1:0", Name: name})
+}
+
+// ownName is one that no other test on this host uses at the same time.
+func ownName(role string) string { return role + "-" + strings.ToLower(rand.Text()[:12]) }
+
+// row is how a daemon sees another; zero if it does not.
+func (d *running) row(of *running) client.Peer {
+	d.t.Helper()
+	var all client.Peers
+	d.dial().must("peers", nil, &all)
+	i := slices.IndexFunc(all.Peers, func(p client.Peer) bool { return p.ID == of.ID() })
+	if i < 0 {
+		return client.Peer{}
+	}
+	return all.Peers[i]
+}
+
+func (d *running) becomes(state string, of *running) client.Peer {
+	d.t.Helper()
+	var p client.Peer
+	eventually(d.t, d.name+" has "+of.name+" as "+state, func() bool { p = d.row(of); return p.State == state })
+	return p
+}
+
+// events collects what a daemon tells about another, in order.
+func (d *running) events(of *running) <-chan client.Event {
+	d.t.Helper()
+	got := make(chan client.Event, 64)
+	l := d.dialWith(func(_ context.Context, r *client.Request) {
+		e := new(client.Event)
+		if err := r.Bind(e); err != nil {
+			d.t.Error(err)
+		} else if e.Peer == of.ID() {
+			got <- *e
+		}
+	})
+	l.must("subscribe", client.SubscribeParams{Events: client.EventFilter{Types: []string{client.EventDiscovered, client.EventLost}}}, nil)
+	return got
+}
+
+// Two daemons that know nothing of each other, a name typed on both: they talk.
+func TestDiscoveredPeersTrustByName(t *testing.T) {
+	t.Parallel()
+	desk := discovering(t, stateDir(t), ownName("desk"))
+	laptop := discovering(t, stateDir(t), ownName("laptop"))
+	p := desk.becomes(client.PeerDiscovered, laptop)
+	if p.Name != "" || p.Claim != laptop.name || p.Source != client.SourceMDNS || p.NameConflict || time.Since(p.LastSeen.Time) > patience ||
+		!slices.Equal(p.Addrs, []string{laptop.node.Addr().String()}) {
+		t.Errorf("%+v", p)
+	}
+	laptop.becomes(client.PeerDiscovered, desk)
+
+	var named client.NamedPeer
+	desk.dial().must("trust", client.TrustParams{Peer: laptop.name}, &named)
+	if named.Name != laptop.name || named.ID != laptop.ID() {
+		t.Errorf("%+v", named)
+	}
+	if known, _ := desk.trust.Get(laptop.ID()); len(known.Addrs) != 0 {
+		t.Errorf("what the network said became a configured address: %v", known.Addrs)
+	}
+	desk.dial().refused(kinds.NotTrusted, "ping", client.PingParams{To: laptop.name})
+	if p := laptop.becomes(client.PeerPending, desk); p.Claim != desk.name || p.Source != client.SourceCall {
+		t.Errorf("%+v", p)
+	}
+	laptop.dial().must("trust", client.TrustParams{Peer: desk.name}, nil)
+	laptop.dial().must("ping", client.PingParams{To: desk.name}, nil)
+	desk.becomes(client.PeerConnected, laptop)
+	desk.dial().must("ping", client.PingParams{To: laptop.name}, nil)
+
+	// Who goes is lost, and who comes back is found and connected.
+	told := desk.events(laptop)
+	laptop.stop()
+	if e := receive(t, "lost", told); e.Type != client.EventLost || e.Name != laptop.name {
+		t.Errorf("%+v", e)
+	}
+	laptop = discovering(t, laptop.dir, laptop.name)
+	if e := receive(t, "discovered", told); e.Type != client.EventDiscovered || e.Name != laptop.name || !strings.Contains(string(e.Details), laptop.node.Addr().String()) {
+		t.Errorf("%+v: %s", e, e.Details)
+	}
+	desk.becomes(client.PeerConnected, laptop)
+}
+
+// A name is a claim: two may make it, also that of a trusted peer, and the id decides.
+func TestNamesOfDiscoveredPeersClash(t *testing.T) {
+	t.Parallel()
+	name := ownName("reviewer")
+	desk := discovering(t, stateDir(t), ownName("desk"))
+	first, second := discovering(t, stateDir(t), name), discovering(t, stateDir(t), name)
+	desk.becomes(client.PeerDiscovered, first)
+	desk.becomes(client.PeerDiscovered, second)
+	e := desk.dial().refused(kinds.UnknownPeer, "trust", client.TrustParams{Peer: name})
+	if !strings.Contains(e.Message, first.ID().String()) || !strings.Contains(e.Message, second.ID().String()) {
+		t.Errorf("%v", e)
+	}
+	var named client.NamedPeer
+	desk.dial().must("trust", client.TrustParams{Peer: first.ID().String()}, &named)
+	if named.Name != name {
+		t.Errorf("%+v", named)
+	}
+	if p := desk.becomes(client.PeerDiscovered, second); !p.NameConflict || p.Claim != name {
+		t.Errorf("%+v", p)
+	}
+	desk.dial().must("trust", client.TrustParams{Peer: second.ID().String()}, &named)
+	if named.Name != name+"-2" {
+		t.Errorf("%+v", named)
+	}
+
+	// Who is blocked is not offered again.
+	desk.dial().must("untrust", client.UntrustParams{Peer: name + "-2"}, nil)
+	desk.becomes(client.PeerBlocked, second)
+	desk.dial().refused(kinds.UnknownPeer, "trust", client.TrustParams{Peer: second.ID().String()[:12]})
+}
+
+// SIGHUP switches it off and on.
+func TestDiscoveryIsReloaded(t *testing.T) {
+	t.Parallel()
+	desk, laptop := discovering(t, stateDir(t), ownName("desk")), discovering(t, stateDir(t), ownName("laptop"))
+	desk.becomes(client.PeerDiscovered, laptop)
+	laptop.becomes(client.PeerDiscovered, desk)
+	told := desk.events(laptop)
+	set := func(text string) {
+		t.Helper()
+		writeConfig(t, laptop.dir, text)
+		if err := laptop.reload(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("discovery: {mdns: off}")
+	if e := receive(t, "lost", told); e.Type != client.EventLost {
+		t.Errorf("%+v", e)
+	}
+	eventually(t, "forgotten", func() bool { return laptop.row(desk).State == "" })
+	set("discovery: {include: [no-such-interface]}")
+	set("discovery: {mdns: on}")
+	if e := receive(t, "discovered", told); e.Type != client.EventDiscovered {
+		t.Errorf("%+v", e)
+	}
+	laptop.becomes(client.PeerDiscovered, desk)
+}
+
+// Where a peer was last connected is remembered: it leads there where nobody
+// announces anything and no address was given.
+func TestAddressThatWorkedOutlivesTheDaemon(t *testing.T) {
+	t.Parallel()
+	desk, laptop := start(t, stateDir(t), "desk"), start(t, stateDir(t), "laptop")
+	addr := laptop.node.Addr().String()
+	desk.dial().must("trust", client.TrustParams{Peer: laptop.ID().String(), Name: "laptop"}, nil)
+	laptop.dial().must("trust", client.TrustParams{Peer: desk.ID().String(), Name: "desk", Addrs: []string{desk.node.Addr().String()}}, nil)
+	laptop.becomes(client.PeerConnected, desk)
+	desk.becomes(client.PeerConnected, laptop)
+	laptop.stop()
+	desk.stop()
+	desk = start(t, desk.dir, "desk")
+	if p := desk.row(laptop); !slices.Equal(p.Addrs, []string{addr}) || p.Source != client.SourceWorked {
+		t.Errorf("%+v", p)
+	}
+	laptop = start(t, laptop.dir, "laptop")
+	desk.becomes(client.PeerConnected, laptop)
+	laptop.stop()
+
+	desk.dial().must("untrust", client.UntrustParams{Peer: "laptop"}, nil)
+	desk.stop()
+	desk = start(t, desk.dir, "desk")
+	desk.dial().must("trust", client.TrustParams{Peer: laptop.ID().String(), Name: "laptop"}, nil)
+	if addrs := desk.table.Addrs(laptop.ID()); len(addrs) > 0 {
+		t.Errorf("the address of a blocked key was kept: %v", addrs)
+	}
+}
+
+// Configured addresses are those of config.yaml and of the trust store, by id and by
+// name, and follow both.
+func TestConfiguredAddressesFollow(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	id := identity.ID{0xaa, 31: 1}
+	expect := func(want ...string) {
+		t.Helper()
+		if got := desk.table.Addrs(id); !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	}
+	writeConfig(t, desk.dir, "peers: {planner: {addrs: [planner.example:1]}, "+id.String()+": {addrs: [planner.example:2]}}")
+	if err := desk.reload(); err != nil {
+		t.Fatal(err)
+	}
+	expect()
+	desk.dial().must("trust", client.TrustParams{Peer: id.String(), Name: "reviewer", Addrs: []string{"planner.example:3"}}, nil)
+	expect("planner.example:2", "planner.example:3")
+	desk.dial().must("trust", client.TrustParams{Peer: "reviewer", Name: "planner"}, nil)
+	expect("planner.example:2", "planner.example:1", "planner.example:3")
+	writeConfig(t, desk.dir, "peers: {planner: {addrs: [planner.example:4]}}")
+	if err := desk.reload(); err != nil {
+		t.Fatal(err)
+	}
+	expect("planner.example:4", "planner.example:3")
+	desk.dial().must("untrust", client.UntrustParams{Peer: "planner"}, nil)
+	expect()
+}
+
+// Whatever the network says how often: one dial in 5 s for each peer.
+func TestHintsAreLimited(t *testing.T) {
+	h, now := make(hinted), time.Now()
+	dials := map[identity.ID]int{}
+	for ms := range 20_000 {
+		for _, id := range []identity.ID{{1}, {2}} {
+			if h.take(id, now.Add(time.Duration(ms)*time.Millisecond)) {
+				dials[id]++
+			}
+		}
+	}
+	if dials[identity.ID{1}] != 4 || dials[identity.ID{2}] != 4 {
+		t.Errorf("dials in 20 s: %v", dials)
+	}
+	for i := range 1000 {
+		h.take(identity.ID{byte(i), byte(i >> 8)}, now.Add(time.Duration(i)*time.Minute))
+	}
+	if len(h) != 1 {
+		t.Errorf("%d are remembered", len(h))
+	}
+}
+
+// Hints bring about dials of trusted peers alone.
+func TestStrangersAreNotDialled(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	id := identity.ID{0xaa, 31: 2}
+	desk.onChange(discovery.Change{Event: discovery.Discovered, Entry: discovery.Entry{ID: id, Claim: "stranger"}})
+	if len(desk.hinted) != 0 {
+		t.Error("a stranger was dialled")
+	}
+	desk.dial().must("trust", client.TrustParams{Peer: id.String()}, nil)
+	desk.onChange(discovery.Change{Event: discovery.Lost, Entry: discovery.Entry{ID: id}})
+	if len(desk.hinted) != 0 {
+		t.Error("who was lost was dialled")
+	}
+	desk.onChange(discovery.Change{Event: discovery.Moved, Entry: discovery.Entry{ID: id}})
+	if len(desk.hinted) != 1 {
+		t.Error("who moved was not dialled")
+	}
+}

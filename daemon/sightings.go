@@ -1,0 +1,112 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/store"
+)
+
+// addrsWait is how long a new address waits for others, before all are written.
+const addrsWait = time.Second
+
+// sighting is when a peer was last connected in this run of the daemon, zero for
+// never, and where it last was in any.
+type sighting struct {
+	at   time.Time
+	addr string
+}
+
+// sightings remembers when and where trusted peers were last connected, the where on
+// disk too: it leads to them where nothing else is heard. A crash may lose what came
+// in the last second. The trust store bounds how many there are.
+type sightings struct {
+	db    *store.DB
+	moved chan struct{} // holds one where dirty is not empty
+
+	mu    sync.Mutex // guards the rest
+	last  map[identity.ID]sighting
+	dirty map[identity.ID]bool // the disk has another address, or none
+}
+
+func openSightings(ctx context.Context, db *store.DB) (*sightings, error) {
+	s := &sightings{db: db, moved: make(chan struct{}, 1), dirty: make(map[identity.ID]bool)}
+	err := db.Read(ctx, func(tx *store.Tx) (err error) {
+		s.last, err = sqlAddrs(tx)
+		return err
+	})
+	return s, err
+}
+
+func (s *sightings) at(id identity.ID, addr string, t time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last[id].addr != addr {
+		s.spoil(id)
+	}
+	s.last[id] = sighting{t, addr}
+}
+
+func (s *sightings) of(id identity.ID) sighting {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last[id]
+}
+
+func (s *sightings) purge(id identity.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.spoil(id)
+	delete(s.last, id)
+}
+
+// spoil notes that the disk is behind. Callers hold mu.
+func (s *sightings) spoil(id identity.ID) {
+	s.dirty[id] = true
+	select {
+	case s.moved <- struct{}{}:
+	default:
+	}
+}
+
+// run writes addresses until ctx ends, and then the rest.
+func (s *sightings) run(ctx context.Context, log *slog.Logger) error {
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-s.moved:
+			select {
+			case <-ctx.Done():
+			case <-time.After(addrsWait):
+			}
+		}
+		if err := s.save(context.WithoutCancel(ctx)); err != nil {
+			log.Warn("the addresses of peers are not on disk", "err", err)
+		}
+	}
+	return nil
+}
+
+func (s *sightings) save(ctx context.Context) error {
+	s.mu.Lock()
+	addrs := make(map[identity.ID]string, len(s.dirty))
+	for id := range s.dirty {
+		addrs[id] = s.last[id].addr
+	}
+	clear(s.dirty)
+	s.mu.Unlock()
+	if len(addrs) == 0 {
+		return nil
+	}
+	return s.db.Write(ctx, false, func(tx *store.Tx) error {
+		for id, addr := range addrs {
+			if err := sqlSetAddr(tx, id, addr); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
