@@ -1,0 +1,161 @@
+package mailbox
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/acpd/acpd/oacp/message"
+)
+
+// candidate reports whether a file of this name can be a message. Temporary files
+// of every tool begin with a dot.
+func candidate(name string) bool {
+	return strings.HasSuffix(name, ".yaml") && !strings.HasPrefix(name, ".")
+}
+
+// Read reads a regular file of at most [message.MaxBytes] bytes. It follows no link at the
+// end of path, and neither blocks on nor disturbs what is not a regular file.
+func Read(path string) ([]byte, fs.FileInfo, error) {
+	return read(path, syscall.O_NOFOLLOW, message.MaxBytes)
+}
+
+func read(path string, flag int, limit int64) ([]byte, fs.FileInfo, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|flag, 0)
+	if errors.Is(err, syscall.ELOOP) {
+		return nil, nil, errors.New("a link: only regular files are read")
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, errors.New("not a regular file")
+	}
+	data := make([]byte, min(info.Size(), limit)+1) // one more tells the end without another read
+	n, err := io.ReadFull(f, data)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return nil, nil, err
+	}
+	if int64(n) > limit {
+		return nil, info, fmt.Errorf("over %d bytes, more than a message may have", limit)
+	}
+	if n == len(data) { // it grows
+		rest, err := io.ReadAll(io.LimitReader(f, limit-int64(n)+1))
+		if err != nil {
+			return nil, nil, err
+		}
+		data, n = append(data, rest...), n+len(rest)
+	}
+	return data[:n], info, nil
+}
+
+// Put writes data into the folder dir, durably and at once: never over another
+// file, and nobody sees a part of it. If name is taken by other bytes, it becomes
+// name with _2, _3, … before its ending; if by the same bytes, nothing is written.
+// It returns the path. A process that dies leaves at most a file that no tool
+// takes for a message (doctor tells, doctor --fix removes it).
+func Put(dir, name string, data []byte) (string, error) {
+	temp, err := stage(dir, name, data)
+	if err != nil {
+		return "", err
+	}
+	path, err := publish(temp, name, data)
+	if err != nil {
+		os.Remove(temp)
+		return "", err
+	}
+	return path, syncDir(dir)
+}
+
+// stage writes data into a temporary file of dir, for what is to become name.
+func stage(dir, name string, data []byte) (temp string, err error) {
+	var random [4]byte
+	rand.Read(random[:])
+	temp = filepath.Join(dir, "."+name+tempMark+hex.EncodeToString(random[:]))
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o666)
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		os.Remove(temp)
+		return "", err
+	}
+	return temp, nil
+}
+
+// tempMark is in the names of temporary files, which must not end in .yaml.
+const tempMark = ".tmp-acpd-"
+
+// publish moves a file to name, or to the next name that is free, relative to its
+// folder. Where name holds the same bytes already, the file is only removed.
+func publish(file, name string, data []byte) (string, error) {
+	for n := 1; ; n++ {
+		path := filepath.Join(filepath.Dir(file), nth(name, n))
+		err := move(file, path)
+		switch {
+		case err == nil:
+			return path, nil
+		case !errors.Is(err, fs.ErrExist) || n == maxTwins:
+			return "", err
+		case holds(path, data):
+			return path, os.Remove(file)
+		}
+	}
+}
+
+// maxTwins is how many files may want the same name.
+const maxTwins = 1000
+
+// nth is name for n = 1, else name with _n before its ending.
+func nth(name string, n int) string {
+	if n == 1 {
+		return name
+	}
+	stem := strings.TrimSuffix(name, ".yaml")
+	return fmt.Sprintf("%s_%d%s", stem, n, name[len(stem):])
+}
+
+func holds(path string, data []byte) bool {
+	b, _, err := Read(path)
+	return err == nil && data != nil && bytes.Equal(b, data)
+}
+
+// linkOver is [move] where the system cannot rename without replacing.
+func linkOver(from, to string) error {
+	if err := os.Link(from, to); err != nil {
+		return err
+	}
+	return os.Remove(from)
+}
+
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = f.Sync()
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	return err
+}

@@ -1,0 +1,262 @@
+package mailbox
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/acpd/acpd/oacp/message"
+)
+
+// Letter is a message to send.
+type Letter struct {
+	// Message without id and time, which Send gives it, and without a
+	// conversation, unless it continues one.
+	Message message.Message
+
+	InReplyTo      string // id of the message whose conversation it continues, or empty
+	NoConversation bool   // do not begin a conversation
+	Suffix         string // of the file's name
+	Create         bool   // make the folders of a project or an agent that is not there
+	DryRun         bool   // write nothing
+}
+
+// Sent is what became of a letter.
+type Sent struct {
+	Message  message.Message
+	Data     []byte   // the file
+	Warnings []string // for the sender's eyes
+	Inboxes  []string // the paths of the copies, one a recipient, in order
+	Outbox   string   // the path of the sender's copy
+}
+
+// Send checks a letter, gives it an id and a time, and puts a copy into the inbox of
+// each recipient and into the sender's outbox, durably, each with a name that was
+// free. A broadcast lies in the outbox first, any other message in the inbox. All
+// copies are on the disk before the first can be seen, so that a full disk or a
+// folder that cannot be written stops all of them. When a later copy fails all the
+// same, Sent says which are there.
+func (h Home) Send(project string, l Letter) (Sent, error) {
+	p, err := h.Project(project)
+	if missing := (*NotFoundError)(nil); err != nil && !(l.Create && errors.As(err, &missing)) {
+		return Sent{}, err
+	}
+	s := Sent{Message: l.Message}
+	m := &s.Message
+	if err := checkNames(l); err != nil {
+		return s, err
+	}
+	now := time.Now()
+	m.ID, m.Created = message.NewID(now, m.From), message.Stamp(now)
+	if l.InReplyTo != "" {
+		m.ParentID = l.InReplyTo
+		parent, err := Agent{p, m.From}.received(l.InReplyTo)
+		if err != nil {
+			s.Warnings = append(s.Warnings, fmt.Sprintf("WARNING: parent message '%s' not found in %s's inbox/outbox — thread may be broken! A new conversation_id will be generated.", l.InReplyTo, m.From))
+		}
+		m.ConversationID = cmp.Or(m.ConversationID, parent.Message.ConversationID)
+	}
+	if !l.NoConversation {
+		m.ConversationID = cmp.Or(m.ConversationID, message.NewConversationID(now, m.From))
+	}
+	if lines := m.Validate(); len(lines) > 0 {
+		return s, errors.New(strings.Join(lines, "; "))
+	}
+	if s.Data, err = m.Render(); err != nil {
+		return s, err
+	}
+	for _, name := range append(m.To[:len(m.To):len(m.To)], m.From) {
+		if err := p.known(name); err != nil && !l.Create {
+			return s, err
+		}
+	}
+	sender := Agent{p, m.From}
+	if err := sender.unsigned(); err != nil {
+		return s, err
+	}
+	for _, name := range m.To {
+		if w := (Agent{p, name}).presence(m.Priority); w != "" {
+			s.Warnings = append(s.Warnings, w)
+		}
+	}
+	if l.DryRun {
+		return s, nil
+	}
+	draw := func() string { return message.NewFileName(now, m.From, m.Type, l.Suffix) }
+	return s, s.write(sender, draw)
+}
+
+// checkNames refuses names that no folder or file can have.
+func checkNames(l Letter) error {
+	check := func(label, name string) error {
+		if name == "." || name == ".." || strings.ContainsAny(name, `/\`) {
+			return fmt.Errorf("%s name must not be a path component: '%s'", label, name)
+		}
+		return nil
+	}
+	if err := check("sender", l.Message.From); err != nil {
+		return err
+	}
+	for _, name := range l.Message.To {
+		if err := check("recipient", name); err != nil {
+			return err
+		}
+	}
+	if len(l.Message.To) == 0 {
+		return errors.New("no recipient: name an agent, or several with commas")
+	}
+	if l.Suffix != "" && !message.LegalSuffix(l.Suffix) {
+		return fmt.Errorf("suffix must match [A-Za-z0-9._-]{1,64}, got: '%s'", l.Suffix)
+	}
+	return nil
+}
+
+// known is Agent's error with the names that there are.
+func (p Project) known(name string) error {
+	_, err := p.Agent(name)
+	if err == nil {
+		return nil
+	}
+	all, _ := p.Agents()
+	return fmt.Errorf("%w: known agents: %s; --create makes another", err, cmp.Or(strings.Join(all, ", "), "none"))
+}
+
+// write puts the copies into their folders.
+func (s *Sent) write(sender Agent, draw func() string) error {
+	var dirs []string
+	for _, name := range s.Message.To {
+		dirs = append(dirs, Agent{sender.Project, name}.Inbox())
+	}
+	last := len(dirs)
+	dirs = append(dirs, sender.Outbox())
+	order := make([]int, len(dirs)) // indices of dirs
+	for i := range order {
+		order[i] = i
+	}
+	if len(s.Message.To) > 1 {
+		order = slices.Insert(order[:last], 0, last)
+	}
+
+	name := draw()
+	temps := make([]string, len(dirs))
+	defer func() {
+		for _, temp := range temps {
+			if temp != "" {
+				os.Remove(temp)
+			}
+		}
+	}()
+	for i, dir := range dirs {
+		err := makeFolder(dir)
+		if err == nil {
+			temps[i], err = stage(dir, name, s.Data)
+		}
+		if err != nil {
+			return fmt.Errorf("nothing was sent: %w", err)
+		}
+	}
+	paths := make([]string, len(dirs))
+	for n, i := range order {
+		var err error
+		if n == 0 { // this one decides the name
+			for err = fs.ErrExist; errors.Is(err, fs.ErrExist); {
+				name = draw()
+				paths[i] = filepath.Join(dirs[i], name)
+				err = move(temps[i], paths[i])
+			}
+		} else {
+			paths[i], err = publish(temps[i], name, s.Data)
+		}
+		if err == nil {
+			temps[i] = ""
+			err = syncDir(dirs[i])
+		}
+		if err != nil {
+			return s.partial(paths, order[:n], err)
+		}
+	}
+	s.Inboxes, s.Outbox = paths[:last], paths[last]
+	return nil
+}
+
+// partial says which copies are there when one could not be made.
+func (s *Sent) partial(paths []string, done []int, err error) error {
+	if len(done) == 0 {
+		return fmt.Errorf("nothing was sent: %w", err)
+	}
+	var there []string
+	for _, i := range done {
+		there = append(there, paths[i])
+	}
+	return fmt.Errorf("not every copy was written: %w; these are there: %s", err, strings.Join(there, ", "))
+}
+
+// makeFolder makes a folder that is missing. A link is none.
+func makeFolder(dir string) error {
+	if isFolder(dir) {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	if !isFolder(dir) {
+		return fmt.Errorf("%s is a link: put a folder in its place", dir)
+	}
+	return syncDir(filepath.Dir(dir))
+}
+
+// received finds a message that the agent got or sent.
+func (a Agent) received(ref string) (Entry, error) {
+	return Find(ref, a.Inbox(), a.Archive(), a.Outbox())
+}
+
+// Find returns a message that the agent has: in its inbox, its archive or its
+// outbox, in this order. See the function [Find].
+func (a Agent) Find(ref string) (Entry, error) { return a.received(ref) }
+
+// unsigned refuses to send for an agent whose messages are to be signed.
+func (a Agent) unsigned() error {
+	path := filepath.Join(a.Dir(), "config.yaml")
+	b, _, err := read(path, 0, message.MaxBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var config struct {
+		Signing struct {
+			SignMessages bool `yaml:"sign_messages"`
+		} `yaml:"signing"`
+	}
+	if err == nil {
+		err = yaml.Unmarshal(b, &config)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot read sender config %s: %w — refusing to guess signing intent", path, err)
+	}
+	if config.Signing.SignMessages {
+		return fmt.Errorf("%s asks for signed messages: send with the oacp tool, which has the keys", path)
+	}
+	return nil
+}
+
+// presence says that an agent calls itself offline.
+func (a Agent) presence(priority string) string {
+	b, _, err := read(filepath.Join(a.Dir(), "status.yaml"), 0, message.MaxBytes)
+	var file struct {
+		Status string `yaml:"status"`
+	}
+	if err != nil || yaml.Unmarshal(b, &file) != nil || strings.ToLower(strings.TrimSpace(file.Status)) != "offline" {
+		return ""
+	}
+	if priority == "P0" {
+		return fmt.Sprintf("WARNING: P0 message to OFFLINE agent '%s' — consider out-of-band notification!", a.Name)
+	}
+	return fmt.Sprintf("Note: agent '%s' appears offline", a.Name)
+}

@@ -1,0 +1,308 @@
+package mailbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+// Events of a watch.
+const (
+	NewMessage      = "new_message"
+	MessageArchived = "message_archived"
+	WatchError      = "error"
+)
+
+// Event is what a watch tells; [JSON] writes it as the reference does. An error has
+// Error and, if it is about a file or a folder, Path; the others have the rest.
+type Event struct {
+	Agent    string  `json:"agent"`
+	Error    string  `json:"error,omitempty"`
+	Event    string  `json:"event"`
+	File     string  `json:"file,omitempty"`
+	From     string  `json:"from,omitempty"`
+	Path     string  `json:"path,omitempty"`
+	Priority string  `json:"priority,omitempty"`
+	Project  *string `json:"project"` // nil if none was found
+	Subject  string  `json:"subject,omitempty"`
+	Type     string  `json:"type,omitempty"`
+}
+
+// Watch tells what changed in an agent's inboxes since it was last asked. What was
+// told is kept in state/watch/AGENT[.STATE-ID].json of each project, in the
+// reference's form, and so shared with it.
+type Watch struct {
+	Home     Home
+	Agent    string
+	Projects []string // those to look at; none: all that have an inbox of the agent
+	StateID  string   // a cursor of its own, beside the one that all share
+
+	// Since is for a project without a cursor: what lay there then is old.
+	Since        time.Time
+	ShowArchived bool // tell also what is gone
+
+	follow *follower // nil: one look
+}
+
+// stateFile is the cursor of a watch.
+type stateFile struct {
+	Agent    string                  `json:"agent"`
+	Messages map[string]stateMessage `json:"messages"`
+	Project  string                  `json:"project"`
+	StateID  string                  `json:"state_id,omitempty"`
+	Version  int                     `json:"version"`
+}
+
+type stateMessage struct {
+	File     string `json:"file"`
+	From     string `json:"from"`
+	Priority string `json:"priority"`
+	Subject  string `json:"subject"`
+	Type     string `json:"type"`
+}
+
+const (
+	stateVersion = 1
+	maxStateSize = 64 << 20
+)
+
+// StateID is the form of a cursor's name.
+var StateID = regexp.MustCompile(`\A[A-Za-z0-9._-]{1,64}\z`)
+
+// Scan looks once and calls emit for each event, errors first. It reports whether
+// there were none.
+func (w *Watch) Scan(emit func(Event)) bool {
+	agents, ok := w.targets(emit)
+	var events []Event
+	for _, a := range agents {
+		news, good := w.scan(a, emit)
+		events, ok = append(events, news...), ok && good
+	}
+	for _, e := range events {
+		emit(e)
+	}
+	return ok
+}
+
+// Follow scans again and again, as things happen, until ctx ends. An error is told
+// once, a file that looks unfinished when it has not changed for a while.
+func (w *Watch) Follow(ctx context.Context, emit func(Event)) error {
+	f := follower{read: make(map[string]seen), told: make(map[string]string)}
+	w.follow = &f
+	return pulse(ctx, func() (inboxes []string, soon, done bool, err error) {
+		f.begin()
+		w.Scan(f.once(emit))
+		inboxes, soon = f.end()
+		return inboxes, soon, false, nil
+	})
+}
+
+// targets returns the agent in each project that is to be looked at.
+func (w *Watch) targets(emit func(Event)) (agents []Agent, ok bool) {
+	projects := w.Projects
+	if len(projects) == 0 {
+		all, _ := w.Home.Projects()
+		for _, name := range all {
+			if a := (Agent{Project{w.Home, name}, w.Agent}); isFolder(a.Inbox()) {
+				projects = append(projects, name)
+			}
+		}
+		if len(projects) == 0 {
+			pattern := Agent{Project{w.Home, "*"}, w.Agent}
+			emit(Event{Agent: w.Agent, Event: WatchError, Error: "no projects found with inbox path " + pattern.Inbox()})
+			return nil, false
+		}
+	}
+	ok = true
+	var before []string
+	for _, name := range projects {
+		if slices.Contains(before, name) {
+			continue
+		}
+		before = append(before, name)
+		a, err := w.Home.agent(name, w.Agent)
+		if err != nil {
+			e := Event{Agent: w.Agent, Event: WatchError, Project: &name, Error: err.Error()}
+			if missing := (*NotFoundError)(nil); errors.As(err, &missing) {
+				e.Path = missing.Path
+			}
+			emit(e)
+			ok = false
+			continue
+		}
+		agents = append(agents, a)
+	}
+	return agents, ok
+}
+
+// agent returns an agent that is there and has an inbox, else a [*NotFoundError].
+func (h Home) agent(project, name string) (Agent, error) {
+	p, err := h.Project(project)
+	if err != nil {
+		return Agent{}, err
+	}
+	a, err := p.Agent(name)
+	if err == nil && !isFolder(a.Inbox()) {
+		err = &NotFoundError{"inbox directory not found: " + a.Inbox(), a.Inbox()}
+	}
+	return a, err
+}
+
+// scan looks at one inbox and moves its cursor.
+func (w *Watch) scan(a Agent, emit func(Event)) (events []Event, ok bool) {
+	path := w.state(a)
+	failed := func(file, path string, err error) {
+		ok = false
+		emit(Event{Agent: a.Name, Event: WatchError, Project: &a.Project.Name, File: file, Path: path, Error: err.Error()})
+	}
+	before, old, err := loadState(path)
+	if err != nil {
+		failed("", path, fmt.Errorf("invalid state file: %w", err))
+		return nil, false
+	}
+	ok = true
+	now := make(map[string]stateMessage)
+	first := before == nil
+	if w.follow != nil {
+		w.follow.inboxes = append(w.follow.inboxes, a.Inbox())
+	}
+	names, err := list(a.Inbox())
+	if err != nil {
+		failed("", a.Inbox(), err)
+		return nil, false
+	}
+	if first {
+		before = make(map[string]stateMessage)
+	}
+	for _, name := range names {
+		file := filepath.Join(a.Inbox(), name)
+		m, changed, err := w.message(file, before)
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, errUnsettled):
+			continue
+		case err != nil:
+			failed(name, file, err)
+			continue
+		}
+		now[name] = m
+		if first && !changed.After(w.Since) {
+			before[name] = m
+		}
+	}
+	events = w.delta(a, before, now)
+	state := stateFile{Agent: a.Name, Messages: now, Project: a.Project.Name, StateID: w.StateID, Version: stateVersion}
+	b, err := JSON(state, true)
+	if err == nil && string(b)+"\n" != string(old) {
+		if err = os.MkdirAll(filepath.Dir(path), 0o777); err == nil {
+			err = replace(path, append(b, '\n'))
+		}
+	}
+	if err != nil {
+		failed("", path, fmt.Errorf("failed to write state file: %w", err))
+		return nil, false
+	}
+	return events, ok
+}
+
+func (w *Watch) state(a Agent) string {
+	name := a.Name + ".json"
+	if w.StateID != "" {
+		name = a.Name + "." + w.StateID + ".json"
+	}
+	return filepath.Join(a.Project.Dir(), "state", "watch", name)
+}
+
+// loadState reads a cursor; that of no file is nil.
+func loadState(path string) (map[string]stateMessage, []byte, error) {
+	b, _, err := read(path, 0, maxStateSize)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	s := stateFile{Messages: make(map[string]stateMessage)}
+	if err := json.Unmarshal(b, &s); err != nil {
+		return nil, nil, fmt.Errorf("%w: remove it to begin anew", err)
+	}
+	if s.Messages == nil {
+		s.Messages = make(map[string]stateMessage)
+	}
+	return s.Messages, b, nil
+}
+
+// message reads what the cursor keeps of a file, and when it was written.
+func (w *Watch) message(path string, before map[string]stateMessage) (stateMessage, time.Time, error) {
+	if w.follow != nil {
+		return w.follow.message(path, before)
+	}
+	e := open(path)
+	if e.Err != nil {
+		return stateMessage{}, time.Time{}, e.Err
+	}
+	return e.state(), e.Info.ModTime(), nil
+}
+
+// delta tells the difference between two looks, by name.
+func (w *Watch) delta(a Agent, before, now map[string]stateMessage) []Event {
+	var news, gone []Event
+	for name, m := range now {
+		if _, ok := before[name]; !ok {
+			news = append(news, m.event(NewMessage, a))
+		}
+	}
+	for name, m := range before {
+		if _, ok := now[name]; !ok && w.ShowArchived {
+			gone = append(gone, m.event(MessageArchived, a))
+		}
+	}
+	byFile := func(a, b Event) int { return strings.Compare(a.File, b.File) }
+	slices.SortFunc(news, byFile)
+	slices.SortFunc(gone, byFile)
+	return append(news, gone...)
+}
+
+func (m stateMessage) event(kind string, a Agent) Event {
+	return Event{
+		Agent: a.Name, Event: kind, Project: &a.Project.Name,
+		File: m.File, From: m.From, Priority: m.Priority, Subject: m.Subject, Type: m.Type,
+	}
+}
+
+// ParseSince reads the time that a watch begins with: now, epoch, a duration like
+// 30s, 5m, 2h or 7d before now, or a time of ISO 8601, UTC if it names no offset.
+func ParseSince(s string, now time.Time) (time.Time, error) {
+	switch s {
+	case "now":
+		return now, nil
+	case "epoch":
+		return time.Unix(0, 0), nil
+	}
+	units := map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour}
+	if n := len(s) - 1; n > 0 && units[s[n]] != 0 {
+		count, err := strconv.ParseUint(s[:n], 10, 63)
+		if err == nil && s[0] != '+' {
+			if unit := units[s[n]]; count <= uint64(1<<63-1)/uint64(unit) {
+				return now.Add(-time.Duration(count) * unit), nil
+			}
+			return time.Unix(0, 0), nil // before everything
+		}
+	}
+	date, clock, _ := strings.Cut(strings.Replace(s, " ", "T", 1), "T")
+	for _, layout := range []string{"", "15", "15:04", "15:04:05", "15Z07:00", "15:04Z07:00", "15:04:05Z07:00"} {
+		if t, err := time.ParseInLocation("2006-01-02T"+layout, date+"T"+clock, time.UTC); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("--since: cannot parse '%s' (use 'now', 'epoch', a duration like '30s'/'5m'/'2h'/'7d', or an ISO 8601 timestamp)", s)
+}
