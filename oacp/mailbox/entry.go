@@ -1,6 +1,7 @@
 package mailbox
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -96,7 +97,8 @@ func Find(ref string, dirs ...string) (Entry, error) {
 			return Entry{}, err
 		}
 		all = slices.DeleteFunc(all, func(e Entry) bool { return e.Err != nil || e.Message.ID != strings.TrimSpace(ref) })
-		switch {
+		copies := func(a, b Entry) bool { return bytes.Equal(a.Data, b.Data) }
+		switch all = slices.CompactFunc(all, copies); {
 		case len(all) == 1:
 			return all[0], nil
 		case len(all) > 1:

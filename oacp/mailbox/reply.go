@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -49,7 +50,7 @@ type Waiter struct {
 // Waiter returns a waiter for answers that come from now on.
 func (a Agent) Waiter() (*Waiter, error) {
 	names, err := list(a.Inbox())
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("wait for an answer: %w", err)
 	}
 	w := &Waiter{a, make(map[string]bool)}
@@ -66,6 +67,9 @@ func (w *Waiter) Answer(ctx context.Context, m message.Message) (answer Entry, e
 	inbox := w.agent.Inbox()
 	err = pulse(ctx, func() ([]string, bool, bool, error) {
 		names, err := list(inbox)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, false, false, err
+		}
 		soon := false
 		for _, name := range names {
 			if w.before[name] {
@@ -82,7 +86,7 @@ func (w *Waiter) Answer(ctx context.Context, m message.Message) (answer Entry, e
 				soon = true
 			}
 		}
-		return []string{inbox}, soon, false, err
+		return []string{inbox}, soon, false, nil
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("no answer in time: the message is sent, and an answer will lie in %s: %w", inbox, err)

@@ -59,8 +59,11 @@ func (h Home) Send(project string, l Letter) (Sent, error) {
 	if l.InReplyTo != "" {
 		m.ParentID = l.InReplyTo
 		parent, err := Agent{p, m.From}.received(l.InReplyTo)
-		if err != nil {
+		switch missing := (*NotFoundError)(nil); {
+		case errors.As(err, &missing):
 			s.Warnings = append(s.Warnings, fmt.Sprintf("WARNING: parent message '%s' not found in %s's inbox/outbox — thread may be broken! A new conversation_id will be generated.", l.InReplyTo, m.From))
+		case err != nil:
+			return s, err
 		}
 		m.ConversationID = cmp.Or(m.ConversationID, parent.Message.ConversationID)
 	}
@@ -167,7 +170,8 @@ func (s *Sent) write(sender Agent, draw func() string) error {
 	for n, i := range order {
 		var err error
 		if n == 0 { // this one decides the name
-			for err = fs.ErrExist; errors.Is(err, fs.ErrExist); {
+			err = fs.ErrExist
+			for try := 0; errors.Is(err, fs.ErrExist) && try < maxTwins; try++ {
 				name = draw()
 				paths[i] = filepath.Join(dirs[i], name)
 				err = move(temps[i], paths[i])
