@@ -13,7 +13,7 @@ const module = "github.com/acpd/acpd/"
 // its line names and what that imports in turn. A new arrow is a visible edit here.
 var arrows = map[string][]string{
 	"cmd/acpd":     {"daemon"},
-	"cmd/acpctl":   {"client"},
+	"cmd/acpctl":   {"client", "oacp/mailbox"},
 	"daemon":       {"peer", "discovery", "store", "config", "client"},
 	"peer":         {"kinds"},
 	"client":       {"kinds"},
@@ -22,6 +22,7 @@ var arrows = map[string][]string{
 	"config":       {"identity"},
 	"discovery":    {"identity"},
 	"store":        {},
+	"oacp/mailbox": {"oacp/message"},
 	"oacp/message": {},
 	"identity":     {},
 }

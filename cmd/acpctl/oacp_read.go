@@ -7,7 +7,6 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/oacp/mailbox"
-	"github.com/acpd/acpd/oacp/message"
 )
 
 func (o *oacp) readCmd() *cobra.Command {
@@ -75,7 +74,7 @@ type readReport struct {
 }
 
 func reportRead(e mailbox.Entry) readReport {
-	var m message.Message = e.Message
+	m := e.Message
 	r := readReport{
 		File: e.Name, Path: e.Path, ID: m.ID, From: m.From, To: m.To, Type: m.Type, Priority: m.Priority,
 		Created: m.Created, Expires: m.Expires, Channel: m.Channel, AutonomyHint: m.AutonomyHint,

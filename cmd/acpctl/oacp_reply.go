@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/oacp/mailbox"
-	"github.com/acpd/acpd/oacp/message"
+	letters "github.com/acpd/acpd/oacp/message"
 )
 
 // inherited is what a reply took from the message that it answers.
@@ -96,11 +96,11 @@ func (l *letter) inherit(a mailbox.Agent, parent mailbox.Entry) error {
 		}
 		return cmp.Or(given, theirs)
 	}
-	m.Priority = cmp.Or(take(l.priority, r.Priority, &i.Priority), message.DefaultPriority)
+	m.Priority = cmp.Or(take(l.priority, r.Priority, &i.Priority), letters.DefaultPriority)
 	m.Subject = take(l.subject, r.Subject, &i.Subject)
 	m.ConversationID = take(m.ConversationID, r.ConversationID, &i.ConversationID)
 	if m.Type = take(l.typ, r.Type, &i.Type); m.Type == "" {
-		choices := message.ReplyTypes(parent.Message.Type)
+		choices := letters.ReplyTypes(parent.Message.Type)
 		if len(choices) == 0 {
 			return usagef("nothing need answer a %s: say what this is with --type", parent.Message.Type)
 		}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/oacp/mailbox"
-	"github.com/acpd/acpd/oacp/message"
+	letters "github.com/acpd/acpd/oacp/message"
 )
 
 // letter is the flags of send and reply.
@@ -27,7 +27,7 @@ type letter struct {
 	priority                 string
 	contextKeys, contextFile string
 	expires                  string
-	message                  message.Message // what needs no reading
+	message                  letters.Message // what needs no reading
 	inReplyTo, suffix        string
 	noConversation, create   bool
 	dryRun, quiet            bool
@@ -39,7 +39,7 @@ func (l *letter) flags(f *pflag.FlagSet) {
 	m := &l.message
 	f.StringVar(&l.from, "from", "", "the sender (default $OACP_AGENT or $AGENT_NAME)")
 	f.StringVar(&l.to, "to", "", "the recipient, or several with commas")
-	f.StringVar(&l.typ, "type", "", "one of "+strings.Join(message.Types(), ", "))
+	f.StringVar(&l.typ, "type", "", "one of "+strings.Join(letters.Types(), ", "))
 	f.StringVar(&l.subject, "subject", "", "what it is about, in one line")
 	f.StringVar(&l.body, "body", "", "the text (default: standard input, unless it is a terminal)")
 	f.StringVar(&l.bodyFile, "body-file", "", "file of the text, - for standard input")
@@ -89,7 +89,7 @@ Exit codes: 0 sent, 1 refused, 2 usage, 3 sent but not answered in time (--wait)
 				return err
 			}
 			l.message.To, l.message.Type, l.message.Subject = split(l.to), l.typ, l.subject
-			l.message.Priority = cmp.Or(l.priority, message.DefaultPriority)
+			l.message.Priority = cmp.Or(l.priority, letters.DefaultPriority)
 			return o.send(ctx, args[0], l)
 		}),
 	}
@@ -182,7 +182,7 @@ func (o *oacp) send(ctx context.Context, project string, l *letter) error {
 	return o.show(answer)
 }
 
-func (o *oacp) await(ctx context.Context, w *mailbox.Waiter, m message.Message, d time.Duration) (mailbox.Entry, error) {
+func (o *oacp) await(ctx context.Context, w *mailbox.Waiter, m letters.Message, d time.Duration) (mailbox.Entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	return w.Answer(ctx, m)
@@ -227,11 +227,11 @@ func (o *oacp) saySent(s mailbox.Sent, l *letter) {
 // fill reads and checks what must be right before anything is done.
 func (l *letter) fill(ctx context.Context, o *oacp) (err error) {
 	m := &l.message
-	if !slices.Contains(message.Types(), m.Type) {
-		return usagef("argument --type: invalid choice: '%s' (choose from %s)", m.Type, strings.Join(message.Types(), ", "))
+	if !slices.Contains(letters.Types(), m.Type) {
+		return usagef("argument --type: invalid choice: '%s' (choose from %s)", m.Type, strings.Join(letters.Types(), ", "))
 	}
-	if !slices.Contains(message.Priorities(), m.Priority) {
-		return usagef("argument --priority: invalid choice: '%s' (choose from %s)", m.Priority, strings.Join(message.Priorities(), ", "))
+	if !slices.Contains(letters.Priorities(), m.Priority) {
+		return usagef("argument --priority: invalid choice: '%s' (choose from %s)", m.Priority, strings.Join(letters.Priorities(), ", "))
 	}
 	if l.wait < 0 {
 		return usagef("--wait: expected a duration like 30s")
@@ -246,7 +246,7 @@ func (l *letter) fill(ctx context.Context, o *oacp) (err error) {
 		}
 	}
 	if l.expires != "" {
-		if m.Expires, err = message.ExpiresAfter(l.expires, time.Now()); err != nil {
+		if m.Expires, err = letters.ExpiresAfter(l.expires, time.Now()); err != nil {
 			return misuse{err}
 		}
 	}
@@ -282,12 +282,12 @@ func textFile(what, path string) (string, error) {
 		return "", misuse{err}
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, message.MaxBytes+1))
+	b, err := io.ReadAll(io.LimitReader(f, letters.MaxBytes+1))
 	switch {
 	case err != nil:
 		return "", misuse{err}
-	case len(b) > message.MaxBytes:
-		return "", misusef("%s file %s: over %d bytes, more than a message may have", what, path, message.MaxBytes)
+	case len(b) > letters.MaxBytes:
+		return "", misusef("%s file %s: over %d bytes, more than a message may have", what, path, letters.MaxBytes)
 	case !utf8.Valid(b):
 		return "", misusef("%s file %s: not UTF-8 text", what, path)
 	}

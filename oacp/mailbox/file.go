@@ -22,12 +22,28 @@ func candidate(name string) bool {
 	return strings.HasSuffix(name, ".yaml") && !strings.HasPrefix(name, ".")
 }
 
-// Read reads a regular file of at most [message.MaxBytes] bytes. It follows no link at the
-// end of path, and neither blocks on nor disturbs what is not a regular file.
+// Read reads a regular file of at most [message.MaxBytes] bytes. It follows no link
+// at the end of path, and neither blocks on nor disturbs what is not a regular file.
 func Read(path string) ([]byte, fs.FileInfo, error) {
-	return read(path, syscall.O_NOFOLLOW, message.MaxBytes)
+	return readAll(path, syscall.O_NOFOLLOW, message.MaxBytes)
 }
 
+// ReadNamed is Read for a path that a person typed, which may be a link. Of a file
+// that is too large it returns a part, which is too large as well.
+func ReadNamed(path string) ([]byte, error) {
+	data, _, err := read(path, 0, message.MaxBytes)
+	return data, err
+}
+
+func readAll(path string, flag int, limit int64) ([]byte, fs.FileInfo, error) {
+	data, info, err := read(path, flag, limit)
+	if int64(len(data)) > limit {
+		return nil, info, fmt.Errorf("over %d bytes", limit)
+	}
+	return data, info, err
+}
+
+// read reads up to limit bytes, and one more if there are more.
 func read(path string, flag int, limit int64) ([]byte, fs.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|flag, 0)
 	if errors.Is(err, syscall.ELOOP) {
@@ -44,22 +60,11 @@ func read(path string, flag int, limit int64) ([]byte, fs.FileInfo, error) {
 	if !info.Mode().IsRegular() {
 		return nil, nil, errors.New("not a regular file")
 	}
-	data := make([]byte, min(info.Size(), limit)+1) // one more tells the end without another read
-	n, err := io.ReadFull(f, data)
-	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+	data := bytes.NewBuffer(make([]byte, 0, min(info.Size(), limit)+bytes.MinRead))
+	if _, err := data.ReadFrom(io.LimitReader(f, limit+1)); err != nil {
 		return nil, nil, err
 	}
-	if int64(n) > limit {
-		return nil, info, fmt.Errorf("over %d bytes, more than a message may have", limit)
-	}
-	if n == len(data) { // it grows
-		rest, err := io.ReadAll(io.LimitReader(f, limit-int64(n)+1))
-		if err != nil {
-			return nil, nil, err
-		}
-		data, n = append(data, rest...), n+len(rest)
-	}
-	return data[:n], info, nil
+	return data.Bytes(), info, nil
 }
 
 // Put writes data into the folder dir, durably and at once: never over another

@@ -229,7 +229,7 @@ func (a Agent) Find(ref string) (Entry, error) { return a.received(ref) }
 // unsigned refuses to send for an agent whose messages are to be signed.
 func (a Agent) unsigned() error {
 	path := filepath.Join(a.Dir(), "config.yaml")
-	b, _, err := read(path, 0, message.MaxBytes)
+	b, _, err := readAll(path, 0, message.MaxBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -252,7 +252,7 @@ func (a Agent) unsigned() error {
 
 // presence says that an agent calls itself offline.
 func (a Agent) presence(priority string) string {
-	b, _, err := read(filepath.Join(a.Dir(), "status.yaml"), 0, message.MaxBytes)
+	b, _, err := readAll(filepath.Join(a.Dir(), "status.yaml"), 0, message.MaxBytes)
 	var file struct {
 		Status string `yaml:"status"`
 	}

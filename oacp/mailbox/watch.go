@@ -224,7 +224,7 @@ func (w *Watch) state(a Agent) string {
 
 // loadState reads a cursor; that of no file is nil.
 func loadState(path string) (map[string]stateMessage, []byte, error) {
-	b, _, err := read(path, 0, maxStateSize)
+	b, _, err := readAll(path, 0, maxStateSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
 	}
