@@ -41,6 +41,13 @@ func memoryFiles(now time.Time) map[string]string {
 	}
 }
 
+// illegalAgent is the name that no agent can have, told as the reference tells it.
+type illegalAgent string
+
+func (name illegalAgent) Error() string {
+	return fmt.Sprintf("Invalid agent name '%s': must start with alphanumeric, contain only [A-Za-z0-9._-], and be 1-64 chars", string(name))
+}
+
 // Link is a link to make: artifacts/Name to Source in the repository.
 type Link struct{ Source, Name string }
 
@@ -70,7 +77,7 @@ func (h Home) Init(name string, w Workspace) (p Project, made, skipped []Link, e
 	}
 	for _, agent := range w.Agents {
 		if !message.LegalAgent(agent) {
-			return p, nil, nil, fmt.Errorf("Invalid agent name '%s': must start with alphanumeric, contain only [A-Za-z0-9._-], and be 1-64 chars", agent)
+			return p, nil, nil, illegalAgent(agent)
 		}
 	}
 	if len(w.Links) > 0 && w.Repo == "" {
