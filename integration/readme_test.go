@@ -3,6 +3,7 @@ package integration
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +15,9 @@ import (
 )
 
 // TestReadme types every command of the README, on two "machines" that differ in
-// their home directory, and expects each to succeed.
+// their home directory, and expects each to succeed. They find each other as the
+// README says, over loopback if there is no network; so that no other daemon of this
+// host or network is meant, their names get an ending.
 func TestReadme(t *testing.T) {
 	text, err := os.ReadFile("../README.md")
 	if err != nil {
@@ -23,6 +26,8 @@ func TestReadme(t *testing.T) {
 	var (
 		bin       = buildCommands(t)
 		blocks    = regexp.MustCompile("(?s)```(sh|console)\n(.*?)```").FindAllSubmatch(text, -1)
+		ending    = "-" + strings.ToLower(rand.Text()[:8])
+		roles     = regexp.MustCompile(`(--name|trust|ping|query|delegate|notify) (desk|laptop)\b`)
 		prompt    = regexp.MustCompile(`^(desk|laptop)\$ (.*)$`)
 		homes     = map[string]string{"desk": shortDir(t), "laptop": shortDir(t)}
 		uri       string
@@ -44,12 +49,18 @@ func TestReadme(t *testing.T) {
 				t.Fatalf("a console line without a machine: %q", line)
 			}
 			env := append(os.Environ(), "HOME="+homes[m[1]], "PATH="+bin+":"+os.Getenv("PATH"))
-			typed := strings.Replace(m[2], "acp://…", uri, 1)
+			typed := roles.ReplaceAllString(strings.Replace(m[2], "acp://…", uri, 1), "$1 $2"+ending)
 			t.Log(line)
 			run++
 			if daemon, ok := strings.CutSuffix(typed, " &"); ok {
 				background(t, env, daemon)
 				continue
+			}
+			if name, ok := strings.CutPrefix(typed, "acpctl trust "); ok {
+				eventually(t, name+" is found", func() bool {
+					return strings.Contains(command(t, homes[m[1]], env, "bash", "-c", "acpctl peers"), name)
+				})
+				typed = "echo yes | " + typed
 			}
 			out := command(t, homes[m[1]], env, "bash", "-c", typed)
 			if strings.HasPrefix(typed, "acpctl invite") {
