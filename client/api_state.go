@@ -83,7 +83,7 @@ func (t *Time) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 // Peer is one row of peers.
 type Peer struct {
 	ID           identity.ID `json:"id"`
-	Name         string      `json:"name"` // petname; only trusted peers have one
+	Name         string      `json:"name"` // petname; trusted peers have one, and blocked ones that had
 	State        string      `json:"state"`
 	Addrs        []string    `json:"addrs"`
 	RTTUS        *uint64     `json:"rtt_us"` // nil: not connected

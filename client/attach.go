@@ -35,6 +35,10 @@ type Handler struct {
 	Notify func(context.Context, *Inbound) error
 	Result func(context.Context, *Inbound) error
 	Error  func(context.Context, *Inbound) error
+
+	// Attached is told each time that the agent is attached: at first, and when a
+	// broken connection was renewed. It must return soon. Messages may come before.
+	Attached func()
 }
 
 type agent struct {
@@ -63,7 +67,13 @@ func (c *Client) Attach(ctx context.Context, p AttachParams, h Handler) error {
 	c.agent = a
 	c.mu.Unlock()
 	defer c.detach()
-	return persist(ctx, func() (*Conn, error) { return c.connect(ctx) })
+	return persist(ctx, func() (*Conn, error) {
+		conn, err := c.connect(ctx)
+		if err == nil && h.Attached != nil {
+			h.Attached()
+		}
+		return conn, err
+	})
 }
 
 // detach closes the connection: there is no other way to detach.

@@ -41,7 +41,7 @@ func appendValue(b []byte, v any) ([]byte, error) {
 		v.appendTo(&m)
 		return m.close()
 	}
-	text, err := json.Marshal(v)
+	text, err := json.Marshal(v, jsontext.PreserveRawStrings(true))
 	return append(b, text...), err
 }
 

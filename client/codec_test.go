@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -273,4 +274,17 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The texts that a value holds cross as they were written, and not as Go would
+// write them.
+func TestTextsStayAsWritten(t *testing.T) {
+	data := jsontext.Value(`{"\u0061":"\u0074","n":1.0e2}`)
+	b, err := appendValue(nil, &kinds.Response{Data: data, Summary: "s"})
+	if err != nil || !bytes.Contains(b, data) {
+		t.Errorf("%s, %v", b, err)
+	}
+	if p := kinds.Encode(&kinds.Notify{Topic: "t", Data: data}); !bytes.Contains(p, data) {
+		t.Errorf("%s", p)
+	}
 }

@@ -222,6 +222,9 @@ func (r *agents) capabilities(self, name string) (*kinds.Capabilities, error) {
 		if name != "" && sum.AgentName == self {
 			sum.AgentName = a.Name
 		}
+		if name == "" {
+			sum.Agents = append(sum.Agents, a.Name)
+		}
 	}
 	if name != "" && n == 0 {
 		return nil, kinds.Errorf(kinds.NoAgent, "no agent %q is attached", name)
@@ -229,7 +232,7 @@ func (r *agents) capabilities(self, name string) (*kinds.Capabilities, error) {
 	if n != 1 {
 		sum.Model = "" // several answer for themselves
 	}
-	for _, list := range []*[]string{&sum.Domains, &sum.Channels, &sum.Tools} {
+	for _, list := range []*[]string{&sum.Agents, &sum.Domains, &sum.Channels, &sum.Tools} {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}

@@ -113,7 +113,7 @@ func (d *Daemon) open(ctx context.Context) error {
 		return err
 	}
 	// The lock before everything else: what follows may write.
-	if d.lock, err = takeLock(dir, d.home.lock()); err != nil {
+	if d.lock, err = takeLock(ctx, d.home); err != nil {
 		return err
 	}
 	cfg, err := d.loadConfig()

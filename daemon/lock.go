@@ -1,12 +1,17 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
+	"time"
+
+	"github.com/acpd/acpd/client"
 )
 
 // lock is the exclusive use of a state directory. The kernel holds it for the
@@ -27,18 +32,27 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("lock: %s runs on %s: stop it, or start this one with another --home", who, e.Home)
 }
 
-// takeLock takes the lock or fails at once with a [*LockedError].
-func takeLock(home, path string) (*lock, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+// dyingTime is how long a killed daemon may take to let go of its lock.
+const dyingTime = time.Second
+
+// takeLock takes the lock or fails with a [*LockedError]: at once where the daemon
+// that has it answers on its socket, else when it has had the time to die. That
+// its process is there proves nothing, for one that was killed is so for a while.
+func takeLock(ctx context.Context, h home) (*lock, error) {
+	f, err := os.OpenFile(h.lock(), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	try := func() error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
+	if err = try(); errors.Is(err, syscall.EWOULDBLOCK) {
+		err = outlive(ctx, h, try)
+	}
+	if err != nil {
 		defer f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, &LockedError{Home: home, PID: readPID(f)}
+			return nil, &LockedError{Home: string(h), PID: readPID(f)}
 		}
-		return nil, fmt.Errorf("lock: %s: %w: keep the state directory on a local disk", path, err)
+		return nil, fmt.Errorf("lock: %s: %w: keep the state directory on a local disk", h.lock(), err)
 	}
 	pid := strconv.Itoa(os.Getpid()) + "\n"
 	if err := errors.Join(f.Truncate(0), writeAt(f, pid)); err != nil {
@@ -46,6 +60,36 @@ func takeLock(home, path string) (*lock, error) {
 		return nil, fmt.Errorf("lock: write the pid: %w", err)
 	}
 	return &lock{f}, nil
+}
+
+// outlive repeats try until it does not fail with EWOULDBLOCK, the other daemon
+// shows that it lives, or dyingTime is over.
+func outlive(ctx context.Context, h home, try func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, dyingTime)
+	defer cancel()
+	asking, stop := context.WithCancel(ctx)
+	var asker sync.WaitGroup
+	defer asker.Wait()
+	defer stop()
+	asker.Go(func() {
+		other := client.Client{Socket: h.socket()}
+		defer other.Close()
+		if _, err := other.Whoami(asking); err == nil {
+			cancel()
+		}
+	})
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for {
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return syscall.EWOULDBLOCK
+		}
+		if err := try(); !errors.Is(err, syscall.EWOULDBLOCK) {
+			return err
+		}
+	}
 }
 
 func writeAt(f *os.File, s string) error {

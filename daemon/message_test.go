@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -106,11 +107,11 @@ func TestDiscoverShowsWhatIsAttached(t *testing.T) {
 		t.Error("the second answer is not the cached one")
 	}
 	asker.must("discover", client.DiscoverParams{To: "laptop", Fresh: true}, &third)
-	if c := parse[kinds.Capabilities](t, third.Payload); fmt.Sprint(c.Domains, c.MaxConcurrentTasks) != "[code.go plans] 6" {
+	if c := parse[kinds.Capabilities](t, third.Payload); fmt.Sprint(c.Agents, c.Domains, c.MaxConcurrentTasks) != "[planner reviewer] [code.go plans] 6" {
 		t.Errorf("%s", third.Payload)
 	}
 	asker.must("discover", client.DiscoverParams{To: "laptop/planner"}, &third)
-	if c := parse[kinds.Capabilities](t, third.Payload); c.AgentName != "planner" || fmt.Sprint(c.Domains) != "[plans]" {
+	if c := parse[kinds.Capabilities](t, third.Payload); c.AgentName != "planner" || c.Agents != nil || fmt.Sprint(c.Domains) != "[plans]" {
 		t.Errorf("%s", third.Payload)
 	}
 }
@@ -429,6 +430,17 @@ func TestParentCarriesThreadAndHops(t *testing.T) {
 	asker := desk.dial()
 	asker.refused(kinds.NotFound, "query", client.QueryParams{Head: client.Head{Parent: wire.NewMessageID()}, To: "laptop", Payload: query("?")})
 	asker.refused(kinds.Invalid, "query", client.QueryParams{Head: client.Head{Parent: wire.NewMessageID(), Thread: "t"}, To: "laptop", Payload: query("?")})
+}
+
+func TestSubscribeRefusesWhatNeverComes(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk").dial()
+	e := desk.refused(kinds.Invalid, "subscribe", payload(`{"events":["up","nope"]}`))
+	if !strings.Contains(e.Message, `"nope"`) || !strings.Contains(e.Message, "up, down, refused") {
+		t.Errorf("%v", e)
+	}
+	desk.refused(kinds.Invalid, "subscribe", payload(`{"kinds":["nope"]}`))
+	desk.must("subscribe", client.SubscribeParams{Kinds: []string{"notify"}, Events: client.EventFilter{Types: client.EventTypes()}}, nil)
 }
 
 func TestSubscriberGetsCopies(t *testing.T) {

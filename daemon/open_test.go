@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/kinds"
@@ -107,14 +108,34 @@ func snapshot(t *testing.T, dir string) map[string]string {
 func TestSecondDaemonNamesTheFirst(t *testing.T) {
 	t.Parallel()
 	first := start(t, stateDir(t), "desk")
+	begun := time.Now()
 	_, err := Open(t.Context(), Options{Home: first.dir, Listen: "127.0.0.1:0"})
 	var locked *LockedError
 	if !errors.As(err, &locked) || locked.PID != os.Getpid() || !strings.Contains(err.Error(), strconv.Itoa(os.Getpid())) {
 		t.Fatalf("%v", err)
 	}
+	if took := time.Since(begun); took > dyingTime/2 {
+		t.Errorf("it took %v to see that the first lives", took)
+	}
 	first.dial().must("whoami", nil, nil) // nothing happened to the first
 	first.stop()
 	start(t, first.dir, "desk")
+}
+
+// The lock of a daemon that was killed is waited for; one that stays is not.
+func TestDyingDaemonIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	dir := stateDir(t)
+	dying, err := takeLock(t.Context(), home(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var locked *LockedError
+	if _, err := Open(t.Context(), Options{Home: dir, Listen: "127.0.0.1:0"}); !errors.As(err, &locked) {
+		t.Fatalf("%v", err)
+	}
+	time.AfterFunc(dyingTime/10, func() { dying.release() })
+	start(t, dir, "desk")
 }
 
 func TestFilesAreForTheirOwnerAlone(t *testing.T) {

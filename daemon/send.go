@@ -26,7 +26,7 @@ func (d *Daemon) resolve(to string) (p identity.Peer, agent string, err error) {
 	if err == nil {
 		return p, agent, nil
 	}
-	if len(name) >= 6 && strings.HasPrefix(d.id.String(), name) {
+	if len(name) >= 6 && strings.HasPrefix(d.id.String(), strings.ToLower(name)) {
 		return p, "", kinds.Errorf(kinds.Invalid, "to: %s is this daemon itself: name a peer", name)
 	}
 	return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %s", err)

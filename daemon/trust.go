@@ -93,7 +93,8 @@ func (d *Daemon) candidate(op, ref string) (identity.Peer, error) {
 			strangers = append(strangers, peer.Pending{ID: e.ID, Claim: e.Claim})
 		}
 	}
-	if id, err := identity.ParseID(ref); err == nil {
+	digits := strings.ToLower(ref)
+	if id, err := identity.ParseID(digits); err == nil {
 		for _, s := range strangers {
 			if s.ID == id {
 				return d.stranger(s), nil
@@ -106,7 +107,7 @@ func (d *Daemon) candidate(op, ref string) (identity.Peer, error) {
 	}
 	var found []peer.Pending
 	for _, s := range strangers {
-		if s.Claim == ref || len(ref) >= 6 && strings.HasPrefix(s.ID.String(), ref) {
+		if s.Claim == ref || len(ref) >= 6 && strings.HasPrefix(s.ID.String(), digits) {
 			found = append(found, s)
 		}
 	}
@@ -281,8 +282,8 @@ func (d *Daemon) peers(context.Context, *session, *none) (any, error) {
 	for i := range rows {
 		rows[i].NameConflict = rows[i].Name == "" && d.isTaken(rows[i].Claim)
 	}
-	for _, id := range d.trust.BlockedIDs() {
-		rows = append(rows, client.Peer{ID: id, State: client.PeerBlocked, Addrs: []string{}})
+	for _, b := range d.trust.Blocks() {
+		rows = append(rows, client.Peer{ID: b.ID, Name: b.Name, State: client.PeerBlocked, Addrs: []string{}})
 	}
 	return &client.Peers{Peers: rows}, nil
 }

@@ -39,7 +39,7 @@ func (e *AmbiguousError) Error() string {
 
 // Resolve finds the trusted peer that ref means: its exact petname, else its id
 // or a prefix of that, of six digits or more, that no other trusted peer's id
-// has. Errors are [*UnknownPeerError] and [*AmbiguousError]. An exact name
+// has; a person may type the digits in upper case. Errors are [*UnknownPeerError] and [*AmbiguousError]. An exact name
 // costs no allocation.
 func (t *TrustStore) Resolve(ref string) (Peer, error) {
 	s := t.now.Load()
@@ -47,9 +47,9 @@ func (t *TrustStore) Resolve(ref string) (Peer, error) {
 		return s.Peers[i], nil
 	}
 	var found []Peer
-	if isHexPrefix(ref) {
+	if digits := strings.ToLower(ref); isHexPrefix(digits) {
 		for _, p := range s.Peers {
-			if p.ID.hasPrefix(ref) {
+			if p.ID.hasPrefix(digits) {
 				found = append(found, p)
 			}
 		}

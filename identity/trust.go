@@ -42,6 +42,24 @@ func (p Peer) equal(q Peer) bool {
 	return p.ID == q.ID && p.Name == q.Name && slices.Equal(p.Addrs, q.Addrs) && p.PQ == q.PQ && p.Since.Equal(q.Since)
 }
 
+// Block is a key that a person trusts no more, with the name and the addresses that
+// it had: they are its again when it is trusted again. A pinned post-quantum key is
+// forgotten.
+type Block struct {
+	ID    ID       `yaml:"id"`
+	Name  string   `yaml:"name,omitempty"`       // "" where it was never trusted
+	Addrs []string `yaml:"addrs,omitempty,flow"` // shared with the store, not to be modified
+}
+
+func (b Block) check() error {
+	if b.Name != "" {
+		if err := CheckName(b.Name); err != nil {
+			return err
+		}
+	}
+	return checkAddrs(b.Addrs)
+}
+
 // TrustStore holds the trusted peers, at most 4,096, and the blocked keys. It is
 // safe for concurrent use. Reads take no lock and do no I/O. A change is in the
 // files before it is seen and before the method returns; a change that fails
@@ -85,14 +103,15 @@ func (t *TrustStore) Blocked(id ID) bool {
 	return ok
 }
 
-// BlockedIDs returns the blocked ids, the longest blocked first.
-func (t *TrustStore) BlockedIDs() []ID { return slices.Clone(t.now.Load().Blocked) }
+// Blocks returns the blocked keys, the longest blocked first.
+func (t *TrustStore) Blocks() []Block { return slices.Clone(t.now.Load().Blocked) }
 
 // Peers returns the trusted peers by name.
 func (t *TrustStore) Peers() []Peer { return slices.Clone(t.now.Load().Peers) }
 
 // Trust adds the peer or updates it, clears a block on it and returns it as it
-// is now. An update keeps what p leaves zero. A new peer without a name becomes
+// is now. An update keeps what p leaves zero, and clearing a block brings back what
+// that remembers, the name with a number if another peer has it now. A new peer without a name becomes
 // "peer-" and its label. A name that another id has gives a [*NameTakenError], a
 // full store [ErrTrustFull].
 func (t *TrustStore) Trust(p Peer) (Peer, error) {
@@ -104,6 +123,15 @@ func (t *TrustStore) Trust(p Peer) (Peer, error) {
 		p = p.over(s.Peers[i])
 		if p.equal(s.Peers[i]) {
 			return s.Peers[i], nil
+		}
+	}
+	if j, blocked := s.blocked[p.ID]; blocked {
+		b := s.Blocked[j]
+		if p.Name == "" && b.Name != "" {
+			p.Name = s.freeName(b.Name)
+		}
+		if p.Addrs == nil {
+			p.Addrs = b.Addrs
 		}
 	}
 	if p.Name == "" {
@@ -257,9 +285,13 @@ func (t *TrustStore) Untrust(id ID) error {
 	if _, blocked := s.blocked[id]; blocked {
 		return nil
 	}
+	block := Block{ID: id}
+	if i, known := s.byID[id]; known {
+		block.Name, block.Addrs = s.Peers[i].Name, s.Peers[i].Addrs
+	}
 	next := s.next()
 	next.remove(id)
-	next.Blocked = append(next.Blocked, id)
+	next.Blocked = append(next.Blocked, block)
 	if n := len(next.Blocked); n > maxBlocked {
 		next.Blocked = next.Blocked[n-maxBlocked:]
 	}

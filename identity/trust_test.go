@@ -43,7 +43,11 @@ func untrust(t testing.TB, store *TrustStore, id ID) {
 
 // same reports whether both stores hold the same.
 func same(a, b *TrustStore) bool {
-	return slices.EqualFunc(a.Peers(), b.Peers(), Peer.equal) && slices.Equal(a.BlockedIDs(), b.BlockedIDs())
+	return slices.EqualFunc(a.Peers(), b.Peers(), Peer.equal) && slices.EqualFunc(a.Blocks(), b.Blocks(), sameBlock)
+}
+
+func sameBlock(a, b Block) bool {
+	return a.ID == b.ID && a.Name == b.Name && slices.Equal(a.Addrs, b.Addrs)
 }
 
 func TestTrustStore(t *testing.T) {
@@ -104,11 +108,25 @@ func TestTrustStore(t *testing.T) {
 			if _, ok := store.Get(testID(1)); ok || !store.Blocked(testID(1)) || store.Blocked(testID(2)) {
 				t.Error("untrusted, and yet known or not blocked")
 			}
-			if got := store.BlockedIDs(); !slices.Equal(got, []ID{testID(1), testID(9)}) {
+			blocks := []Block{{testID(1), "tower", []string{"192.0.2.1:7117"}}, {ID: testID(9)}}
+			if got := store.Blocks(); !slices.EqualFunc(got, blocks, sameBlock) {
 				t.Errorf("blocked %v", got)
 			}
-			trust(t, store, Peer{ID: testID(1), Name: "desk"})
-			if got, ok := store.Get(testID(1)); !ok || store.Blocked(testID(1)) || !got.PQ.IsZero() || got.Addrs != nil {
+
+			// Trusted again, a peer has what it had, but its pin; under another name
+			// where its own is taken.
+			got = trust(t, store, Peer{ID: testID(1)})
+			if got.Name != "tower" || !got.PQ.IsZero() || !slices.Equal(got.Addrs, []string{"192.0.2.1:7117"}) || store.Blocked(testID(1)) {
+				t.Errorf("trusted again: %+v", got)
+			}
+			untrust(t, store, testID(1))
+			trust(t, store, Peer{ID: testID(3), Name: "tower"})
+			if got = trust(t, store, Peer{ID: testID(1)}); got.Name != "tower-2" {
+				t.Errorf("trusted again: %+v", got)
+			}
+			untrust(t, store, testID(1))
+			untrust(t, store, testID(3))
+			if got = trust(t, store, Peer{ID: testID(1), Name: "desk", Addrs: []string{}}); got.Name != "desk" || len(got.Addrs) != 0 {
 				t.Errorf("trusted again: %+v", got)
 			}
 
@@ -171,7 +189,7 @@ func fill(peers, addrs, blocked int) record {
 		r.Peers = append(r.Peers, Peer{ID: testID(i), Name: fmt.Sprintf("peer-%05d", i), Addrs: slices.Repeat([]string{"desk.example:7117"}, addrs)})
 	}
 	for i := range blocked {
-		r.Blocked = append(r.Blocked, testID(20000+i))
+		r.Blocked = append(r.Blocked, Block{ID: testID(20000 + i)})
 	}
 	return r
 }
@@ -188,7 +206,7 @@ func TestTrustBounds(t *testing.T) {
 	}
 	trust(t, store, Peer{ID: testID(7), Name: "renamed"}) // an update needs no room
 	untrust(t, store, testID(8))
-	if store.Blocked(testID(20000)) || !store.Blocked(testID(20001)) || !store.Blocked(testID(8)) || len(store.BlockedIDs()) != maxBlocked {
+	if store.Blocked(testID(20000)) || !store.Blocked(testID(20001)) || !store.Blocked(testID(8)) || len(store.Blocks()) != maxBlocked {
 		t.Error("the oldest block, and no other, makes room")
 	}
 	trust(t, store, Peer{ID: testID(maxPeers)})
@@ -246,6 +264,7 @@ func TestResolve(t *testing.T) {
 	untrust(t, store, mustID(t, "eeeeee"+strings.Repeat("3", 58)))
 	for ref, want := range map[string]ID{
 		"desk": a, "abcde": c, "abcdef01": a, "abcdef0211": b, "012345": c, "0123450": c, c.String(): c,
+		"ABCDEF01": a, "0123450A": c, strings.ToUpper(c.String()): c,
 	} {
 		if p, err := store.Resolve(ref); err != nil || p.ID != want {
 			t.Errorf("Resolve(%q) = %v, %v", ref, p, err)
@@ -253,7 +272,7 @@ func TestResolve(t *testing.T) {
 	}
 	for ref, near := range map[string][]string{
 		"dsek": {"desk"}, "Desk": {"desk"}, "des": {"desk", "desktop"}, "lap": {"laptop"}, "laptpo": {"laptop"},
-		"": nil, "x": nil, "01234": nil, "eeeeee": nil, "abcdef03": nil, "ABCDEF01": nil, c.String() + "0": nil,
+		"": nil, "x": nil, "01234": nil, "eeeeee": nil, "abcdef03": nil, "ABCDEF03": nil, c.String() + "0": nil,
 		strings.Repeat("desk", 100): nil, "\x1b": nil,
 	} {
 		_, err := store.Resolve(ref)
@@ -350,8 +369,8 @@ func TestTrustConcurrently(t *testing.T) {
 	if err := store.Save(); err != nil {
 		t.Error(err)
 	}
-	if len(store.Peers()) != 1+16 || len(store.BlockedIDs()) != 16 || !same(store, openTrust(t, dir)) {
-		t.Errorf("%d peers, %d blocked", len(store.Peers()), len(store.BlockedIDs()))
+	if len(store.Peers()) != 1+16 || len(store.Blocks()) != 16 || !same(store, openTrust(t, dir)) {
+		t.Errorf("%d peers, %d blocked", len(store.Peers()), len(store.Blocks()))
 	}
 }
 

@@ -24,7 +24,7 @@ const (
 	trustCopyName = "trust.copy.yaml"
 
 	trustVersion = 1
-	maxTrustFile = 16 << 20
+	maxTrustFile = 64 << 20
 	maxSequence  = 1 << 62
 
 	trustHeader = `# The peers that this daemon trusts, and the keys that it blocks.
@@ -42,11 +42,11 @@ var errNewerTrust = errors.New("trust store: written by a newer acpd: use that o
 // BlockSequence is the one that last added a block, so that a file shows whether
 // it knows the blocks that another one has.
 type record struct {
-	Version       int    `yaml:"version"`
-	Sequence      uint64 `yaml:"sequence"`
-	BlockSequence uint64 `yaml:"block_sequence"`
-	Peers         []Peer `yaml:"peers,omitempty"`   // by name
-	Blocked       []ID   `yaml:"blocked,omitempty"` // oldest first
+	Version       int     `yaml:"version"`
+	Sequence      uint64  `yaml:"sequence"`
+	BlockSequence uint64  `yaml:"block_sequence"`
+	Peers         []Peer  `yaml:"peers,omitempty"`   // by name
+	Blocked       []Block `yaml:"blocked,omitempty"` // oldest first
 }
 
 // next returns a copy to be changed, with the next sequence number.
@@ -60,7 +60,7 @@ func (r record) next() record {
 // remove forgets the id, trusted or blocked.
 func (r *record) remove(id ID) {
 	r.Peers = slices.DeleteFunc(r.Peers, func(p Peer) bool { return p.ID == id })
-	r.Blocked = slices.DeleteFunc(r.Blocked, func(b ID) bool { return b == id })
+	r.Blocked = slices.DeleteFunc(r.Blocked, func(b Block) bool { return b.ID == id })
 }
 
 // snapshot is a record that is valid and indexed. Nothing changes it any more.
@@ -68,11 +68,11 @@ type snapshot struct {
 	record
 	byID    map[ID]int // index in Peers
 	byName  map[string]int
-	blocked map[ID]struct{}
+	blocked map[ID]int // index in Blocked
 }
 
 func emptySnapshot() *snapshot {
-	return &snapshot{record: record{Version: trustVersion}, blocked: make(map[ID]struct{})}
+	return &snapshot{record: record{Version: trustVersion}, blocked: make(map[ID]int)}
 }
 
 func newSnapshot(r record) (*snapshot, error) {
@@ -80,7 +80,7 @@ func newSnapshot(r record) (*snapshot, error) {
 		record:  r,
 		byID:    make(map[ID]int, len(r.Peers)),
 		byName:  make(map[string]int, len(r.Peers)),
-		blocked: make(map[ID]struct{}, len(r.Blocked)),
+		blocked: make(map[ID]int, len(r.Blocked)),
 	}
 	if len(r.Peers) > maxPeers || len(r.Blocked) > maxBlocked {
 		return nil, fmt.Errorf("%d peers and %d blocks", len(r.Peers), len(r.Blocked))
@@ -88,8 +88,11 @@ func newSnapshot(r record) (*snapshot, error) {
 	if r.Sequence > maxSequence || r.BlockSequence > r.Sequence {
 		return nil, fmt.Errorf("sequence %d, of blocks %d", r.Sequence, r.BlockSequence)
 	}
-	for _, id := range r.Blocked {
-		s.blocked[id] = struct{}{}
+	for i, b := range r.Blocked {
+		if err := b.check(); err != nil {
+			return nil, err
+		}
+		s.blocked[b.ID] = i
 	}
 	_, zero := s.blocked[ID{}]
 	if zero || len(s.blocked) < len(r.Blocked) {

@@ -75,10 +75,10 @@ func choose(main, second trustFile) (best *snapshot, lost bool) {
 		if file.state == nil {
 			continue
 		}
-		for _, id := range file.state.Blocked {
-			if _, known := none.blocked[id]; !known && len(none.Blocked) < maxBlocked {
-				none.blocked[id] = struct{}{}
-				none.Blocked = append(none.Blocked, id)
+		for _, b := range file.state.Blocked {
+			if _, known := none.blocked[b.ID]; !known && len(none.Blocked) < maxBlocked {
+				none.blocked[b.ID] = len(none.Blocked)
+				none.Blocked = append(none.Blocked, b)
 			}
 		}
 	}

@@ -41,7 +41,7 @@ func TestTrustFileIsForPeople(t *testing.T) {
 	text := string(stages(t)[2])
 	for _, want := range []string{
 		"# The daemon alone writes this file", "sequence: 3\n", "block_sequence: 2\n", "name: desk\n",
-		"id: " + testID(1).String(), "addrs: ['[2001:db8::1]:7117']", "blocked:\n", "- " + testID(8).String(),
+		"id: " + testID(1).String(), "addrs: ['[2001:db8::1]:7117']", "blocked:\n", "- id: " + testID(8).String(),
 	} {
 		if !strings.Contains(strings.ReplaceAll(text, `"`, "'"), want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -123,8 +123,8 @@ func TestOpenTrust(t *testing.T) {
 			for _, p := range store.Peers() {
 				peers = append(peers, p.Name)
 			}
-			if got := strings.Join(peers, " "); got != c.peers || len(store.BlockedIDs()) != c.blocked {
-				t.Errorf("peers %q, %d blocked", got, len(store.BlockedIDs()))
+			if got := strings.Join(peers, " "); got != c.peers || len(store.Blocks()) != c.blocked {
+				t.Errorf("peers %q, %d blocked", got, len(store.Blocks()))
 			}
 
 			// What was damaged or is lost is still there, byte for byte.
@@ -223,7 +223,7 @@ func TestTrustWriteFails(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				peers, blocked := store.Peers(), store.BlockedIDs()
+				peers, blocked := store.Peers(), store.Blocks()
 				obstruct(t, dir)
 				_, err1 := store.Trust(Peer{ID: testID(2), Name: "laptop"})
 				err2 := store.Untrust(testID(1))
@@ -233,7 +233,7 @@ func TestTrustWriteFails(t *testing.T) {
 				if err := store.Save(); (err == nil) != empty {
 					t.Errorf("a pin is saved: %v", err)
 				}
-				if !slices.EqualFunc(peers, store.Peers(), Peer.equal) || !slices.Equal(blocked, store.BlockedIDs()) {
+				if !slices.EqualFunc(peers, store.Peers(), Peer.equal) || !slices.EqualFunc(blocked, store.Blocks(), sameBlock) {
 					t.Error("memory has changed")
 				}
 				for _, file := range []string{trustName, trustCopyName} {
@@ -279,7 +279,7 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	store, warning, err := OpenTrust(dir)
-	for n := len(store.BlockedIDs()); err == nil && warning == nil; n++ {
+	for n := len(store.Blocks()); err == nil && warning == nil; n++ {
 		if _, err = store.Trust(Peer{ID: testID(n), Name: "desk"}); err == nil {
 			fmt.Println("trusted", n)
 			err = store.Untrust(testID(n))
@@ -361,7 +361,7 @@ func FuzzParseTrust(f *testing.F) {
 			t.Fatalf("%v in\n%s", err, encoded)
 		}
 		if again.Sequence != s.Sequence || again.BlockSequence != s.BlockSequence ||
-			!slices.EqualFunc(again.Peers, s.Peers, Peer.equal) || !slices.Equal(again.Blocked, s.Blocked) {
+			!slices.EqualFunc(again.Peers, s.Peers, Peer.equal) || !slices.EqualFunc(again.Blocked, s.Blocked, sameBlock) {
 			t.Errorf("comes back as\n%s", encoded)
 		}
 		for i, p := range s.Peers {

@@ -112,6 +112,7 @@ var table = [...]Kind{
 	{KindDiscover, Exchange, KindCapabilities, false, nil},
 	{KindCapabilities, Reply, "", true, []Field{
 		optional("agent_name", text),
+		optional("agents", texts),
 		optional("domains", texts),
 		optional("channels", texts),
 		optional("tools", texts),
@@ -191,10 +192,10 @@ func Parse[T any](p wire.Payload) (*T, error) {
 	return v, nil
 }
 
-// Encode writes a payload struct. It panics where a jsontext.Value in it is not
+// Encode writes a payload struct, the JSON text in it as it was written. It panics where a jsontext.Value in it is not
 // JSON; such values come from a parser.
 func Encode(v any) wire.Payload {
-	p, err := json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true)) // which turns to U+FFFD
+	p, err := json.Marshal(v, json.Deterministic(true), jsontext.PreserveRawStrings(true), jsontext.AllowInvalidUTF8(true)) // which turns to U+FFFD
 	if err != nil {
 		panic("kinds: encode payload: " + err.Error())
 	}

@@ -92,6 +92,7 @@ type Cancel struct {
 // Capabilities answers discover.
 type Capabilities struct {
 	AgentName          string   `json:"agent_name,omitzero"`
+	Agents             []string `json:"agents,omitzero"` // names of the attached agents, where the daemon answers for all
 	Domains            []string `json:"domains,omitzero"`
 	Channels           []string `json:"channels,omitzero"`
 	Tools              []string `json:"tools,omitzero"`

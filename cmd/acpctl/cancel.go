@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -35,27 +35,25 @@ side does not agree, for one because the task has ended.`,
 				c.Reason = args[1]
 			}
 			answer, err := a.daemon.Cancel(cmd.Context(), client.CancelParams{Ref: id, Payload: kinds.Encode(&c)})
+			if e := (*kinds.Error)(nil); errors.As(err, &e) && e.Code == kinds.NotFound && e.From == "" {
+				return kinds.Errorf(kinds.NotFound, "ID: %s names no delegation that was given here: see acpctl tasks", id)
+			}
+			if err != nil {
+				return err
+			}
+			ack, err := kinds.Parse[kinds.Ack](answer.Payload)
 			if err != nil {
 				return err
 			}
 			if a.json {
-				if err := a.print(answer); err != nil {
-					return err
-				}
-			}
-			ack, err := kinds.Parse[kinds.Ack](answer.Payload)
-			switch {
-			case err != nil:
-				return err
-			case ack.Accepted && !a.json:
+				err = a.print(struct {
+					*client.CancelAnswer
+					Error *kinds.Error `json:"error,omitzero"`
+				}{answer, refusal(ack)})
+			} else if ack.Accepted {
 				a.say("cancelled")
-			case !ack.Accepted && !a.json:
-				fmt.Fprintln(a.err, "acpctl cancel:", refusal(ack))
 			}
-			if !ack.Accepted {
-				return exit(exitRefused)
-			}
-			return nil
+			return errors.Join(err, a.acked("cancel", ack))
 		},
 	}
 }

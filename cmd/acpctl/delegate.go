@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -55,7 +54,7 @@ may be - (standard input) or @file.`,
 				if silent {
 					d.ReportBack = new(bool)
 				}
-				d.DeadlineMS, err = milliseconds("deadline", deadline)
+				d.DeadlineMS, err = milliseconds(cmd, "deadline", deadline, kinds.MaxTaskDeadline)
 				return &d, err
 			})
 			if err != nil {
@@ -68,7 +67,7 @@ may be - (standard input) or @file.`,
 	f.StringVar(&taskContext, "context", "", "what the agent needs to know, a JSON object, @file or -")
 	f.StringVar(&d.Domain, "domain", "", "what it is about, like code.review: chooses the agent")
 	f.BoolVar(&urgent, "urgent", false, "interrupt other work for it if need be")
-	f.DurationVar(&deadline, "deadline", 0, "when the task is over, done or not (default: none)")
+	f.DurationVar(&deadline, "deadline", 0, "when the task is over, done or not, at most 720h (default: none)")
 	f.BoolVar(&silent, "no-report", false, "no report is wanted")
 	f.BoolVar(&wait, "wait", false, "wait for the outcome")
 	m.flags(cmd)
@@ -80,31 +79,29 @@ func (a *app) delegate(ctx context.Context, params client.DelegateParams, wait b
 	if err != nil {
 		return repeatable(err, params.ID)
 	}
-	if a.json {
-		if err := a.print(given); err != nil {
+	ack, err := kinds.Parse[kinds.Ack](given.Payload)
+	if err != nil {
+		return err
+	}
+	switch {
+	case a.json:
+		if err := a.print(struct {
+			*client.Delegated
+			Error *kinds.Error `json:"error,omitzero"`
+		}{given, refusal(ack)}); err != nil {
 			return err
 		}
-	}
-	ack, err := kinds.Parse[kinds.Ack](given.Payload)
-	switch {
-	case err != nil:
-		return err
-	case !ack.Accepted && !a.json:
-		fmt.Fprintln(a.err, "acpctl delegate:", refusal(ack))
-		fallthrough
-	case !ack.Accepted:
-		return exit(exitRefused)
-	case !wait && !a.json:
+	case ack.Accepted && wait: // at once, for whoever stops waiting; the data is the outcome
+		fmt.Fprintln(a.err, "accepted:", given.ID)
+	case ack.Accepted:
 		a.say("%s", given.ID)
-		return nil
-	case !wait:
-		return nil
 	}
-	a.talk("accepted: %s", given.ID)
+	if !ack.Accepted || !wait {
+		return a.acked("delegate", ack)
+	}
 	task, err := a.daemon.Wait(ctx, client.WaitParams{ID: given.ID})
 	if err != nil {
-		a.talk("the task goes on: see acpctl wait %[1]s, or acpctl cancel %[1]s", given.ID)
-		return accepted(err, given)
+		return hint{err, fmt.Sprintf("the task was accepted: see acpctl wait %[1]s, or acpctl cancel %[1]s", given.ID)}
 	}
 	if a.json {
 		if err := a.print(resultOf(task, given.From)); err != nil {
@@ -112,15 +109,4 @@ func (a *app) delegate(ctx context.Context, params client.DelegateParams, wait b
 		}
 	}
 	return a.outcome("delegate", task)
-}
-
-// accepted adds to an error of waiting where the outcome is found.
-func accepted(err error, given *client.Delegated) error {
-	e := (*kinds.Error)(nil)
-	if !errors.As(err, &e) {
-		return err
-	}
-	told := *e
-	told.Message = fmt.Sprintf("%s; the task was accepted: see acpctl wait %s", e.Message, given.ID)
-	return &told
 }

@@ -38,6 +38,7 @@ func (a *app) discoverCmd() *cobra.Command {
 			}
 			a.fields(
 				[2]string{"agent", client.Line(c.AgentName)},
+				[2]string{"agents", list(c.Agents)},
 				[2]string{"domains", list(c.Domains)},
 				[2]string{"channels", list(c.Channels)},
 				[2]string{"tools", list(c.Tools)},

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/kinds"
@@ -28,6 +29,29 @@ type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
+// hint is an error that ends with what can be typed next.
+type hint struct {
+	error
+	next string
+}
+
+func (h hint) Unwrap() error { return h.error }
+
+// flagError says what a flag expects, where Go's parsers say what they met.
+func flagError(_ *cobra.Command, err error) error {
+	wrong := (*pflag.InvalidValueError)(nil)
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	expected, ok := map[string]string{
+		"int": "a whole number", "uint64": "a whole number, 0 or more", "duration": "a duration like 30s or 1h30m", "bool": "true or false",
+	}[wrong.GetFlag().Value.Type()]
+	if !ok {
+		return err
+	}
+	return fmt.Errorf("--%s: %.64q: expected %s", wrong.GetFlag().Name, wrong.GetValue(), expected)
+}
+
 // exit ends the process with a code; its reason has been told.
 type exit int
 
@@ -39,6 +63,12 @@ func (a *app) report(ctx context.Context, cmd *cobra.Command, args []string, err
 		return int(code)
 	}
 	e, code := a.judge(ctx, err)
+	told := *e
+	told.Message = sameID.Replace(e.Message)
+	if h := (hint{}); errors.As(err, &h) {
+		told.Message += "; " + h.next
+	}
+	e = &told
 	if a.json || !a.begun && asksJSON(args) {
 		a.print(struct {
 			Error *kinds.Error `json:"error"`
@@ -52,6 +82,10 @@ func (a *app) report(ctx context.Context, cmd *cobra.Command, args []string, err
 	}
 	return code
 }
+
+// sameID replaces a remedy of the daemon's that repeatable has not put in words of
+// the command line: these calls do no harm twice.
+var sameID = strings.NewReplacer("repeat it with the same id", "try again", "repeat with the same id", "try again")
 
 // judge puts an error into the form that is printed, with its exit code.
 func (a *app) judge(ctx context.Context, err error) (*kinds.Error, int) {

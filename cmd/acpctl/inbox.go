@@ -15,11 +15,12 @@ import (
 )
 
 func (a *app) inboxCmd() *cobra.Command {
-	var ack uint64
+	var ack, after uint64
 	cmd := &cobra.Command{
 		Use:   "inbox",
 		Short: "Show the messages that no agent took",
 		Example: `  acpctl inbox
+  acpctl inbox --after 100          go on where a long list ended
   acpctl inbox --ack 17             remove what was shown up to number 17
   acpctl inbox --json`,
 		Long: `Shows the messages that wait in the inbox, the oldest first, and leaves them there.
@@ -28,7 +29,10 @@ func (a *app) inboxCmd() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("ack") {
-				return a.inbox(cmd.Context())
+				return a.inbox(cmd.Context(), after)
+			}
+			if after > 0 {
+				return usagef("--ack removes, --after shows: give one of them")
 			}
 			if ack == 0 {
 				return usagef("--ack: expected a number that inbox showed")
@@ -44,12 +48,13 @@ func (a *app) inboxCmd() *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().Uint64Var(&after, "after", 0, "show what follows this number")
 	cmd.Flags().Uint64Var(&ack, "ack", 0, "remove what was shown, up to this number")
 	return cmd
 }
 
-func (a *app) inbox(ctx context.Context) error {
-	inbox, err := a.daemon.Inbox(ctx, client.InboxParams{})
+func (a *app) inbox(ctx context.Context, after uint64) error {
+	inbox, err := a.daemon.Inbox(ctx, client.InboxParams{After: after})
 	if err != nil {
 		return err
 	}
@@ -72,7 +77,7 @@ func (a *app) inbox(ctx context.Context) error {
 	a.table([]string{"NUMBER", "FROM", "SENT", "KIND", "WHAT"}, rows)
 	if inbox.Next != 0 {
 		// Also where no person reads: a script must not take this for all.
-		fmt.Fprintf(a.err, "acpctl inbox: there is more: remove these with acpctl inbox --ack %d first\n", inbox.Next)
+		fmt.Fprintf(a.err, "acpctl inbox: there is more: see acpctl inbox --after %d\n", inbox.Next)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/wire"
 )
@@ -48,11 +50,15 @@ func (a *app) object(ctx context.Context, name, arg string) (jsontext.Value, err
 	if err != nil {
 		return nil, err
 	}
-	v := jsontext.Value(text)
-	if !v.IsValid() || v.Kind() != '{' {
+	v, err := jsontext.NewDecoder(strings.NewReader(text)).ReadValue()
+	wrong := (*jsontext.SyntacticError)(nil)
+	switch {
+	case errors.As(err, &wrong) && errors.Is(err, jsontext.ErrDuplicateName):
+		return nil, usagef("%s: the name %q stands there twice", name, wrong.JSONPointer.LastToken())
+	case err != nil, v.Kind() != '{', !jsontext.Value(text).IsValid():
 		return nil, usagef("%s: expected a JSON object", name)
 	}
-	return v, nil
+	return jsontext.Value(text), nil
 }
 
 func readFile(path string) (string, error) {
@@ -119,10 +125,10 @@ func (a *app) readLine(ctx context.Context) (string, error) {
 	})
 }
 
-// milliseconds checks a duration flag; 0 is none.
-func milliseconds(name string, d time.Duration) (uint64, error) {
-	if d < 0 || d > 0 && d < time.Millisecond {
-		return 0, usagef("--%s: expected a duration like 30s", name)
+// milliseconds checks a duration flag, which is 0 where it is not given.
+func milliseconds(cmd *cobra.Command, name string, d, most time.Duration) (uint64, error) {
+	if cmd.Flags().Changed(name) && (d < time.Millisecond || d > most) {
+		return 0, usagef("--%s: expected a duration of 1ms to %s", name, most)
 	}
 	return uint64(d.Milliseconds()), nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -59,6 +60,30 @@ var exitCodes = map[string]int{
 	client.TaskExpired:   exitTimeout,
 	client.TaskFailed:    exitFailed,
 	client.TaskCancelled: exitFailed,
+}
+
+// refusal is the error that an ack stands for which does not accept, nil for one
+// that does.
+func refusal(ack *kinds.Ack) *kinds.Error {
+	if ack.Accepted {
+		return nil
+	}
+	code := ack.Code
+	if code == "" {
+		code = kinds.NotAuthorized
+	}
+	return kinds.FromWire(string(code), ack.Message, 0)
+}
+
+// acked tells a person of a refusal; the error carries the exit code.
+func (a *app) acked(verb string, ack *kinds.Ack) error {
+	if ack.Accepted {
+		return nil
+	}
+	if why := cmp.Or(ack.Message, string(ack.Code), "no reason given"); !a.json {
+		fmt.Fprintf(a.err, "acpctl %s: refused: %s\n", verb, client.Text(why))
+	}
+	return exit(exitRefused)
 }
 
 // outcome tells a person how a task ended; the error carries the exit code.

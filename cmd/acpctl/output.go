@@ -10,7 +10,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/kinds"
 )
 
 // print writes one JSON object on a line, the texts of payloads as they were written.
@@ -152,14 +151,3 @@ func micros(us uint64) time.Duration { return time.Duration(us) * time.Microseco
 
 // millis shows a round trip like ping does.
 func millis(us uint64) string { return fmt.Sprintf("%.3f ms", float64(us)/1000) }
-
-// refusal is an ack that does not accept, for a person.
-func refusal(ack *kinds.Ack) string {
-	switch {
-	case ack.Message != "":
-		return "refused: " + client.Text(ack.Message)
-	case ack.Code != "":
-		return "refused: " + client.Text(string(ack.Code))
-	}
-	return "refused"
-}

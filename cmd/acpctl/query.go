@@ -34,12 +34,17 @@ standard output, its data below as JSON. QUESTION may be - (standard input) or
 			if err != nil {
 				return err
 			}
-			h.Thread = thread
+			if h.Thread = thread; thread != "" && !h.Parent.IsZero() {
+				return usagef("--thread: the conversation is that of the message that led here (--parent, ACP_ID): leave it out")
+			}
+			if patience < 0 {
+				return usagef("--wait-for-peer: expected a duration like 30s")
+			}
 			p, err := m.encode(ctx, a, func() (_ any, err error) {
 				if q.Question, err = a.argument(ctx, "QUESTION", args[1]); err != nil {
 					return nil, err
 				}
-				q.DeadlineMS, err = milliseconds("deadline", deadline)
+				q.DeadlineMS, err = milliseconds(cmd, "deadline", deadline, kinds.MaxQueryDeadline)
 				return &q, err
 			})
 			if err != nil {

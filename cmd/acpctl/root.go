@@ -52,6 +52,7 @@ unreachable or unknown, 6 no daemon, 7 any other error of the peer, 130 interrup
 	cmd.SetOut(a.out)
 	cmd.SetErr(a.err)
 	cmd.SetHelpTemplate(help)
+	cmd.SetFlagErrorFunc(flagError)
 	cmd.SetVersionTemplate("acpctl {{.Version}}\n")
 	f := cmd.PersistentFlags()
 	f.StringVar(&a.home, "home", "", "state directory of the daemon (default $ACP_HOME or ~/.acp)")

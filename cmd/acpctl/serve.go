@@ -142,10 +142,11 @@ func (s *server) serve(ctx context.Context, p client.AttachParams) error {
 		return err
 	}
 	h := s.handler(p.Kinds)
+	takes := strings.Join(p.Kinds, ", ")
+	h.Attached = func() { s.log("serving as %s: %s; Ctrl-C ends", p.Name, takes) }
 	p.Kinds = nil // those that h takes
 	ended := make(chan error, 1)
 	go func() { ended <- s.app.daemon.Attach(attached, p, h) }()
-	s.app.talk("attaching as %s: see acpctl status", client.Line(p.Name))
 	select {
 	case err := <-ended:
 		s.stop()

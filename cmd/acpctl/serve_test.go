@@ -233,6 +233,9 @@ func TestServeTakesWhatComes(t *testing.T) {
 	if code := <-ended; code != exitInterrupted {
 		t.Errorf("exit code %d: %s", code, talk.String())
 	}
+	if want := "acpctl serve: serving as x: query, delegate; Ctrl-C ends\n"; !strings.HasPrefix(talk.String(), want) {
+		t.Errorf("told %q", talk.String())
+	}
 	if !strings.Contains(out.String(), `{"id":"`+someID.String()+`","from":"desk","kind":"delegate","state":"completed","took_ms":`) {
 		t.Errorf("told %s", out.String())
 	}
@@ -241,9 +244,12 @@ func TestServeTakesWhatComes(t *testing.T) {
 // An agent that may not attach ends with the daemon's reason.
 func TestServeIsRefused(t *testing.T) {
 	f := newFake(t)
-	f.on(client.MethodAttach, kinds.Errorf(kinds.Invalid, "the name is taken"))
 	f.on(client.MethodStatus, &client.Status{Agents: []client.Agent{{Name: "cat"}}}) // whose tasks are its own
-	f.want(f.run("serve", "cat"), exitLocal, "", "acpctl serve: the name is taken\n")
+	f.want(f.run("serve", "cat"), exitLocal, "", "acpctl serve: an agent named cat is attached already: choose another name with --name, or stop that one\n")
+	f.on(client.MethodStatus, &client.Status{})
+	f.on(client.MethodTasks, &client.Tasks{})
+	f.on(client.MethodAttach, kinds.Errorf(kinds.Overloaded, "too many"))
+	f.want(f.run("serve", "cat"), exitLocal, "", "acpctl serve: too many\n")
 }
 
 // A socket that nobody listens on any more is no daemon.

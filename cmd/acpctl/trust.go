@@ -33,10 +33,10 @@ asked for. Both sides have to trust each other; acpctl invite does that in one g
 			if err := checkTrust(&p); err != nil {
 				return err
 			}
-			_, err := identity.ParseID(args[0])
+			id, err := identity.ParseID(strings.ToLower(args[0]))
 			switch {
 			case err == nil:
-				p.Peer = args[0]
+				p.Peer = id.String()
 			case yes:
 				return usagef("--yes: only with the full id of 64 digits, not with %q", args[0])
 			default:
@@ -101,7 +101,11 @@ func (a *app) choose(ctx context.Context, ref string, p *client.TrustParams) err
 	var found []client.Peer
 	for _, peer := range peers {
 		stranger := peer.State == client.PeerPending || peer.State == client.PeerDiscovered
-		switch byID := len(ref) >= 6 && strings.HasPrefix(peer.ID.String(), ref); {
+		switch byID := len(ref) >= 6 && strings.HasPrefix(peer.ID.String(), strings.ToLower(ref)); {
+		case peer.State == client.PeerBlocked:
+			if peer.Name == ref || byID {
+				return usagef("%q was untrusted and is blocked: trust it again by its full id, %s", ref, peer.ID)
+			}
 		case peer.Name == ref && peer.Name != "":
 			p.Peer = peer.ID.String()
 			return nil

@@ -316,16 +316,84 @@ func TestOutcomes(t *testing.T) {
 		}
 		f.on(client.MethodWait, task)
 		f.want(f.run("wait", someID.String()), want.code, want.out, want.err)
-		want.err = strings.Replace(want.err, "wait", "delegate", 1)
+		want.err = "accepted: " + someID.String() + "\n" + strings.Replace(want.err, "wait", "delegate", 1)
 		f.want(f.run("delegate", "desk", "x", "--wait"), want.code, want.out, want.err)
 	}
 	f.on(client.MethodWait, kinds.Errorf(kinds.DaemonUnavailable, "it went away"))
-	f.want(f.run("delegate", "desk", "x", "--wait"), 6, "", "acpctl delegate: it went away; the task was accepted: see acpctl wait "+someID.String()+"\n")
+	f.want(f.run("delegate", "desk", "x", "--wait"), 6, "",
+		"accepted: "+someID.String()+"\nacpctl delegate: it went away; the task was accepted: see acpctl wait "+someID.String()+", or acpctl cancel "+someID.String()+"\n")
 	f.on(client.MethodDelegate, &client.Delegated{ID: someID, From: deskID, Payload: wire.Payload(`{"accepted":false,"message":"busy"}`)})
 	f.want(f.run("delegate", "desk", "x"), 4, "", "acpctl delegate: refused: busy\n")
-	if got := f.run("delegate", "desk", "x", "--wait", "--json"); got.code != 4 || strings.Count(got.out, "\n") != 1 {
-		t.Errorf("%+v", got)
+	f.want(f.run("delegate", "desk", "x", "--wait", "--json"), 4, `{"id":"`+someID.String()+`","from":"`+deskID.String()+
+		`","payload":{"accepted":false,"message":"busy"},"error":{"code":"not_authorized","message":"busy","retryable":false}}`+"\n", "")
+}
+
+// Whoever stops waiting for a task knows its id, and how to go on.
+func TestInterruptedWait(t *testing.T) {
+	f := newFake(t)
+	f.on(client.MethodDelegate, &client.Delegated{ID: someID, From: deskID, Payload: wire.Payload(`{"accepted":true}`)})
+	ctx, interrupt := context.WithCancel(t.Context())
+	gone := make(chan struct{})
+	f.does(client.MethodWait, func(r *client.Request) (any, error) { interrupt(); <-gone; return nil, nil })
+	var out, talk strings.Builder
+	a := &app{out: &out, err: &talk}
+	code := a.run(ctx, []string{"--home", f.home, "delegate", "desk", "x", "--wait"})
+	close(gone)
+	a.daemon.Close()
+	id := someID.String()
+	f.want(ran{code, out.String(), talk.String()}, exitInterrupted, "",
+		"accepted: "+id+"\nacpctl delegate: interrupted; the task was accepted: see acpctl wait "+id+", or acpctl cancel "+id+"\n")
+}
+
+// What a daemon tells agents to do is told in words of the command line.
+func TestRemediesCanBeTyped(t *testing.T) {
+	f := newFake(t)
+	id := someID.String()
+	f.on(client.MethodCancel, kinds.Errorf(kinds.NotFound, "ref: say in `to` whom it went to"))
+	f.want(f.run("cancel", id), exitLocal, "", "acpctl cancel: ID: "+id+" names no delegation that was given here: see acpctl tasks\n")
+	f.on(client.MethodPing, kinds.Errorf(kinds.DaemonUnavailable, "gone: repeat it with the same id"))
+	f.want(f.run("ping", "desk", "-c", "1"), 6, "", "acpctl ping: gone: try again\n")
+	f.on(client.MethodQuery, kinds.Errorf(kinds.Timeout, "allow more time, or repeat with the same id"))
+	f.want(f.run("query", "desk", "x"), 3, "", "acpctl query: allow more time, or try again\n")
+	f.on(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: deskID, Name: "desk", State: client.PeerBlocked}}})
+	for _, ref := range []string{"desk", deskID.String()[:8]} {
+		if got := f.run("trust", ref); got.code != exitUsage || !strings.Contains(got.err, "by its full id, "+deskID.String()) {
+			t.Errorf("%+v", got)
+		}
 	}
+}
+
+// An id may be typed in upper case.
+func TestUpperCase(t *testing.T) {
+	f := newFake(t)
+	f.does(client.MethodTrust, func(r *client.Request) (any, error) {
+		var p client.TrustParams
+		if err := r.Bind(&p); err != nil || p.Peer != deskID.String() {
+			return nil, fmt.Errorf("%+v: %v", p, err)
+		}
+		return &client.NamedPeer{ID: deskID, Name: "desk"}, nil
+	})
+	f.want(f.run("trust", "--yes", strings.ToUpper(deskID.String())), 0, "desk\n", "")
+}
+
+// The inbox is read page by page.
+func TestInboxPages(t *testing.T) {
+	f := newFake(t)
+	f.on(client.MethodPeers, &client.Peers{})
+	f.does(client.MethodInbox, func(r *client.Request) (any, error) {
+		var p client.InboxParams
+		if err := r.Bind(&p); err != nil {
+			return nil, err
+		}
+		page := &client.Inbox{Messages: []client.HeldMessage{{Seq: p.After + 1, Envelope: wire.Envelope{V: 1, ID: someID, From: deskID, To: me, Kind: "notify", Payload: wire.Payload(`{"topic":"t"}`)}}}}
+		if p.After == 0 {
+			page.Next = 1
+		}
+		return page, nil
+	})
+	row := "\t" + deskID.Label() + "\t-\tnotify\tt \n"
+	f.want(f.run("inbox"), 0, "1"+row, "acpctl inbox: there is more: see acpctl inbox --after 1\n")
+	f.want(f.run("inbox", "--after", "1"), 0, "2"+row, "")
 }
 
 // Where a message may have arrived, the id is told under which it can be repeated.

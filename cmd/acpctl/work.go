@@ -118,15 +118,15 @@ func (s *server) report(ref wire.MessageID, owner string, payload wire.Payload, 
 
 // disown tells the owners of delegations that an earlier process of this name had
 // accepted that it ended before they were done: nobody works on them any more. It
-// runs before this process attaches, so that none of its own is among them, and
-// leaves them alone where an agent of the name is attached.
+// runs before this process attaches, so that none of its own is among them; where
+// an agent of the name is attached they are that one's, and this one cannot attach.
 func (s *server) disown(ctx context.Context, name string) error {
 	status, err := s.app.daemon.Status(ctx)
 	if err != nil {
 		return err
 	}
 	if slices.ContainsFunc(status.Agents, func(a client.Agent) bool { return a.Name == name }) {
-		return nil
+		return kinds.Errorf(kinds.Invalid, "an agent named %s is attached already: choose another name with --name, or stop that one", name)
 	}
 	tasks, err := s.app.daemon.Tasks(ctx)
 	if err != nil {
