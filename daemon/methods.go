@@ -121,11 +121,6 @@ func (d *Daemon) subscribe(_ context.Context, s *session, p *client.SubscribePar
 	if len(p.Kinds) > maxFilter || len(p.Topics) > maxFilter || len(p.Events.Types) > maxFilter {
 		return nil, kinds.Errorf(kinds.Invalid, "subscribe: at most %d kinds, topics and types", maxFilter)
 	}
-	for _, k := range p.Kinds {
-		if _, ok := kinds.Lookup(k); !ok {
-			return nil, kinds.Errorf(kinds.Invalid, "subscribe: kinds: %.64q is no kind of message", k)
-		}
-	}
 	for _, typ := range p.Events.Types {
 		if all := client.EventTypes(); !slices.Contains(all, typ) {
 			return nil, kinds.Errorf(kinds.Invalid, "subscribe: events: %.64q: expected true, or some of %s", typ, strings.Join(all, ", "))

@@ -42,10 +42,10 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("on a full disk the inbox shows %q", said)
 		}
 	}
-	desk.run(7, "inbox", "--ack", "99")
+	desk.run(1, "inbox", "--ack", "99")
 	eventually(t, "the log says why", func() bool { return strings.Contains(desk.acpd.stderr.String(), "state.db") })
 	for _, verb := range [][]string{{"trust", stranger, "--yes"}, {"untrust", "laptop"}, {"delegate", "laptop", "x"}} {
-		desk.run(7, verb...)
+		desk.run(1, verb...)
 	}
 	desk.must("whoami")
 	desk.must("ping", "laptop", "-c", "1")

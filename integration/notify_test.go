@@ -127,6 +127,9 @@ func TestInboxSaysThatThereIsMore(t *testing.T) {
 	if n := strings.Count(p.stdout.String(), "\n"); n != 100 || !strings.Contains(p.stderr.String(), "acpctl inbox --ack 100") {
 		t.Errorf("%d messages are shown, and said is %q", n, p.stderr.String())
 	}
+	if p := desk.run(0, "inbox", "--after", "100"); strings.Count(p.stdout.String(), "\n") != 20 || p.stderr.String() != "" {
+		t.Errorf("the second page: %q %q", p.stdout.String(), p.stderr.String())
+	}
 	if said := desk.must("inbox", "--ack", "100"); said != "100 removed\n" {
 		t.Errorf("ack says %q", said)
 	}

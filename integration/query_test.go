@@ -53,7 +53,7 @@ func TestTheAgentThatIsMeantAnswers(t *testing.T) {
 	}
 
 	for to, want := range map[string]kinds.Capabilities{
-		"desk":          {AgentName: "desk", Domains: []string{"build", "code", "code.review"}, MaxConcurrentTasks: 11},
+		"desk":          {AgentName: "desk", Agents: []string{"builder", "reviewer"}, Domains: []string{"build", "code", "code.review"}, MaxConcurrentTasks: 11},
 		"desk/builder":  {AgentName: "builder", Domains: []string{"build", "code"}, MaxConcurrentTasks: 7},
 		"desk/reviewer": {AgentName: "reviewer", Domains: []string{"code.review"}, MaxConcurrentTasks: 4},
 	} {

@@ -299,7 +299,7 @@ func TestNameOfAnAgentIsTaken(t *testing.T) {
 	desk := running(t, "desk")
 	desk.attach(client.AttachParams{Name: "reviewer"}, says("first"))
 	p := desk.begin("serve", "--name", "reviewer", "--", "cat")
-	if _, stderr := p.exits(7); !strings.Contains(stderr, `"reviewer" is attached already`) {
+	if _, stderr := p.exits(1); !strings.Contains(stderr, "reviewer is attached already") || !strings.Contains(stderr, "--name") {
 		t.Errorf("a second agent of the name: %q", stderr)
 	}
 	if desk.agent("reviewer") == nil {

@@ -77,7 +77,7 @@ func (a *app) inbox(ctx context.Context, after uint64) error {
 	a.table([]string{"NUMBER", "FROM", "SENT", "KIND", "WHAT"}, rows)
 	if inbox.Next != 0 {
 		// Also where no person reads: a script must not take this for all.
-		fmt.Fprintf(a.err, "acpctl inbox: there is more: see acpctl inbox --after %d\n", inbox.Next)
+		fmt.Fprintf(a.err, "acpctl inbox: there is more: acpctl inbox --after %[1]d shows it, acpctl inbox --ack %[1]d removes these\n", inbox.Next)
 	}
 	return nil
 }
