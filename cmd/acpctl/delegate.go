@@ -76,7 +76,11 @@ may be - (standard input) or @file.`,
 
 func (a *app) delegate(ctx context.Context, params client.DelegateParams, wait bool) error {
 	given, err := a.daemon.Delegate(ctx, params)
-	if err != nil {
+	goOn := fmt.Sprintf("see acpctl wait %[1]s, or acpctl cancel %[1]s", params.ID)
+	switch {
+	case ctx.Err() != nil:
+		return hint{ctx.Err(), "the task may have been accepted: " + goOn}
+	case err != nil:
 		return repeatable(err, params.ID)
 	}
 	ack, err := kinds.Parse[kinds.Ack](given.Payload)
@@ -101,7 +105,7 @@ func (a *app) delegate(ctx context.Context, params client.DelegateParams, wait b
 	}
 	task, err := a.daemon.Wait(ctx, client.WaitParams{ID: given.ID})
 	if err != nil {
-		return hint{err, fmt.Sprintf("the task was accepted: see acpctl wait %[1]s, or acpctl cancel %[1]s", given.ID)}
+		return hint{err, "the task was accepted: " + goOn}
 	}
 	if a.json {
 		if err := a.print(resultOf(task, given.From)); err != nil {

@@ -320,7 +320,7 @@ func TestOutcomes(t *testing.T) {
 		f.want(f.run("delegate", "desk", "x", "--wait"), want.code, want.out, want.err)
 	}
 	f.on(client.MethodWait, kinds.Errorf(kinds.DaemonUnavailable, "it went away"))
-	f.want(f.run("delegate", "desk", "x", "--wait"), 6, "",
+	f.want(f.run("delegate", "desk", "x", "--wait", "--id", someID.String()), 6, "",
 		"accepted: "+someID.String()+"\nacpctl delegate: it went away; the task was accepted: see acpctl wait "+someID.String()+", or acpctl cancel "+someID.String()+"\n")
 	f.on(client.MethodDelegate, &client.Delegated{ID: someID, From: deskID, Payload: wire.Payload(`{"accepted":false,"message":"busy"}`)})
 	f.want(f.run("delegate", "desk", "x"), 4, "", "acpctl delegate: refused: busy\n")
@@ -337,7 +337,7 @@ func TestInterruptedWait(t *testing.T) {
 	f.does(client.MethodWait, func(r *client.Request) (any, error) { interrupt(); <-gone; return nil, nil })
 	var out, talk strings.Builder
 	a := &app{out: &out, err: &talk}
-	code := a.run(ctx, []string{"--home", f.home, "delegate", "desk", "x", "--wait"})
+	code := a.run(ctx, []string{"--home", f.home, "delegate", "desk", "x", "--wait", "--id", someID.String()})
 	close(gone)
 	a.daemon.Close()
 	id := someID.String()
