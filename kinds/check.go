@@ -158,16 +158,32 @@ func (k *Kind) learn(p wire.Payload) (*Facts, error) {
 	return &r.Facts, nil
 }
 
-// reader walks a payload's top level, borrowing the JSON package's decoder: what
-// is below is validated and not kept.
+// reader walks a payload's top level; what is below is validated and not kept.
 type reader struct {
 	Facts
 	seen  uint32            // bit i: Fields[i] is there and not null
-	fault *wire.FormatError // why it stopped, if not for bad JSON
+	fault *wire.FormatError // of the field that broke its rule
 }
 
 // read returns a [wire.FormatError].
 func (r *reader) read(p wire.Payload) error {
+	quick, start := scanner{text: p.Object()}, *r
+	if !quick.members(func(name, value []byte) bool { return r.take(r.kind.field(name), value) }) {
+		*r = start
+		if err := r.readStrictly(p); err != nil {
+			return err
+		}
+	}
+	for i, f := range r.kind.Fields {
+		if f.Required && r.seen&(1<<i) == 0 {
+			return &wire.FormatError{Field: f.Name, Problem: "missing"}
+		}
+	}
+	return nil
+}
+
+// readStrictly leaves nothing open; it borrows the JSON package's decoder.
+func (r *reader) readStrictly(p wire.Payload) error {
 	if err := p.CheckShape(); err != nil {
 		return err
 	}
@@ -177,11 +193,6 @@ func (r *reader) read(p wire.Payload) error {
 	}
 	if err != nil {
 		return &wire.FormatError{Field: "payload", Problem: syntax(err)}
-	}
-	for i, f := range r.kind.Fields {
-		if f.Required && r.seen&(1<<i) == 0 {
-			return &wire.FormatError{Field: f.Name, Problem: "missing"}
-		}
 	}
 	return nil
 }
@@ -201,19 +212,28 @@ func (r *reader) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 		if err != nil {
 			return err
 		}
-		if i < 0 || value.Kind() == 'n' {
-			continue
-		}
-		field := &r.kind.Fields[i]
-		if problem := field.rule(value); problem != "" {
-			r.fault = &wire.FormatError{Field: field.Name, Problem: problem}
+		if !r.take(i, value) {
 			return r.fault
 		}
-		r.seen |= 1 << i
-		r.note(field.Name, value)
 	}
 	_, err := dec.ReadToken()
 	return err
+}
+
+// take applies the rule of the i-th field to its value, which is valid JSON, and
+// keeps what is needed of it. It reports whether the rule was kept.
+func (r *reader) take(i int, v jsontext.Value) bool {
+	if i < 0 || v.Kind() == 'n' {
+		return true
+	}
+	field := &r.kind.Fields[i]
+	if problem := field.rule(v); problem != "" {
+		r.fault = &wire.FormatError{Field: field.Name, Problem: problem}
+		return false
+	}
+	r.seen |= 1 << i
+	r.note(field.Name, v)
+	return true
 }
 
 func (k *Kind) field(name []byte) int {
