@@ -85,6 +85,7 @@ func (c *Conn) accept(ctx context.Context, m *message) error {
 	}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 
+	c.active.Add(1)
 	c.mu.Lock()
 	run := c.running < c.opts.MaxInFlight
 	parked := run && c.parked > 0
@@ -108,6 +109,7 @@ func (c *Conn) accept(ctx context.Context, m *message) error {
 	switch {
 	case full:
 		r.cancel()
+		c.active.Add(-1)
 		e := kinds.Errorf(kinds.Overloaded, "%d requests wait on this connection: wait for answers before sending more", maxWaiting)
 		e.RetryAfterMS = 1000
 		return r.ReplyError(e)
@@ -123,7 +125,6 @@ func (c *Conn) accept(ctx context.Context, m *message) error {
 // parks, if few do: its stack has the size that handlers need.
 func (c *Conn) serve(r *Request) {
 	for r != nil {
-		c.active.Add(1)
 		c.opts.Handler(r.ctx, c, r)
 		if !r.replied {
 			r.ReplyError(kinds.Errorf(kinds.Internal, "%s: the handler gave no answer", r.Method))
