@@ -4,14 +4,10 @@ import (
 	"context"
 	"errors"
 	"net"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -104,53 +100,6 @@ func unavailableError(t *testing.T, err error, words string) *kinds.Error {
 		t.Fatalf("got %v, want daemon_unavailable with %q", err, words)
 	}
 	return e
-}
-
-func TestNoDaemon(t *testing.T) {
-	dir := t.TempDir()
-	stale := filepath.Join(dir, "stale")
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: stale})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.SetUnlinkOnClose(false)
-	l.Close()
-	for path, words := range map[string]string{
-		filepath.Join(dir, "acp.sock"): "no daemon at " + dir + "/acp.sock: start one with: acpd --home " + dir,
-		stale:                          "no daemon at",
-		filepath.Join(dir, strings.Repeat("x", 120)):  "choose a shorter home",
-		filepath.Join(dir, "no", "such", "directory"): "no daemon at",
-	} {
-		c := Client{Socket: path}
-		_, err := c.Whoami(t.Context())
-		if e := unavailableError(t, err, words); e.Delivered() != kinds.DeliveredNo {
-			t.Errorf("%s: delivered %q", path, e.Delivered())
-		}
-	}
-}
-
-func TestForbiddenSocket(t *testing.T) {
-	for _, errno := range []error{syscall.EPERM, syscall.EACCES} {
-		err := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", errno)}
-		if e := unavailableError(t, refused(err, "/x/acp.sock"), "sandbox or file permission"); e.Retryable {
-			t.Errorf("%v: retryable", errno)
-		}
-	}
-}
-
-func TestHome(t *testing.T) {
-	s := newServer(t, func(_ context.Context, _ *Conn, r *Request) { r.Reply(&Whoami{Name: "desk"}) })
-	t.Setenv("ACP_HOME", filepath.Dir(s.path))
-	var c Client
-	defer c.Close()
-	if who, err := c.Whoami(t.Context()); err != nil || who.Name != "desk" {
-		t.Errorf("got %v, %v", who, err)
-	}
-	t.Setenv("ACP_HOME", "")
-	t.Setenv("HOME", "/home/planner")
-	if dir, err := Home(); err != nil || dir != "/home/planner/.acp" {
-		t.Errorf("got %s, %v", dir, err)
-	}
 }
 
 // Each method sends the params and reads the result that its types say.
@@ -333,170 +282,5 @@ func TestOneConnection(t *testing.T) {
 	defer s.mu.Unlock()
 	if len(s.conns) != 1 {
 		t.Errorf("%d connections", len(s.conns))
-	}
-}
-
-func inbound(kind, payload string) *Inbound {
-	return &Inbound{Envelope: wire.Envelope{V: 1, ID: wire.NewMessageID(), Kind: kind, Payload: wire.Payload(payload)}, Name: "desk"}
-}
-
-func TestAttach(t *testing.T) {
-	s := newServer(t, func(_ context.Context, _ *Conn, r *Request) { r.Reply(nil) })
-	c := &Client{Socket: s.path}
-	defer c.Close()
-	ctx, detach := context.WithCancel(t.Context())
-	ended := make(chan error)
-	gaveUp := make(chan struct{})
-	go func() {
-		ended <- c.Attach(ctx, AttachParams{Name: "reviewer"}, Handler{
-			Query: func(ctx context.Context, in *Inbound) (any, error) {
-				switch q, _ := kinds.Parse[kinds.Query](in.Payload); q.Question {
-				case "name":
-					return &kinds.Response{Summary: in.Name}, nil
-				case "raw":
-					return wire.Payload("{\"summary\":\n\"12345678901234567890\"}"), nil
-				case "broken":
-					return wire.Payload(`{"summary":`), nil
-				case "slow":
-					<-ctx.Done()
-					close(gaveUp)
-				case "deadline":
-					<-ctx.Done()
-				}
-				return nil, ctx.Err()
-			},
-			Delegate: func(context.Context, *Inbound) (*kinds.Ack, error) { return nil, nil },
-			Cancel: func(context.Context, *Inbound) (*kinds.Ack, error) {
-				return &kinds.Ack{Code: kinds.NotFound, Message: "done already"}, nil
-			},
-			Notify: func(_ context.Context, in *Inbound) error { return nil },
-			Result: func(_ context.Context, in *Inbound) error {
-				if in.Delegation == nil || in.Delegation.Task != "x" {
-					return errors.New("no delegation")
-				}
-				return nil
-			},
-		})
-	}()
-	a := <-s.attached
-	slices.Sort(a.params.Kinds)
-	if want := []string{"cancel", "delegate", "notify", "query", "result"}; !slices.Equal(a.params.Kinds, want) {
-		t.Errorf("attached for %q, want %q", a.params.Kinds, want)
-	}
-	deadline := inbound("query", `{"question":"deadline"}`)
-	deadline.DeadlineMS = 20
-	result := inbound("result", `{"status":"completed","outcome":"y"}`)
-	result.Delegation = &Task{ID: wire.NewMessageID(), Task: "x"}
-	for _, test := range []struct {
-		in   *Inbound
-		want string // result, or the error's code
-	}{
-		{inbound("query", `{"question":"name"}`), `{"summary":"desk"}`},
-		{inbound("query", `{"question":"raw"}`), `{"summary": "12345678901234567890"}`},
-		{inbound("query", `{"question":"broken"}`), `invalid`},
-		{deadline, `timeout`},
-		{inbound("delegate", `{"task":"x"}`), `{"accepted":true}`},
-		{inbound("cancel", `{}`), `{"accepted":false,"code":"not_found","message":"done already"}`},
-		{inbound("notify", `{"topic":"x"}`), `{}`},
-		{result, `{}`},
-		{inbound("error", `{"code":"internal","message":""}`), `unknown_kind`},
-		{inbound("of_tomorrow", `{}`), `unknown_kind`},
-	} {
-		var answer wire.Payload
-		err := a.conn.Call(t.Context(), test.in.Kind, test.in, &answer)
-		got := string(answer)
-		if e := (*kinds.Error)(nil); errors.As(err, &e) {
-			got = string(e.Code)
-		}
-		if got != test.want {
-			t.Errorf("%s %s: got %s, %v, want %s", test.in.Kind, test.in.Payload, answer, err, test.want)
-		}
-	}
-
-	giveUp, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	if err := a.conn.Call(giveUp, "query", inbound("query", `{"question":"slow"}`), nil); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
-	}
-	<-gaveUp
-
-	if err := c.Attach(t.Context(), AttachParams{Name: "planner"}, Handler{}); err == nil || !strings.Contains(err.Error(), "use another client") {
-		t.Errorf("a second agent: %v", err)
-	}
-	if _, err := c.Whoami(t.Context()); err != nil {
-		t.Errorf("a call of the attached agent: %v", err)
-	}
-
-	s.stop()
-	s.start()
-	if b := <-s.attached; b.params.Name != "reviewer" || b.conn == a.conn {
-		t.Errorf("after the restart %q attached", b.params.Name)
-	} else {
-		a = b
-	}
-	var answer wire.Payload
-	if err := a.conn.Call(t.Context(), "query", inbound("query", `{"question":"name"}`), &answer); err != nil {
-		t.Errorf("after the restart: %v", err)
-	}
-
-	detach()
-	if err := <-ended; err != context.Canceled {
-		t.Errorf("Attach ended with %v", err)
-	}
-	<-a.conn.Done()
-	if _, err := c.Whoami(t.Context()); err != nil {
-		t.Errorf("after the end of Attach: %v", err)
-	}
-}
-
-func TestAttachRefused(t *testing.T) {
-	s := newServer(t, func(_ context.Context, _ *Conn, r *Request) { r.Reply(nil) })
-	c := &Client{Socket: s.path}
-	defer c.Close()
-	if err := c.Attach(t.Context(), AttachParams{Name: "taken"}, Handler{}); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
-		t.Errorf("got %v", err)
-	}
-	none := &Client{Socket: filepath.Join(t.TempDir(), "none")}
-	unavailableError(t, none.Attach(t.Context(), AttachParams{Name: "reviewer"}, Handler{}), "no daemon at")
-}
-
-func TestSubscribe(t *testing.T) {
-	subscribed := make(chan *Conn, 4)
-	s := newServer(t, func(_ context.Context, c *Conn, r *Request) {
-		var p SubscribeParams
-		if err := r.Bind(&p); err != nil || !slices.Equal(p.Events.Types, []string{EventUp}) {
-			t.Errorf("got %s, %v", r.Params, err)
-		}
-		r.Reply(nil)
-		subscribed <- c
-	})
-	c := &Client{Socket: s.path}
-	ctx, cancel := context.WithCancel(t.Context())
-	got := make(chan string, 16)
-	ended := make(chan error)
-	go func() {
-		ended <- c.Subscribe(ctx, SubscribeParams{Events: EventFilter{Types: []string{EventUp}}},
-			func(m *Message) { got <- m.Direction + " " + string(m.Envelope.Payload) },
-			func(e *Event) { got <- e.Type + " " + e.Name })
-	}()
-	expect := func() {
-		t.Helper()
-		conn := <-subscribed
-		conn.Notify(NotifyMessage, &Message{Envelope: inbound("query", `{"question":"x"}`).Envelope, Direction: In})
-		conn.Notify(NotifyEvent, &Event{Type: EventUp, Name: "desk", At: time.Unix(0, 0).UTC()})
-		conn.Notify("of_tomorrow", nil)
-		for _, want := range []string{`in {"question":"x"}`, `up desk`} {
-			if s := <-got; s != want {
-				t.Errorf("got %s, want %s", s, want)
-			}
-		}
-	}
-	expect()
-	s.stop()
-	s.start()
-	expect()
-	cancel()
-	if err := <-ended; err != context.Canceled {
-		t.Errorf("Subscribe ended with %v", err)
 	}
 }

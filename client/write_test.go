@@ -1,13 +1,20 @@
 package client
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"net"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/wire"
 )
 
 // Small lines that wait share a batch; a big one is queued as it is.
@@ -114,4 +121,150 @@ func TestParked(t *testing.T) {
 		near.Close()
 		<-ended
 	})
+}
+
+func TestStalledReaderIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		c := NewConn(near, Options{})
+		done := make(chan error)
+		go func() { done <- c.Run(t.Context()) }()
+		start := time.Now()
+		go c.Call(t.Context(), "x", nil, nil)
+		if err := <-done; !errors.Is(err, errStalled) || time.Since(start) != stallLimit {
+			t.Errorf("got %v after %v", err, time.Since(start))
+		}
+		far.Close()
+	})
+}
+
+func TestSlowReaderIsNotDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		c := NewConn(near, Options{})
+		go c.Run(t.Context())
+		if err := c.Notify("x", nil); err != nil {
+			t.Fatal(err)
+		}
+		var got []byte
+		for buf := make([]byte, 3); len(got) == 0 || got[len(got)-1] != '\n'; {
+			time.Sleep(4 * time.Second)
+			n, err := far.Read(buf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, buf[:n]...)
+		}
+		if s := string(got); s != `{"jsonrpc":"2.0","method":"x"}`+"\n" {
+			t.Errorf("got %s", s)
+		}
+		c.Close()
+		far.Close()
+	})
+}
+
+func TestFullQueue(t *testing.T) {
+	for name, params := range map[string]any{
+		"lines": nil,
+		"bytes": wire.Payload(`{"pad":"` + strings.Repeat("x", 100<<10) + `"}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				near, far := net.Pipe()
+				c := NewConn(near, Options{PushBack: true})
+				go c.Run(t.Context())
+				n := 0
+				for c.Notify("x", params) == nil {
+					n++
+				}
+				if err := c.Notify("x", params); err != ErrFull {
+					t.Errorf("got %v", err)
+				}
+				if err := c.Call(t.Context(), "x", params, nil); err != ErrFull {
+					t.Errorf("got %v", err)
+				}
+				want := maxQueueLines
+				if params != nil {
+					want = maxQueueBytes/(100<<10) + 1
+				}
+				if n != want {
+					t.Errorf("%d lines were queued, want %d", n, want)
+				}
+				r := bufio.NewReader(far)
+				for range n {
+					if _, err := r.ReadString('\n'); err != nil {
+						t.Fatal(err)
+					}
+				}
+				synctest.Wait()
+				if err := c.Notify("x", params); err != nil {
+					t.Errorf("there is room again: %v", err)
+				}
+				c.Close()
+				far.Close()
+			})
+		})
+	}
+}
+
+func TestFullQueueWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		c := NewConn(near, Options{})
+		go c.Run(t.Context())
+		for range maxQueueLines {
+			c.Notify("x", nil)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := c.Call(ctx, "y", nil, nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		sent := make(chan error)
+		go func() { sent <- c.Notify("z", nil) }()
+		r := bufio.NewReader(far)
+		for range maxQueueLines {
+			r.ReadString('\n')
+		}
+		if line, _ := r.ReadString('\n'); !strings.Contains(line, `"z"`) {
+			t.Errorf("got %s", line)
+		}
+		if err := <-sent; err != nil {
+			t.Error(err)
+		}
+		c.Close()
+		far.Close()
+	})
+}
+
+// What the socket does not take at once goes out in order, whole, and unmixed.
+func TestBigLinesBesideSmallOnes(t *testing.T) {
+	got := make(chan int, 100)
+	near, _ := pair(t, Options{}, Options{Notified: func(method string, params jsontext.Value) {
+		if !params.IsValid() {
+			t.Errorf("%s: %.60s…", method, params)
+		}
+		got <- len(params)
+	}})
+	big := wire.Payload(`{"pad":"` + strings.Repeat("x", 3<<20) + `"}`)
+	var wg sync.WaitGroup
+	for i := range 100 {
+		params := wire.Payload(`{}`)
+		if i%20 == 0 {
+			params = big
+		}
+		wg.Go(func() {
+			if err := near.Notify("n", params); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	total := 0
+	for range 100 {
+		total += <-got
+	}
+	if want := 5*len(big) + 95*2; total != want {
+		t.Errorf("got %d bytes, want %d", total, want)
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -430,59 +429,4 @@ func TestParentCarriesThreadAndHops(t *testing.T) {
 	asker := desk.dial()
 	asker.refused(kinds.NotFound, "query", client.QueryParams{Head: client.Head{Parent: wire.NewMessageID()}, To: "laptop", Payload: query("?")})
 	asker.refused(kinds.Invalid, "query", client.QueryParams{Head: client.Head{Parent: wire.NewMessageID(), Thread: "t"}, To: "laptop", Payload: query("?")})
-}
-
-func TestSubscribeRefusesWhatNeverComes(t *testing.T) {
-	t.Parallel()
-	desk := start(t, stateDir(t), "desk").dial()
-	e := desk.refused(kinds.Invalid, "subscribe", payload(`{"events":["up","nope"]}`))
-	if !strings.Contains(e.Message, `"nope"`) || !strings.Contains(e.Message, "up, down, refused") {
-		t.Errorf("%v", e)
-	}
-	desk.must("subscribe", client.SubscribeParams{Events: client.EventFilter{Types: client.EventTypes()}}, nil)
-}
-
-func TestSubscriberGetsCopies(t *testing.T) {
-	t.Parallel()
-	desk, laptop := pair(t)
-	copies, events := make(chan *client.Message, 16), make(chan *client.Event, 16)
-	l := laptop.dialWith(func(_ context.Context, r *client.Request) {
-		switch r.Method {
-		case client.NotifyMessage:
-			m := new(client.Message)
-			if err := r.Bind(m); err != nil {
-				t.Error(err)
-			}
-			copies <- m
-		case client.NotifyEvent:
-			e := new(client.Event)
-			if err := r.Bind(e); err != nil {
-				t.Error(err)
-			}
-			events <- e
-		}
-	})
-	l.must("subscribe", client.SubscribeParams{Kinds: []string{"notify", "ping", "pong"}, Peers: []string{"desk"}, Events: client.EventFilter{Types: []string{"down"}}}, nil)
-	asker := desk.dial()
-	var r client.Receipt
-	asker.must("notify", client.NotifyParams{To: client.To("laptop"), Payload: kinds.Encode(&kinds.Notify{Topic: "t"})}, &r)
-	if r.State != client.Held {
-		t.Errorf("a copy counted as %s", r.State)
-	}
-	if m := receive(t, "copy", copies); m.Direction != client.In || m.Envelope.ID != r.ID || m.Envelope.From != desk.ID() {
-		t.Errorf("%+v", m)
-	}
-	asker.must("ping", client.PingParams{To: "laptop"}, nil)
-	directions := map[string]string{}
-	for range 2 {
-		m := receive(t, "copy", copies)
-		directions[m.Envelope.Kind] = m.Direction
-	}
-	if directions["ping"] != client.In || directions["pong"] != client.Out {
-		t.Errorf("%v", directions)
-	}
-	desk.stop()
-	if e := receive(t, "event", events); e.Type != client.EventDown || e.Name != "desk" || e.Peer != desk.ID() {
-		t.Errorf("%+v", e)
-	}
 }

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"rsc.io/qr"
 
@@ -16,52 +14,6 @@ import (
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
-
-// Every code of the table ends a command with its exit code, in words and as JSON.
-func TestEveryCodeHasItsExit(t *testing.T) {
-	f := newFake(t)
-	for _, row := range kinds.Codes() {
-		// Exit 7 is for what the peer raised.
-		local := row.Exit
-		if local == exitFailed {
-			local = exitLocal
-		}
-		f.on(client.MethodQuery, kinds.Errorf(row.Code, "what went wrong"))
-		f.want(f.run("query", "desk", "hi"), local, "", "acpctl query: what went wrong\n")
-		theirs := kinds.Errorf(row.Code, "what went wrong")
-		theirs.From = deskID.String()
-		f.on(client.MethodQuery, theirs)
-		f.want(f.run("query", "desk", "hi"), row.Exit, "", "acpctl query: what went wrong\n")
-		f.want(f.run("query", "desk", "hi", "--json"), row.Exit,
-			fmt.Sprintf(`{"error":{"code":%q,"message":"what went wrong","retryable":%v,"from":%q}}`+"\n", row.Code, row.Retryable, deskID), "")
-	}
-	f.on(client.MethodQuery, &kinds.Error{Code: "of_the_future", Message: "new", From: deskID.String()})
-	f.want(f.run("query", "desk", "hi"), exitFailed, "", "acpctl query: new\n")
-	f.on(client.MethodQuery, client.MethodNotFound("query"))
-	if got := f.run("query", "desk", "hi", "--json"); got.code != exitLocal || !strings.HasPrefix(got.out, `{"error":{"code":"internal"`) {
-		t.Errorf("a daemon that does not know the method: %+v", got)
-	}
-}
-
-// An interrupt before the answer is 130.
-func TestInterrupted(t *testing.T) {
-	f := newFake(t)
-	asked := make(chan struct{})
-	gone := make(chan struct{})
-	ctx, interrupt := context.WithCancel(t.Context())
-	f.does(client.MethodQuery, func(r *client.Request) (any, error) { close(asked); <-gone; return nil, nil })
-	go func() { <-asked; interrupt() }()
-	var out strings.Builder
-	a := &app{out: &out, err: &out}
-	if code := a.run(ctx, []string{"--home", f.home, "query", "desk", "hi"}); code != exitInterrupted {
-		t.Errorf("exit code %d", code)
-	}
-	close(gone)
-	a.daemon.Close()
-	if got := out.String(); got != "acpctl query: interrupted\n" {
-		t.Errorf("%q", got)
-	}
-}
 
 // What peers write cannot drive a terminal, and what should stand on a line does.
 func TestForeignTextIsTamed(t *testing.T) {
@@ -251,118 +203,6 @@ func TestTrustTakesTheKeyThatWasShown(t *testing.T) {
 	}
 }
 
-// Partial results are printed as they come, the outcome last.
-func TestWaitFollows(t *testing.T) {
-	f := newFake(t)
-	f.does(client.MethodWait, func(r *client.Request) (any, error) {
-		var p client.WaitParams
-		if err := r.Bind(&p); err != nil {
-			return nil, err
-		}
-		task := &client.Task{ID: p.ID, Peer: "desk", Direction: client.Given, State: client.TaskCompleted, Partials: 2, Outcome: "all",
-			Result: wire.Payload(`{"status":"completed","outcome":"all","data":[1]}`)}
-		if p.AfterPartials != nil && *p.AfterPartials < 2 {
-			n := *p.AfterPartials + 1
-			task.State, task.Outcome, task.Result, task.Partials = client.TaskAccepted, "", nil, n
-			task.Partial = fmt.Appendf(nil, `{"status":"partial","outcome":"part %d"}`, n)
-		}
-		return task, nil
-	})
-	f.want(f.run("wait", someID.String()), 0, "all\n[1]\n", "")
-	f.want(f.run("wait", "-f", someID.String()), 0, "part 1\npart 2\nall\n[1]\n", "")
-	if got := f.run("wait", "--follow", "--json", someID.String()); strings.Count(got.out, "\n") != 3 || !strings.Contains(got.out, `"partial":{"status":"partial","outcome":"part 2"}`) {
-		t.Errorf("%+v", got)
-	}
-}
-
-// How a task ended is the exit code, and the last line of delegate --wait.
-func TestOutcomes(t *testing.T) {
-	f := newFake(t)
-	f.on(client.MethodDelegate, &client.Delegated{ID: someID, From: deskID, Payload: wire.Payload(`{"accepted":true}`)})
-	for _, c := range []struct {
-		task client.Task
-		code int
-		line string
-	}{
-		{client.Task{State: client.TaskCompleted, Result: wire.Payload(`{"status":"completed","outcome":"x","more":1}`)}, 0, `"kind":"result","payload":{"status":"completed","outcome":"x","more":1}`},
-		{client.Task{State: client.TaskFailed, Result: wire.Payload(`{"status":"failed","outcome":"x"}`)}, 7, `"kind":"result","payload":{"status":"failed","outcome":"x"}`},
-		{client.Task{State: client.TaskFailed, Result: wire.Payload(`{"code":"internal","message":"x"}`)}, 7, `"kind":"error","payload":{"code":"internal","message":"x"}`},
-		{client.Task{State: client.TaskFailed, Result: wire.Payload(`{"code":"not_trusted","message":"x"}`)}, 4, `"kind":"error","payload":{"code":"not_trusted","message":"x"}`},
-		{client.Task{State: client.TaskCancelled, Outcome: "why"}, 7, `"kind":"error","payload":{"code":"cancelled","message":"why","retryable":false}`},
-		{client.Task{State: client.TaskExpired}, 3, `"kind":"error","payload":{"code":"timeout","message":"the deadline passed","retryable":true}`},
-		{client.Task{State: client.TaskAccepted}, 0, `"kind":"result","payload":{}`},
-		{client.Task{State: "of_the_future"}, 7, `"kind":"error","payload":{}`},
-	} {
-		c.task.ID = someID
-		f.on(client.MethodWait, &c.task)
-		if got := f.run("wait", someID.String()); got.code != c.code {
-			t.Errorf("wait, %s: exit code %d", c.task.State, got.code)
-		}
-		got := f.run("delegate", "desk", "x", "--wait", "--json")
-		_, last, _ := strings.Cut(got.out, "\n")
-		if want := `{"ref":"` + someID.String() + `","from":"` + deskID.String() + `",` + c.line + "}\n"; got.code != c.code || last != want {
-			t.Errorf("delegate --wait, %s: exit code %d\ngot  %swant %s", c.task.State, got.code, last, want)
-		}
-	}
-	// The outcome in full is in the result.
-	for payload, want := range map[string]ran{
-		`{"status":"completed","outcome":"the whole of it"}`: {0, "the whole of it\n", ""},
-		`{"status":"failed","outcome":"the whole of it"}`:    {7, "", "acpctl wait: failed: the whole of it\n"},
-		`{"code":"internal","message":"the whole of it"}`:    {7, "", "acpctl wait: failed: the whole of it\n"},
-	} {
-		task := &client.Task{ID: someID, State: client.TaskFailed, Outcome: "the wh…", Result: wire.Payload(payload)}
-		if want.code == 0 {
-			task.State = client.TaskCompleted
-		}
-		f.on(client.MethodWait, task)
-		f.want(f.run("wait", someID.String()), want.code, want.out, want.err)
-		want.err = "accepted: " + someID.String() + "\n" + strings.Replace(want.err, "wait", "delegate", 1)
-		f.want(f.run("delegate", "desk", "x", "--wait"), want.code, want.out, want.err)
-	}
-	f.on(client.MethodWait, kinds.Errorf(kinds.DaemonUnavailable, "it went away"))
-	f.want(f.run("delegate", "desk", "x", "--wait", "--id", someID.String()), 6, "",
-		"accepted: "+someID.String()+"\nacpctl delegate: it went away; the task was accepted: see acpctl wait "+someID.String()+", or acpctl cancel "+someID.String()+"\n")
-	f.on(client.MethodDelegate, &client.Delegated{ID: someID, From: deskID, Payload: wire.Payload(`{"accepted":false,"message":"busy"}`)})
-	f.want(f.run("delegate", "desk", "x"), 4, "", "acpctl delegate: refused: busy\n")
-	f.want(f.run("delegate", "desk", "x", "--wait", "--json"), 4, `{"id":"`+someID.String()+`","from":"`+deskID.String()+
-		`","payload":{"accepted":false,"message":"busy"},"error":{"code":"not_authorized","message":"busy","retryable":false}}`+"\n", "")
-}
-
-// Whoever stops waiting for a task knows its id, and how to go on.
-func TestInterruptedWait(t *testing.T) {
-	f := newFake(t)
-	f.on(client.MethodDelegate, &client.Delegated{ID: someID, From: deskID, Payload: wire.Payload(`{"accepted":true}`)})
-	ctx, interrupt := context.WithCancel(t.Context())
-	gone := make(chan struct{})
-	f.does(client.MethodWait, func(r *client.Request) (any, error) { interrupt(); <-gone; return nil, nil })
-	var out, talk strings.Builder
-	a := &app{out: &out, err: &talk}
-	code := a.run(ctx, []string{"--home", f.home, "delegate", "desk", "x", "--wait", "--id", someID.String()})
-	close(gone)
-	a.daemon.Close()
-	id := someID.String()
-	f.want(ran{code, out.String(), talk.String()}, exitInterrupted, "",
-		"accepted: "+id+"\nacpctl delegate: interrupted; the task was accepted: see acpctl wait "+id+", or acpctl cancel "+id+"\n")
-}
-
-// What a daemon tells agents to do is told in words of the command line.
-func TestRemediesCanBeTyped(t *testing.T) {
-	f := newFake(t)
-	id := someID.String()
-	f.on(client.MethodCancel, kinds.Errorf(kinds.NotFound, "ref: say in `to` whom it went to"))
-	f.want(f.run("cancel", id), exitLocal, "", "acpctl cancel: ID: "+id+" names no delegation that was given here: see acpctl tasks\n")
-	f.on(client.MethodPing, kinds.Errorf(kinds.DaemonUnavailable, "gone: repeat it with the same id"))
-	f.want(f.run("ping", "desk", "-c", "1"), 6, "", "acpctl ping: gone: try again\n")
-	f.on(client.MethodQuery, kinds.Errorf(kinds.Timeout, "allow more time, or repeat with the same id"))
-	f.want(f.run("query", "desk", "x"), 3, "", "acpctl query: allow more time, or try again\n")
-	f.on(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: deskID, Name: "desk", State: client.PeerBlocked}}})
-	for _, ref := range []string{"desk", deskID.String()[:8]} {
-		if got := f.run("trust", ref); got.code != exitUsage || !strings.Contains(got.err, "by its full id, "+deskID.String()) {
-			t.Errorf("%+v", got)
-		}
-	}
-}
-
 // An id may be typed in upper case.
 func TestUpperCase(t *testing.T) {
 	f := newFake(t)
@@ -394,30 +234,6 @@ func TestInboxPages(t *testing.T) {
 	row := "\t" + deskID.Label() + "\t-\tnotify\tt \n"
 	f.want(f.run("inbox"), 0, "1"+row, "acpctl inbox: there is more: acpctl inbox --after 1 shows it, acpctl inbox --ack 1 removes these\n")
 	f.want(f.run("inbox", "--after", "1"), 0, "2"+row, "")
-}
-
-// Where a message may have arrived, the id is told under which it can be repeated.
-func TestUnknownDeliveryNamesTheID(t *testing.T) {
-	f := newFake(t)
-	for verb, args := range map[string][]string{"delegate": {"x"}, "notify": {"t", "x"}} {
-		lost := kinds.Errorf(kinds.Unreachable, "gone").WithDelivered(kinds.DeliveredUnknown)
-		var sent client.Head
-		f.does(verb, func(r *client.Request) (any, error) {
-			if err := json.Unmarshal(r.Params, &sent); err != nil {
-				return nil, err
-			}
-			return nil, lost
-		})
-		f.on(verb, lost)
-		args = append([]string{verb, "desk", "--id", someID.String()}, args...)
-		f.want(f.run(args...), 5, "", "acpctl "+verb+": gone; it may have arrived: repeat it with --id "+someID.String()+"\n")
-		if got := f.run(append(args, "--json")...); !strings.Contains(got.out, `"details":{"delivered":"unknown","id":"`+someID.String()+`"}`) {
-			t.Errorf("%s", got.out)
-		}
-		// The daemon's remedy is not told twice.
-		f.on(verb, kinds.Errorf(kinds.Unreachable, "gone; repeat with the same id when it is back").WithDelivered(kinds.DeliveredUnknown))
-		f.want(f.run(args...), 5, "", "acpctl "+verb+": gone; repeat with --id "+someID.String()+" when it is back\n")
-	}
 }
 
 // A query is repeated only while it cannot have arrived.

@@ -1,0 +1,60 @@
+package client
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/acpd/acpd/kinds"
+)
+
+func TestNoDaemon(t *testing.T) {
+	dir := t.TempDir()
+	stale := filepath.Join(dir, "stale")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: stale})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	l.Close()
+	for path, words := range map[string]string{
+		filepath.Join(dir, "acp.sock"): "no daemon at " + dir + "/acp.sock: start one with: acpd --home " + dir,
+		stale:                          "no daemon at",
+		filepath.Join(dir, strings.Repeat("x", 120)):  "choose a shorter home",
+		filepath.Join(dir, "no", "such", "directory"): "no daemon at",
+	} {
+		c := Client{Socket: path}
+		_, err := c.Whoami(t.Context())
+		if e := unavailableError(t, err, words); e.Delivered() != kinds.DeliveredNo {
+			t.Errorf("%s: delivered %q", path, e.Delivered())
+		}
+	}
+}
+
+func TestForbiddenSocket(t *testing.T) {
+	for _, errno := range []error{syscall.EPERM, syscall.EACCES} {
+		err := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", errno)}
+		if e := unavailableError(t, refused(err, "/x/acp.sock"), "sandbox or file permission"); e.Retryable {
+			t.Errorf("%v: retryable", errno)
+		}
+	}
+}
+
+func TestHome(t *testing.T) {
+	s := newServer(t, func(_ context.Context, _ *Conn, r *Request) { r.Reply(&Whoami{Name: "desk"}) })
+	t.Setenv("ACP_HOME", filepath.Dir(s.path))
+	var c Client
+	defer c.Close()
+	if who, err := c.Whoami(t.Context()); err != nil || who.Name != "desk" {
+		t.Errorf("got %v, %v", who, err)
+	}
+	t.Setenv("ACP_HOME", "")
+	t.Setenv("HOME", "/home/planner")
+	if dir, err := Home(); err != nil || dir != "/home/planner/.acp" {
+		t.Errorf("got %s, %v", dir, err)
+	}
+}

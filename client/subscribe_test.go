@@ -1,0 +1,49 @@
+package client
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestSubscribe(t *testing.T) {
+	subscribed := make(chan *Conn, 4)
+	s := newServer(t, func(_ context.Context, c *Conn, r *Request) {
+		var p SubscribeParams
+		if err := r.Bind(&p); err != nil || !slices.Equal(p.Events.Types, []string{EventUp}) {
+			t.Errorf("got %s, %v", r.Params, err)
+		}
+		r.Reply(nil)
+		subscribed <- c
+	})
+	c := &Client{Socket: s.path}
+	ctx, cancel := context.WithCancel(t.Context())
+	got := make(chan string, 16)
+	ended := make(chan error)
+	go func() {
+		ended <- c.Subscribe(ctx, SubscribeParams{Events: EventFilter{Types: []string{EventUp}}},
+			func(m *Message) { got <- m.Direction + " " + string(m.Envelope.Payload) },
+			func(e *Event) { got <- e.Type + " " + e.Name })
+	}()
+	expect := func() {
+		t.Helper()
+		conn := <-subscribed
+		conn.Notify(NotifyMessage, &Message{Envelope: inbound("query", `{"question":"x"}`).Envelope, Direction: In})
+		conn.Notify(NotifyEvent, &Event{Type: EventUp, Name: "desk", At: time.Unix(0, 0).UTC()})
+		conn.Notify("of_tomorrow", nil)
+		for _, want := range []string{`in {"question":"x"}`, `up desk`} {
+			if s := <-got; s != want {
+				t.Errorf("got %s, want %s", s, want)
+			}
+		}
+	}
+	expect()
+	s.stop()
+	s.start()
+	expect()
+	cancel()
+	if err := <-ended; err != context.Canceled {
+		t.Errorf("Subscribe ended with %v", err)
+	}
+}

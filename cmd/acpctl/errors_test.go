@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+)
+
+// Every code of the table ends a command with its exit code, in words and as JSON.
+func TestEveryCodeHasItsExit(t *testing.T) {
+	f := newFake(t)
+	for _, row := range kinds.Codes() {
+		// Exit 7 is for what the peer raised.
+		local := row.Exit
+		if local == exitFailed {
+			local = exitLocal
+		}
+		f.on(client.MethodQuery, kinds.Errorf(row.Code, "what went wrong"))
+		f.want(f.run("query", "desk", "hi"), local, "", "acpctl query: what went wrong\n")
+		theirs := kinds.Errorf(row.Code, "what went wrong")
+		theirs.From = deskID.String()
+		f.on(client.MethodQuery, theirs)
+		f.want(f.run("query", "desk", "hi"), row.Exit, "", "acpctl query: what went wrong\n")
+		f.want(f.run("query", "desk", "hi", "--json"), row.Exit,
+			fmt.Sprintf(`{"error":{"code":%q,"message":"what went wrong","retryable":%v,"from":%q}}`+"\n", row.Code, row.Retryable, deskID), "")
+	}
+	f.on(client.MethodQuery, &kinds.Error{Code: "of_the_future", Message: "new", From: deskID.String()})
+	f.want(f.run("query", "desk", "hi"), exitFailed, "", "acpctl query: new\n")
+	f.on(client.MethodQuery, client.MethodNotFound("query"))
+	if got := f.run("query", "desk", "hi", "--json"); got.code != exitLocal || !strings.HasPrefix(got.out, `{"error":{"code":"internal"`) {
+		t.Errorf("a daemon that does not know the method: %+v", got)
+	}
+}
+
+// An interrupt before the answer is 130.
+func TestInterrupted(t *testing.T) {
+	f := newFake(t)
+	asked := make(chan struct{})
+	gone := make(chan struct{})
+	ctx, interrupt := context.WithCancel(t.Context())
+	f.does(client.MethodQuery, func(r *client.Request) (any, error) { close(asked); <-gone; return nil, nil })
+	go func() { <-asked; interrupt() }()
+	var out strings.Builder
+	a := &app{out: &out, err: &out}
+	if code := a.run(ctx, []string{"--home", f.home, "query", "desk", "hi"}); code != exitInterrupted {
+		t.Errorf("exit code %d", code)
+	}
+	close(gone)
+	a.daemon.Close()
+	if got := out.String(); got != "acpctl query: interrupted\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+// What a daemon tells agents to do is told in words of the command line.
+func TestRemediesCanBeTyped(t *testing.T) {
+	f := newFake(t)
+	id := someID.String()
+	f.on(client.MethodCancel, kinds.Errorf(kinds.NotFound, "ref: say in `to` whom it went to"))
+	f.want(f.run("cancel", id), exitLocal, "", "acpctl cancel: ID: "+id+" names no delegation that was given here: see acpctl tasks\n")
+	f.on(client.MethodPing, kinds.Errorf(kinds.DaemonUnavailable, "gone: repeat it with the same id"))
+	f.want(f.run("ping", "desk", "-c", "1"), 6, "", "acpctl ping: gone: try again\n")
+	f.on(client.MethodQuery, kinds.Errorf(kinds.Timeout, "allow more time, or repeat with the same id"))
+	f.want(f.run("query", "desk", "x"), 3, "", "acpctl query: allow more time, or try again\n")
+	f.on(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: deskID, Name: "desk", State: client.PeerBlocked}}})
+	for _, ref := range []string{"desk", deskID.String()[:8]} {
+		if got := f.run("trust", ref); got.code != exitUsage || !strings.Contains(got.err, "by its full id, "+deskID.String()) {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+// Where a message may have arrived, the id is told under which it can be repeated.
+func TestUnknownDeliveryNamesTheID(t *testing.T) {
+	f := newFake(t)
+	for verb, args := range map[string][]string{"delegate": {"x"}, "notify": {"t", "x"}} {
+		lost := kinds.Errorf(kinds.Unreachable, "gone").WithDelivered(kinds.DeliveredUnknown)
+		var sent client.Head
+		f.does(verb, func(r *client.Request) (any, error) {
+			if err := json.Unmarshal(r.Params, &sent); err != nil {
+				return nil, err
+			}
+			return nil, lost
+		})
+		f.on(verb, lost)
+		args = append([]string{verb, "desk", "--id", someID.String()}, args...)
+		f.want(f.run(args...), 5, "", "acpctl "+verb+": gone; it may have arrived: repeat it with --id "+someID.String()+"\n")
+		if got := f.run(append(args, "--json")...); !strings.Contains(got.out, `"details":{"delivered":"unknown","id":"`+someID.String()+`"}`) {
+			t.Errorf("%s", got.out)
+		}
+		// The daemon's remedy is not told twice.
+		f.on(verb, kinds.Errorf(kinds.Unreachable, "gone; repeat with the same id when it is back").WithDelivered(kinds.DeliveredUnknown))
+		f.want(f.run(args...), 5, "", "acpctl "+verb+": gone; repeat with --id "+someID.String()+" when it is back\n")
+	}
+}

@@ -1,0 +1,203 @@
+package daemon
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/store"
+	"github.com/acpd/acpd/wire"
+)
+
+// A result as large as a message may be is read back, with the last partial one of
+// that size before it, and stays out of the lists.
+func TestLargeResultsAreReadBack(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
+	asker := desk.dial()
+	outcome := "é" + long(wire.DefaultMaxMessage-1024)
+	for range 3 {
+		given := delegateTo(asker, "laptop", kinds.Encode(&kinds.Delegate{Task: outcome}))
+		worker.must("result", client.ResultParams{Ref: given.ID, Payload: kinds.Encode(&kinds.Result{Status: "partial", Outcome: outcome})}, nil)
+		if s := asker.state(given.ID); len(s.Partial) < len(outcome) {
+			t.Errorf("%d bytes of the partial result", len(s.Partial))
+		}
+		final := completed(outcome)
+		worker.must("result", client.ResultParams{Ref: given.ID, Payload: final}, nil)
+		for name, l := range map[string]*local{"wait": asker, "task": worker} {
+			var s client.Task
+			l.must(name, client.WaitParams{ID: given.ID}, &s)
+			if string(s.Result) != string(final) || s.Partial != nil || s.Task != s.Outcome || s.Outcome != "é"+long(client.MaxBeginning-5)+"…" {
+				t.Errorf("%s: %d and %d bytes, task %q, outcome %q", name, len(s.Result), len(s.Partial), s.Task, s.Outcome)
+			}
+		}
+	}
+	var all client.Tasks
+	asker.must("tasks", nil, &all)
+	if len(all.Tasks) != 3 || all.Next != 0 {
+		t.Errorf("%d tasks, next %d", len(all.Tasks), all.Next)
+	}
+	n := 0
+	for p := (client.InboxParams{}); ; { // each of the six needs an answer of its own
+		var in client.Inbox
+		asker.must("inbox", p, &in)
+		n += len(in.Messages)
+		if p.After = in.Next; p.After == 0 {
+			break
+		}
+	}
+	if n != 6 {
+		t.Errorf("%d results are in the inbox", n)
+	}
+}
+
+func TestBeginning(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "é": "é",
+		long(client.MaxBeginning):                  long(client.MaxBeginning),
+		long(client.MaxBeginning + 1):              long(client.MaxBeginning-3) + "…",
+		long(client.MaxBeginning-4) + "語語":         long(client.MaxBeginning-4) + "…",
+		long(client.MaxBeginning-6) + "語語":         long(client.MaxBeginning-6) + "語語",
+		strings.Repeat("é", client.MaxBeginning/2): strings.Repeat("é", client.MaxBeginning/2),
+	} {
+		if got := beginning(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// Full tables, with texts that are as long as can be in JSON, are listed in answers
+// that fit the smallest line there is.
+func TestFullTablesAreListed(t *testing.T) {
+	t.Parallel()
+	dir := stateDir(t)
+	writeConfig(t, dir, "max_message: 65536\n")
+	d := start(t, dir, "desk")
+	if err := d.store.Write(t.Context(), false, func(tx *store.Tx) error {
+		for _, direction := range []string{client.Given, client.Taken} {
+			for i := range maxTasks {
+				d.tasks.mu.Lock()
+				d.tasks.rows++
+				e := &task{row: d.tasks.rows, direction: direction, peer: identity.ID{1}, id: wire.NewMessageID(), created: time.Now(), state: client.TaskAccepted}
+				d.tasks.table[e.key()] = e
+				d.tasks.mu.Unlock()
+				if err := sqlBegin(tx, e, strings.Repeat("\x00", 1000)); err != nil {
+					return fmt.Errorf("%d: %w", i, err)
+				}
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	l := d.dial()
+	seen := make(map[wire.MessageID]bool)
+	for p := (client.TasksParams{}); ; {
+		var page client.Tasks
+		l.must("tasks", p, &page)
+		for _, row := range page.Tasks {
+			seen[row.ID] = true
+		}
+		if p.After = page.Next; p.After == 0 {
+			break
+		}
+	}
+	if len(seen) != 2*maxTasks {
+		t.Errorf("%d of %d are listed", len(seen), 2*maxTasks)
+	}
+	var page client.Tasks
+	l.must("tasks", client.TasksParams{Limit: 2, After: 10}, &page)
+	if len(page.Tasks) != 2 || page.Next != 8 {
+		t.Errorf("%d tasks, next %d", len(page.Tasks), page.Next)
+	}
+	l.refused(kinds.Invalid, "tasks", client.TasksParams{Limit: -1})
+}
+
+// Payloads are spliced as they were written, wherever a result or a copy holds one.
+func TestPayloadsAreSpliced(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	const text = `"\ud83d\ude00 \/ \u0041"`
+	const ack = `{"accepted":true,"x":` + text + `}`
+	laptop.agent(client.AttachParams{Name: "reviewer", Kinds: []string{"delegate", "cancel"}}, say(ack))
+	copies := make(chan string, 64)
+	raw := laptop.raw()
+	raw.line(`{"jsonrpc":"2.0","id":1,"method":"subscribe","params":{"kinds":["notify"]}}`)
+	go func() {
+		for raw.Scan() {
+			copies <- raw.Scanner.Text()
+		}
+	}()
+	asker, worker := desk.dial(), laptop.dial()
+	holds := func(l *local, method string, params any) {
+		t.Helper()
+		var result jsontext.Value
+		if l.must(method, params, &result); !strings.Contains(string(result), text) {
+			t.Errorf("%s: %s", method, result)
+		}
+	}
+	asker.must("notify", client.NotifyParams{To: client.To("laptop"), Payload: wire.Payload(`{"topic":"t","data":` + text + `}`)}, nil)
+	if c := receive(t, "copy", copies); !strings.Contains(c, text) {
+		t.Errorf("copy: %s", c)
+	}
+	holds(worker, "inbox", client.InboxParams{})
+	p := client.DelegateParams{Head: client.Head{ID: wire.NewMessageID()}, To: "laptop", Payload: task1("")}
+	holds(asker, "delegate", p)
+	worker.must("result", client.ResultParams{Ref: p.ID, Payload: wire.Payload(`{"status":"completed","outcome":` + text + `}`)}, nil)
+	holds(asker, "wait", client.WaitParams{ID: p.ID})
+	holds(worker, "task", client.TaskParams{ID: p.ID})
+	p.ID = wire.NewMessageID()
+	holds(asker, "delegate", p)
+	holds(asker, "cancel", client.CancelParams{Ref: p.ID})
+}
+
+// Rows have all their keys, whatever there is to say.
+func TestRowsHaveAllKeys(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	stranger := identity.ID{7}.String()
+	l := desk.dial()
+	l.must("untrust", client.UntrustParams{Peer: stranger}, nil)
+	l.must("trust", client.TrustParams{Peer: identity.ID{8}.String(), Name: "away"}, nil)
+	laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
+	delegateTo(l, "laptop", task1(""))
+	delegateTo(l, "laptop", task1(`,"deadline_ms":60000`))
+	rows := func(method, list string, keys ...string) (all []map[string]jsontext.Value) {
+		t.Helper()
+		var result map[string]jsontext.Value
+		l.must(method, nil, &result)
+		if err := json.Unmarshal(result[list], &all); err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range all {
+			for _, k := range keys {
+				if row[k] == nil {
+					t.Errorf("%s: %v has no %s", method, row, k)
+				}
+			}
+		}
+		if _, ok := result["next"]; !ok && method != "peers" {
+			t.Errorf("%s has no next", method)
+		}
+		return all
+	}
+	for _, row := range rows("peers", "peers", "id", "name", "state", "addrs", "rtt_us", "source", "last_seen") {
+		connected := string(row["state"]) == `"connected"`
+		if (string(row["rtt_us"]) == "null") == connected || (string(row["last_seen"]) == "null") == connected {
+			t.Errorf("%s", row)
+		}
+	}
+	tasks := rows("tasks", "tasks", "id", "peer", "direction", "task", "state", "deadline", "outcome")
+	if len(tasks) != 2 || string(tasks[0]["deadline"]) == "null" || string(tasks[1]["deadline"]) != "null" || string(tasks[1]["outcome"]) != `""` {
+		t.Errorf("%s", tasks)
+	}
+	rows("inbox", "messages")
+}
