@@ -63,6 +63,12 @@ func TestExitCodes(t *testing.T) {
 // TestSignals: it says at its first start alone who it is and what to do next,
 // reads its configuration again on SIGHUP, and ends with 0 on SIGTERM.
 func TestSignals(t *testing.T) {
+	for next, more := range map[string][]string{"acpctl invite": {"--no-mdns"}, "acpctl peers": nil} {
+		testSignals(t, next, more...)
+	}
+}
+
+func testSignals(t *testing.T, next string, more ...string) {
 	home := stateDir(t)
 	for _, first := range []bool{true, false} {
 		var stdout bytes.Buffer
@@ -70,7 +76,7 @@ func TestSignals(t *testing.T) {
 		log := watch(lines)
 		code := make(chan int, 1)
 		go func() {
-			code <- run([]string{"--home", home, "--listen", "127.0.0.1:0", "--no-mdns"}, &stdout, stderr)
+			code <- run(append([]string{"--home", home, "--listen", "127.0.0.1:0"}, more...), &stdout, stderr)
 			stderr.Close()
 		}()
 		log.until(t, "msg=ready")
@@ -97,7 +103,7 @@ func TestSignals(t *testing.T) {
 			}
 			continue
 		}
-		for _, want := range []string{"identity ", "127.0.0.1:", "ACP_HOME=" + home + " acpctl invite"} {
+		for _, want := range []string{"identity ", "127.0.0.1:", "ACP_HOME=" + home + " " + next} {
 			if !strings.Contains(said, want) {
 				t.Errorf("the first start says %q without %q", said, want)
 			}
