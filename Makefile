@@ -1,4 +1,4 @@
-# make help lists the targets. All but bench, race and fuzz need Go alone.
+# make help lists the targets. All but bench, race, fuzz and netns need Go alone.
 
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
@@ -8,7 +8,7 @@ FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build test race seeds lint fuzz bench demo install
+.PHONY: help build test race seeds lint fuzz netns bench demo install
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -28,9 +28,9 @@ seeds: ## both sides dialling at once, 10,000 seeds
 
 lint: ## gofmt, vet, staticcheck, tidiness, known vulnerabilities where their database can be reached
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "not gofmt'ed: run gofmt -w on these files"; exit 1; }
-	$(GO) vet ./...
+	$(GO) vet -tags netns ./...
 	cd bench && $(GO) vet ./...
-	$(GO) tool staticcheck ./...
+	$(GO) tool staticcheck -tags netns ./...
 	$(GO) mod tidy -diff
 	cd bench && $(GO) mod tidy -diff
 	@if out=$$($(GO) tool govulncheck ./... 2>&1); then echo "$$out" | tail -n 1; \
@@ -43,6 +43,9 @@ fuzz: ## every fuzz target for FUZZTIME (30s)
 	    echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg; \
 	  done; \
 	done
+
+netns: ## real daemons on hosts that are network namespaces: root, or user namespaces; iproute2, avahi-daemon, avahi-utils, dbus
+	$(GO) test -tags netns -count=1 -timeout 6m -v ./integration/netns
 
 bench: build ## latency, throughput, CPU and memory against the floor
 	cd bench && $(GO) run . $(BENCHFLAGS)

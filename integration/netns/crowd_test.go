@@ -1,0 +1,212 @@
+//go:build netns
+
+package netns
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+)
+
+const service = "_acp._udp.local."
+
+// mostMemory is what a daemon may take whatever is said on the network, in KiB.
+const mostMemory = 96 << 10
+
+var group = &net.UDPAddr{IP: net.IPv4(224, 0, 0, 251), Port: 5353}
+
+// invented is an id without a key.
+func invented(kind byte, n int) identity.ID {
+	id := identity.ID{kind}
+	binary.BigEndian.PutUint32(id[1:], uint32(n+1))
+	return id
+}
+
+// announcement is what a daemon would say of itself, or with ttl 0 its goodbye.
+func announcement(t *testing.T, id identity.ID, name string, ttl uint32, addrs ...string) []byte {
+	t.Helper()
+	instance, host := id.String()[:32]+"."+service, "acp-"+id.Label()+".local."
+	head := func(name string, rrtype uint16) dns.RR_Header {
+		return dns.RR_Header{Name: name, Rrtype: rrtype, Class: dns.ClassINET, Ttl: ttl}
+	}
+	txt := []string{"v=1", "id=" + id.String(), "name=" + name}
+	msg := dns.Msg{MsgHdr: dns.MsgHdr{Response: true, Authoritative: true}, Compress: true}
+	for _, a := range addrs {
+		ap := netip.MustParseAddrPort(a)
+		txt = append(txt, "a="+a)
+		msg.Extra = append(msg.Extra, &dns.A{Hdr: head(host, dns.TypeA), A: ap.Addr().AsSlice()})
+	}
+	port := netip.MustParseAddrPort(addrs[0]).Port()
+	msg.Answer = []dns.RR{
+		&dns.PTR{Hdr: head(service, dns.TypePTR), Ptr: instance},
+		&dns.SRV{Hdr: head(instance, dns.TypeSRV), Port: port, Target: host},
+		&dns.TXT{Hdr: head(instance, dns.TypeTXT), Txt: txt},
+	}
+	data, err := msg.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// udp is a socket on a host, open until the test ends, at a port that others may
+// share.
+func (h *host) udp(addr string) *net.UDPConn {
+	h.l.t.Helper()
+	var conn *net.UDPConn
+	shared := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
+		return errors.Join(c.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1) }), err)
+	}}
+	if err := h.in(func() error {
+		c, err := shared.ListenPacket(context.Background(), "udp4", addr)
+		if err == nil {
+			conn = c.(*net.UDPConn)
+		}
+		return err
+	}); err != nil {
+		h.l.t.Fatal(err)
+	}
+	h.l.t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// crowd is daemons that do what idle ones do: each answers from an address of its
+// own, 10.77.1.1 and up, and once a minute it announces itself and asks. It returns
+// their ids.
+func (h *host) crowd(size int) (ids []identity.ID) {
+	t := h.l.t
+	t.Helper()
+	asker := h.udp("10.77.0.2:0")
+	var addrs, fresh []string
+	for i := range size {
+		addrs = append(addrs, fmt.Sprintf("10.77.1.%d", i+1))
+		fresh = append(fresh, addrs[i]+"/16")
+	}
+	h.addrs("eth0", fresh...)
+	var conns []*net.UDPConn
+	var packets [][]byte
+	for i, a := range addrs {
+		ids = append(ids, invented(0x55, i))
+		conns = append(conns, h.udp(a+":5353"))
+		packets = append(packets, announcement(t, ids[i], "crowd", 75, a+":7117"))
+	}
+	var ears *net.UDPConn
+	if err := h.in(func() error {
+		eth, err := net.InterfaceByName("eth0")
+		if err == nil {
+			ears, err = net.ListenMulticastUDP("udp4", eth, group)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	question, err := (&dns.Msg{Question: []dns.Question{{Name: service, Qtype: dns.TypePTR, Qclass: dns.ClassINET}}}).Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	t.Cleanup(func() {
+		stop()
+		ears.Close()
+		running.Wait()
+	})
+	running.Go(func() {
+		for buf := make([]byte, 9000); ; {
+			n, from, err := ears.ReadFromUDP(buf)
+			if err != nil {
+				return
+			}
+			if buf[2]&0x80 == 0 && strings.Contains(string(buf[:n]), "\x04_acp\x04_udp") && from.IP.Equal(net.IPv4(10, 77, 0, 1)) {
+				for i, conn := range conns {
+					conn.WriteTo(packets[i], from)
+				}
+			}
+		}
+	})
+	running.Go(func() {
+		tick := time.NewTicker(time.Minute / time.Duration(size))
+		defer tick.Stop()
+		for i := 0; ; i = (i + 1) % size {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				conns[i].WriteTo(packets[i], group)
+				asker.WriteTo(question, group)
+			}
+		}
+	})
+	return ids
+}
+
+// use is what a process has used: its processor time and its memory, in KiB.
+func (p *process) use() (cpu time.Duration, rss int) {
+	p.t.Helper()
+	dir := fmt.Sprintf("/proc/%d/", p.cmd.Process.Pid)
+	stat, err := os.ReadFile(dir + "stat")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	const userTime, systemTime, hertz = 11, 12, 100 // behind the name
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+2:]))
+	for _, i := range []int{userTime, systemTime} {
+		ticks, _ := strconv.Atoi(fields[i])
+		cpu += time.Duration(ticks) * time.Second / hertz
+	}
+	status, err := os.ReadFile(dir + "status")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(status), "VmRSS:")
+	rss, _ = strconv.Atoi(strings.Fields(after)[0])
+	return cpu, rss
+}
+
+// TestCrowd: 200 services are all listed soon, and cost next to nothing.
+func TestCrowd(t *testing.T) {
+	t.Parallel()
+	const size, watched = 200, 90 * time.Second
+	l := newLab(t, "lan")
+	h, other := l.host("desk"), l.host("crowd")
+	h.wire("eth0", "lan", "10.77.0.1/16")
+	other.wire("eth0", "lan", "10.77.0.2/16")
+	other.crowd(size)
+	desk := h.acpd("desk")
+	all := eventually(t, desk.begun, 5*time.Second, "all of them", func() bool { return len(desk.peers()) == size })
+	<-time.After(5 * time.Second) // what follows is measured over time
+	before, _ := desk.use()
+	begun := time.Now()
+	<-time.After(watched)
+	after, rss := desk.use()
+	cpu := 100 * (after - before).Seconds() / time.Since(begun).Seconds()
+	t.Logf("%d services after %s; idle CPU %.2f %%, %d KiB resident", size, all, cpu, rss)
+	if cpu > 0.3 {
+		t.Errorf("idle CPU %.2f %%, want at most 0.3 %%", cpu)
+	}
+	if rss > mostMemory {
+		t.Errorf("%d KiB resident, want at most %d", rss, mostMemory)
+	}
+	if n := len(desk.peers()); n != size {
+		t.Errorf("%d listed in the end, want %d", n, size)
+	}
+	if n := desk.heard(client.EventLost, identity.ID{}); n != 0 {
+		t.Errorf("%d were lost meanwhile", n)
+	}
+	desk.warned(0)
+}

@@ -1,0 +1,86 @@
+//go:build netns
+
+package netns
+
+import (
+	"net"
+	"testing"
+	"time"
+)
+
+// TestPoorNetworks: what a network can lack is one warning at most, and peers with
+// configured addresses talk all the same. That all others have no default route is
+// their lab's doing.
+func TestPoorNetworks(t *testing.T) {
+	t.Parallel()
+	// talk has two daemons trust each other at given addresses, and ping.
+	talk := func(a, b *daemon) {
+		a.h.l.t.Helper()
+		a.trusts(b, b.listen)
+		b.trusts(a, a.listen)
+		a.acpctl("", "ping", b.name, "-c", "1").exits(0)
+		b.acpctl("", "ping", a.name, "-c", "1").exits(0)
+	}
+	t.Run("no interface", func(t *testing.T) {
+		t.Parallel()
+		h := newLab(t).host("desk")
+		first, second := h.acpd("first"), h.acpd("second")
+		first.warns(1, first.begun, patience)
+		second.warns(1, second.begun, patience)
+		talk(first, second)
+		first.warned(1)
+		second.warned(1)
+	})
+	t.Run("no multicast", func(t *testing.T) {
+		t.Parallel()
+		_, h := lan(t, both, "desk", "laptop")
+		for _, host := range h {
+			host.ip("link set eth0 multicast off")
+		}
+		desk, laptop := h[0].acpd("desk"), h[1].acpd("laptop")
+		desk.warns(1, desk.begun, patience)
+		laptop.warns(1, laptop.begun, patience)
+		talk(desk, laptop)
+		desk.warned(1)
+		laptop.warned(1)
+		// It may come later.
+		at := time.Now()
+		for _, host := range h {
+			host.ip("link set eth0 multicast on")
+		}
+		tablet := h[0].acpd("tablet")
+		t.Logf("with multicast: sees after %s, is seen after %s", laptop.sees(tablet.id, "", at, rewired), tablet.sees(laptop.id, "", at, rewired))
+		laptop.warned(1)
+	})
+	t.Run("no multicast route", func(t *testing.T) {
+		t.Parallel()
+		_, h := lan(t, ipv4, "desk", "laptop")
+		for _, host := range h {
+			host.ip("route add prohibit 224.0.0.0/4")
+		}
+		desk, laptop := h[0].acpd("desk"), h[1].acpd("laptop")
+		desk.sees(laptop.id, "", laptop.begun, sightTime) // what is sent names its interface
+		laptop.sees(desk.id, "", laptop.begun, sightTime)
+		talk(desk, laptop)
+		desk.warned(0)
+		laptop.warned(0)
+	})
+	t.Run("port taken", func(t *testing.T) {
+		t.Parallel()
+		_, h := lan(t, ipv4, "desk", "laptop")
+		var hog net.PacketConn
+		if err := h[0].in(func() (err error) { hog, err = net.ListenPacket("udp4", ":5353"); return err }); err != nil {
+			t.Fatal(err)
+		}
+		defer hog.Close()
+		laptop, desk := h[1].acpd("laptop"), h[0].acpd("desk")
+		desk.warns(1, desk.begun, patience)
+		desk.sees(laptop.id, "", desk.begun, patience) // asking still works
+		talk(desk, laptop)
+		hog.Close()
+		// Who knew of no desk hears of it when the port is tried again.
+		tablet := h[1].acpd("tablet")
+		t.Logf("seen after the port is free: %s", tablet.sees(desk.id, "", time.Now(), 40*time.Second))
+		desk.warned(1)
+	})
+}

@@ -1,0 +1,219 @@
+//go:build netns
+
+package netns
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+)
+
+// The promised times (protocol, section 8).
+const (
+	sightTime = 2 * time.Second
+	byeTime   = 2 * time.Second
+	deathTime = 90 * time.Second
+	moveTime  = 3 * time.Second
+	rewired   = 10 * time.Second // an interface is removed and made again
+)
+
+// Fifty times a daemon starts beside two others, on a network without any route
+// beyond it: how long until each lists the other, and after its end, how long it
+// is listed.
+func TestFirstSight(t *testing.T) {
+	t.Parallel()
+	for _, f := range []family{ipv4, ipv6, both, linkLocal} {
+		t.Run(string(f), func(t *testing.T) {
+			t.Parallel()
+			const rounds = 50
+			_, h := lan(t, f, "desk", "laptop", "tablet")
+			desk, tablet := h[0].acpd("desk"), h[2].acpd("tablet")
+			laptop := h[1].daemon("laptop")
+			desk.sees(tablet.id, "", tablet.begun, sightTime)
+			tablet.sees(desk.id, "", tablet.begun, sightTime)
+			var sights, byes []time.Duration
+			for range rounds {
+				laptop.start()
+				for _, o := range []*daemon{desk, tablet} {
+					sights = append(sights, laptop.sees(o.id, "", laptop.begun, patience), o.hears(client.EventDiscovered, laptop.id, laptop.begun, patience))
+				}
+				at := laptop.stop()
+				for _, o := range []*daemon{desk, tablet} {
+					byes = append(byes, o.hears(client.EventLost, laptop.id, at, patience))
+				}
+			}
+			within(t, "first sight, 95 of 100", percentile(sights, 95), sightTime)
+			within(t, "goodbye, 95 of 100", percentile(byes, 95), byeTime)
+			for _, o := range []*daemon{desk, tablet} {
+				if d, l := o.heard(client.EventDiscovered, laptop.id), o.heard(client.EventLost, laptop.id); d != rounds || l != rounds {
+					t.Errorf("%s: %d discovered, %d lost, want %d each", o.name, d, l, rounds)
+				}
+				if n := len(o.peers()); n != 1 {
+					t.Errorf("%s lists %d peers, want 1", o.name, n)
+				}
+				o.warned(0)
+			}
+		})
+	}
+}
+
+func percentile(d []time.Duration, p int) time.Duration {
+	slices.Sort(d)
+	return d[min(len(d)-1, len(d)*p/100)]
+}
+
+// TestDeath: who vanishes without a word is listed for 90 s, and no longer.
+func TestDeath(t *testing.T) {
+	t.Parallel()
+	_, h := lan(t, both, "desk", "laptop")
+	desk, laptop := h[0].acpd("desk"), h[1].acpd("laptop")
+	desk.sees(laptop.id, "", laptop.begun, sightTime)
+	within(t, "lost after kill -9", desk.hears(client.EventLost, laptop.id, laptop.kill(), deathTime+patience), deathTime+slack)
+}
+
+// TestAddresses: addresses and interfaces come, go and come again. What two peers
+// have said to each other goes on.
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	_, h := lan(t, both, "desk", "laptop", "tablet")
+	desk, laptop := h[0].acpd("desk"), h[1].acpd("laptop")
+	desk.sees(laptop.id, "10.77.0.2:7117", laptop.begun, sightTime)
+	desk.sees(laptop.id, "[fd77::2]:7117", laptop.begun, sightTime)
+
+	at := time.Now()
+	h[1].addrs("eth0", "10.77.0.22/24")
+	t.Logf("one more address: %s", desk.sees(laptop.id, "10.77.0.22:7117", at, moveTime))
+	at = time.Now()
+	h[1].ip("addr del 10.77.0.2/24 dev eth0", "addr add 10.77.0.23/24 dev eth0")
+	t.Logf("another address: %s", desk.sees(laptop.id, "10.77.0.23:7117", at, moveTime))
+
+	at = time.Now()
+	h[1].ip("link set eth0 down", "link set eth0 up")
+	tablet := h[2].acpd("tablet")
+	t.Logf("down and up: sees after %s, is seen after %s", laptop.sees(tablet.id, "", at, rewired), tablet.sees(laptop.id, "", at, rewired))
+	tablet.stop()
+	laptop.warned(0)
+
+	h[1].ip("link del eth0")
+	laptop.warns(1, time.Now(), patience)
+	at = time.Now()
+	h[1].wire("eth0", "lan", "10.77.0.24/24", "fd77::24/64")
+	t.Logf("made again: seen after %s", desk.sees(laptop.id, "10.77.0.24:7117", at, rewired))
+	tablet.start()
+	t.Logf("and sees after %s", laptop.sees(tablet.id, "", tablet.begun, rewired))
+	laptop.warned(1)
+}
+
+// TestMove: a peer's address changes while it is connected; calls to it go on.
+func TestMove(t *testing.T) {
+	t.Parallel()
+	for _, f := range []family{ipv4, both} {
+		t.Run(string(f), func(t *testing.T) {
+			t.Parallel()
+			_, h := lan(t, f, "desk", "laptop")
+			desk, laptop := h[0].acpd("desk"), h[1].acpd("laptop")
+			befriend(desk, laptop)
+			desk.acpctl("", "ping", "laptop", "-c", "3").exits(0)
+			at := time.Now()
+			h[1].ip("addr del 10.77.0.2/24 dev eth0", "addr add 10.77.0.9/24 dev eth0")
+			t.Logf("seen at the new address: %s", desk.sees(laptop.id, "10.77.0.9:7117", at, moveTime))
+			for _, ping := range []*process{desk.acpctl("", "ping", "laptop", "-c", "1"), laptop.acpctl("", "ping", "desk", "-c", "1")} {
+				ping.exits(0)
+				within(t, "ping after the move", ping.took, moveTime+slack)
+			}
+		})
+	}
+}
+
+func TestTwoBridges(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "lan1", "lan2")
+	left, middle, right := l.host("left"), l.host("middle"), l.host("right")
+	left.wire("eth0", "lan1", "10.1.0.1/24", "fd01::1/64")
+	middle.wire("eth0", "lan1", "10.1.0.2/24", "fd01::2/64")
+	middle.wire("eth1", "lan2", "10.2.0.2/24", "fd02::2/64")
+	right.wire("eth0", "lan2", "10.2.0.3/24", "fd02::3/64")
+	a, b, c := left.acpd("left"), middle.acpd("middle"), right.acpd("right")
+	for _, s := range []struct {
+		who  *daemon
+		whom identity.ID
+		at   string
+	}{
+		{a, b.id, "10.1.0.2:7117"}, {a, b.id, "[fd01::2]:7117"}, {b, a.id, "10.1.0.1:7117"}, {b, a.id, "[fd01::1]:7117"},
+		{c, b.id, "10.2.0.2:7117"}, {c, b.id, "[fd02::2]:7117"}, {b, c.id, "10.2.0.3:7117"}, {b, c.id, "[fd02::3]:7117"},
+	} {
+		s.who.sees(s.whom, s.at, c.begun, sightTime)
+	}
+	for who, far := range map[*daemon]*daemon{a: c, c: a} {
+		if n := who.heard(client.EventDiscovered, far.id); n != 0 || !who.peer(far.id).ID.IsZero() {
+			t.Errorf("%s sees %s across two networks", who.name, far.name)
+		}
+		// What is on its own link comes first.
+		first := who.peer(b.id).Addrs[0]
+		if far := map[*daemon]string{a: "2", c: "1"}[who]; strings.HasPrefix(first, "10."+far) || strings.HasPrefix(first, "[fd0"+far) {
+			t.Errorf("%s has %s first", who.name, first)
+		}
+	}
+	at := b.stop()
+	within(t, "goodbye on the left", a.hears(client.EventLost, b.id, at, patience), byeTime)
+	within(t, "goodbye on the right", c.hears(client.EventLost, b.id, at, patience), byeTime)
+	a.warned(0)
+	c.warned(0)
+}
+
+// TestOneHost: two daemons on one host see each other, and others see both.
+func TestOneHost(t *testing.T) {
+	t.Parallel()
+	_, h := lan(t, both, "desk", "laptop")
+	first := h[0].acpd("first")
+	second := h[0].acpd("second") // at a port of its own
+	_, port, _ := strings.Cut(second.listen, ":")
+	if first.listen == second.listen {
+		t.Fatalf("both listen on %s", first.listen)
+	}
+	t.Logf("first sight: %s, %s", first.sees(second.id, "10.77.0.1:"+port, second.begun, sightTime), second.sees(first.id, "10.77.0.1:7117", second.begun, sightTime))
+	laptop := h[1].acpd("laptop")
+	for _, d := range []*daemon{first, second} {
+		laptop.sees(d.id, "", laptop.begun, sightTime)
+		d.sees(laptop.id, "", laptop.begun, sightTime)
+	}
+	befriend(first, second)
+	first.acpctl("", "ping", "second", "-c", "1").exits(0)
+	at := second.stop()
+	within(t, "goodbye on the same host", first.hears(client.EventLost, second.id, at, patience), byeTime)
+	within(t, "goodbye on the other", laptop.hears(client.EventLost, second.id, at, patience), byeTime)
+	first.warned(0)
+	laptop.warned(0)
+}
+
+// TestClone: a copy of the key elsewhere is told of, once, and is no peer.
+func TestClone(t *testing.T) {
+	t.Parallel()
+	_, h := lan(t, both, "desk", "laptop")
+	desk, copied := h[0].acpd("desk"), h[1].daemon("copied")
+	key, err := os.ReadFile(filepath.Join(desk.home, "identity.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(copied.home, "identity.key"), key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	copied.start()
+	for _, d := range []*daemon{desk, copied} {
+		d.warns(1, copied.begun, patience)
+	}
+	laptop := h[1].acpd("laptop")
+	desk.sees(laptop.id, "", laptop.begun, sightTime)
+	for _, d := range []*daemon{desk, copied} {
+		d.warned(1)
+		if p := d.peer(desk.id); !p.ID.IsZero() {
+			t.Errorf("%s lists itself: %+v", d.name, p)
+		}
+	}
+}

@@ -1,0 +1,196 @@
+//go:build netns
+
+package netns
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+)
+
+// trap is an address at which nobody should call.
+type trap struct {
+	conn *net.UDPConn
+	mu   sync.Mutex // guards the rest
+	dial map[string]time.Time
+	all  int
+}
+
+// trap counts the dials that come to an address: packets that begin a connection
+// (RFC 9000, section 17.2), told apart by the id that their sender chose.
+func (h *host) trap(addr string) *trap {
+	h.l.t.Helper()
+	c := &trap{conn: h.udp(addr), dial: make(map[string]time.Time)}
+	var running sync.WaitGroup
+	h.l.t.Cleanup(running.Wait)
+	h.l.t.Cleanup(func() { c.conn.Close() })
+	running.Go(func() {
+		for buf := make([]byte, 2048); ; {
+			n, _, err := c.conn.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			c.mu.Lock()
+			c.all++
+			const initial = 0xc0
+			if n > 6 && buf[0]&0xf0 == initial && buf[4] == 1 {
+				if id := string(buf[6:min(n, 6+int(buf[5]))]); c.dial[id].IsZero() {
+					c.dial[id] = time.Now()
+				}
+			}
+			c.mu.Unlock()
+		}
+	})
+	return c
+}
+
+// calls returns when the dials came, and how many packets did.
+func (c *trap) calls() (dials []time.Time, packets int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, at := range c.dial {
+		dials = append(dials, at)
+	}
+	slices.SortFunc(dials, time.Time.Compare)
+	return dials, c.all
+}
+
+// spoofer says what is not true, from the link and as if from afar.
+type spoofer struct {
+	t         *testing.T
+	near, far *net.UDPConn
+}
+
+func (s *spoofer) claim(id identity.ID, ttl uint32, addrs ...string) {
+	s.near.WriteTo(announcement(s.t, id, "spoofed", ttl, addrs...), group)
+}
+
+// flood invents services as fast as it can; in between it says of a victim that it
+// is elsewhere, and that it has gone.
+func (s *spoofer) flood(count int, victim identity.ID, elsewhere []string) {
+	const here = "10.77.0.3:7117"
+	for i := range count {
+		s.claim(invented(0x66, i), 75, here)
+		s.far.WriteTo(announcement(s.t, invented(0x77, i), "spoofed", 75, here), group)
+		broken := announcement(s.t, invented(0x88, i), "spoofed", 75, here)
+		for range 8 {
+			broken[rand.N(len(broken))] = byte(rand.Uint32())
+		}
+		s.near.WriteTo(broken[:rand.N(len(broken))], group)
+		if i%1000 == 0 {
+			s.claim(victim, 75, elsewhere...)
+			s.claim(victim, 0, "10.77.0.2:7117")
+		}
+		if i%10 == 0 {
+			<-time.After(time.Millisecond)
+		}
+	}
+}
+
+// TestSpoofer: whoever shouts on the network what, friends stay connected, and
+// acpd's memory and its calls stay bounded.
+func TestSpoofer(t *testing.T) {
+	t.Parallel()
+	const count, strangers = 10_000, 256
+	_, h := lan(t, ipv4, "desk", "laptop", "spoofer")
+	// The spoofer's host is also the way to everywhere else.
+	h[2].ip("addr add 192.0.2.9/24 dev eth0", "addr add 198.51.100.1/32 dev lo")
+	h[0].ip("route add default via 10.77.0.3")
+	foreign := []string{"198.51.100.1:4242"}
+	for i := range 7 {
+		addr := fmt.Sprintf("10.77.0.%d", 66+i)
+		h[2].addrs("eth0", addr+"/24")
+		foreign = append(foreign, addr+":4242")
+	}
+	traps := make(map[string]*trap)
+	for _, addr := range append(slices.Clone(foreign), "10.77.0.3:7117") {
+		traps[addr] = h[2].trap(addr)
+	}
+	desk, laptop, tablet := h[0].acpd("desk"), h[1].acpd("laptop"), h[1].acpd("tablet")
+	desk.sees(tablet.id, "", tablet.begun, sightTime)
+	befriend(desk, laptop)
+	agent := laptop.acpctl("", "serve", "--prompt", "--", "cat")
+	eventually(t, agent.begun, patience, "an agent", func() bool {
+		s, err := laptop.client.Status(t.Context())
+		return err == nil && len(s.Agents) == 1
+	})
+	_, rss := desk.use()
+
+	begun := time.Now()
+	spoofer := &spoofer{t, h[2].udp("10.77.0.3:5353"), h[2].udp("192.0.2.9:5353")}
+	spoofer.flood(count, laptop.id, foreign)
+	if said := desk.acpctl("", "query", "laptop", "still there?").exits(0); said != "still there?\n" {
+		t.Errorf("got %q", said)
+	}
+	<-time.After(2 * time.Second) // a goodbye that was believed would show by now
+	cpu, now := desk.use()
+	t.Logf("flood of %s: %s of CPU, %d KiB resident, %d before", time.Since(begun).Round(time.Millisecond), cpu, now, rss)
+	if now > mostMemory {
+		t.Errorf("%d KiB resident, want at most %d", now, mostMemory)
+	}
+	listed := 0
+	for _, p := range desk.peers() {
+		if p.State == client.PeerDiscovered {
+			listed++
+		}
+		if p.ID[0] == 0x77 {
+			t.Errorf("a peer from another network: %+v", p)
+		}
+	}
+	if listed > strangers || listed < strangers/2 {
+		t.Errorf("%d strangers are listed, want nearly %d", listed, strangers)
+	}
+	friend := desk.peer(laptop.id)
+	if friend.State != client.PeerConnected || !slices.Contains(friend.Addrs, "10.77.0.2:7117") || slices.ContainsFunc(friend.Addrs, func(a string) bool { return strings.HasPrefix(a, "198.") }) {
+		t.Errorf("the friend: %+v", friend)
+	}
+	for _, d := range []*daemon{laptop, tablet} {
+		if n := desk.heard(client.EventLost, d.id) + desk.heard(client.EventDown, d.id); n != 0 {
+			t.Errorf("%s was lost", d.name)
+		}
+	}
+	for addr, c := range traps {
+		if _, n := c.calls(); n != 0 {
+			t.Errorf("%d packets to %s", n, addr)
+		}
+	}
+
+	// When the friend is gone it is looked for, also where the spoofer says it is: not
+	// beyond the link, and not often.
+	gone := laptop.kill()
+	for i := 0; time.Since(gone) < 15*time.Second; i++ {
+		spoofer.claim(laptop.id, 75, slices.Concat(foreign[:1+i%7], foreign[2+i%7:])...) // always another set
+		<-time.After(100 * time.Millisecond)
+	}
+	for addr, c := range traps {
+		dials, packets := c.calls()
+		t.Logf("%s: %d dials, %d packets", addr, len(dials), packets)
+		switch {
+		case strings.HasPrefix(addr, "198.") || addr == "10.77.0.3:7117":
+			if packets != 0 {
+				t.Errorf("%d packets to %s", packets, addr)
+			}
+		default:
+			for i := range dials[min(1, len(dials)):] {
+				if pause := dials[i+1].Sub(dials[i]); pause < 4500*time.Millisecond {
+					t.Errorf("%s was dialled again after %s", addr, pause)
+				}
+			}
+		}
+	}
+	laptop.start()
+	t.Logf("the friend is back after %s", desk.connects(laptop, laptop.begun, 2*time.Second+slack))
+	newcomer := h[1].acpd("newcomer")
+	t.Logf("a newcomer is seen after %s", desk.sees(newcomer.id, "", newcomer.begun, sightTime))
+	if w := desk.warnings(); len(w) > 1 {
+		t.Errorf("%d warnings:\n%s", len(w), strings.Join(w, "\n"))
+	}
+}
