@@ -61,7 +61,7 @@ func (d *Daemon) listenOn(cfg *config.Config, host, port string) (*peer.Node, er
 	n, err := peer.Listen(peer.Config{
 		Key: d.key, Trust: d.trust, Name: d.name, Software: "acpd " + d.options.Version,
 		MaxMessage: cfg.MaxMessage, RequirePQ: cfg.PostQuantum == config.Require,
-		Listen: net.JoinHostPort(host, port), Addrs: d.table.Addrs,
+		Listen: net.JoinHostPort(host, port), Addrs: d.table.ToDial,
 		Exchange: d.onExchange, Message: d.onMessage, Event: d.onEvent,
 		Logger: d.log,
 	})

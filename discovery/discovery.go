@@ -17,8 +17,8 @@
 // kind of failure is one warning that says what to do, and the rest goes on.
 //
 // The package knows neither trust nor dialling. The caller says which ids are
-// trusted, so that strangers cannot displace them, and limits how often it dials
-// on a hint. Proof is the handshake's.
+// trusted, so that strangers cannot displace them, limits how often news make it
+// dial, and asks [Table.ToDial] where. Proof is the handshake's.
 package discovery
 
 import (

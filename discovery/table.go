@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -14,6 +15,10 @@ const (
 	maxStrangers = 256
 	maxAddrs     = 8 // of one peer and source
 )
+
+// dialPause is how long an address that only the network names is not dialled again
+// (protocol, section 8): anybody can say it, of anybody's address.
+const dialPause = 5 * time.Second
 
 // Source says where an address comes from.
 type Source string
@@ -67,7 +72,8 @@ type Table struct {
 
 	mu    sync.Mutex // guards the rest
 	peers map[identity.ID]*known
-	next  time.Time // when sweep has something to do; zero: never
+	next  time.Time            // when sweep has something to do; zero: never
+	tried map[string]time.Time // hints that were given out to be dialled, for dialPause
 }
 
 // known is what the table holds about one peer. Without hints, it is not on the
@@ -90,7 +96,7 @@ type known struct {
 // held; changed is called by [Run] in its own goroutine, one call at a time, and
 // must not block.
 func NewTable(trusted func(identity.ID) bool, changed func(Change)) *Table {
-	return &Table{trusted: trusted, changed: changed, peers: make(map[identity.ID]*known)}
+	return &Table{trusted: trusted, changed: changed, peers: make(map[identity.ID]*known), tried: make(map[string]time.Time)}
 }
 
 // Set replaces the addresses that a peer has from source, [Static] or [Worked], by
@@ -133,6 +139,31 @@ func (t *Table) Addrs(id identity.ID) []string {
 		if !slices.Contains(addrs, a.HostPort) {
 			addrs = append(addrs, a.HostPort)
 		}
+	}
+	return addrs
+}
+
+// ToDial returns what [Table.Addrs] does for somebody who dials all of it now: an
+// address that only the network names is left out for 5 s after it was returned.
+func (t *Table) ToDial(id identity.ID) []string {
+	now := time.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	maps.DeleteFunc(t.tried, func(_ string, at time.Time) bool { return now.Sub(at) >= dialPause })
+	p := t.peers[id]
+	if p == nil {
+		return nil
+	}
+	var addrs []string
+	for _, a := range p.addrs() {
+		_, tried := t.tried[a.HostPort]
+		if slices.Contains(addrs, a.HostPort) || a.Source == MDNS && tried {
+			continue
+		}
+		if a.Source == MDNS {
+			t.tried[a.HostPort] = now
+		}
+		addrs = append(addrs, a.HostPort)
 	}
 	return addrs
 }

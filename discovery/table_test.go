@@ -214,3 +214,33 @@ func TestStrangersAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// What only the network names is dialled once in 5 s; what worked or is configured
+// as often as anybody likes.
+func TestHintsAreDialledRarely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRecorder(planner, reviewer)
+		r.Set(planner, Static, "planner.example:7117", "10.0.0.2:7117")
+		r.observe(sight(planner, laptop, "10.0.0.2:7117", "10.0.0.3:7117"))
+		dial := func(id identity.ID, want ...string) {
+			t.Helper()
+			if got := r.ToDial(id); !slices.Equal(got, want) {
+				t.Errorf("to dial %q, want %q", got, want)
+			}
+		}
+		dial(planner, "planner.example:7117", "10.0.0.2:7117", "10.0.0.3:7117")
+		dial(planner, "planner.example:7117", "10.0.0.2:7117")
+		r.observe(sight(planner, desk, "10.0.0.3:7117", "10.0.0.4:7117"))
+		r.observe(sight(reviewer, desk, "10.0.0.3:7117"))
+		dial(planner, "planner.example:7117", "10.0.0.2:7117", "10.0.0.4:7117")
+		dial(reviewer)
+		time.Sleep(dialPause - time.Nanosecond)
+		dial(reviewer)
+		time.Sleep(time.Nanosecond)
+		dial(reviewer, "10.0.0.3:7117")
+		dial(planner, "planner.example:7117", "10.0.0.2:7117", "10.0.0.4:7117")
+		if n := len(r.tried); n != 2 {
+			t.Errorf("%d addresses are remembered, want 2", n)
+		}
+	})
+}

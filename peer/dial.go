@@ -133,7 +133,7 @@ func (r *remote) settle(verdict *failure) {
 // runDial tries the addresses until one gives a ready connection.
 func (r *remote) runDial(ctx context.Context, d *dial) {
 	addrs := r.addrs()
-	verdict := &failure{Error: r.node.unreachable(r.id, kinds.DeliveredNo, "no address is known; start its daemon, or give one with acpctl trust --addr HOST:PORT"), memory: shareVerdict}
+	verdict := &failure{Error: r.node.unreachable(r.id, kinds.DeliveredNo, "there is no address to try; start its daemon, or give one with acpctl trust --addr HOST:PORT"), memory: shareVerdict}
 	if len(addrs) > 0 {
 		verdict = r.node.raceAddrs(ctx, r.id, addrs, r.tryAddr)
 	}
