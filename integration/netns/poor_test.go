@@ -21,11 +21,13 @@ func TestPoorNetworks(t *testing.T) {
 		a.acpctl("", "ping", b.name, "-c", "1").exits(0)
 		b.acpctl("", "ping", a.name, "-c", "1").exits(0)
 	}
-	t.Run("no interface", func(t *testing.T) {
+	t.Run("loopback alone", func(t *testing.T) {
 		t.Parallel()
 		h := newLab(t).host("desk")
 		first, second := h.acpd("first"), h.acpd("second")
-		first.warns(1, first.begun, patience)
+		first.sees(second.id, second.listen, second.begun, sightTime)
+		second.sees(first.id, first.listen, second.begun, sightTime)
+		first.warns(1, first.begun, patience) // nobody on another host is found
 		second.warns(1, second.begun, patience)
 		talk(first, second)
 		first.warned(1)

@@ -192,6 +192,30 @@ func TestOneHost(t *testing.T) {
 	laptop.warned(0)
 }
 
+// TestListensOnLoopback: who does is found by the daemons of its host, and by
+// nobody else.
+func TestListensOnLoopback(t *testing.T) {
+	t.Parallel()
+	_, h := lan(t, both, "desk", "laptop")
+	laptop := h[1].acpd("laptop")
+	first, second := h[0].daemon("first"), h[0].daemon("second")
+	first.start("--listen", "127.0.0.1:7118")
+	desk := h[0].acpd("desk")
+	second.start("--listen", "127.0.0.1:7119")
+	second.sees(first.id, "127.0.0.1:7118", second.begun, sightTime)
+	first.sees(second.id, "127.0.0.1:7119", second.begun, sightTime)
+	first.sees(desk.id, "10.77.0.1:7117", second.begun, sightTime)
+	desk.sees(first.id, "127.0.0.1:7118", second.begun, sightTime)
+	laptop.sees(desk.id, "", desk.begun, sightTime)
+	within(t, "goodbye on loopback", desk.hears(client.EventLost, first.id, first.stop(), patience), byeTime)
+	for _, d := range []*daemon{first, second} {
+		if laptop.heard(client.EventDiscovered, d.id) != 0 || d.heard(client.EventDiscovered, laptop.id) != 0 {
+			t.Errorf("%s and %s see each other", d.name, laptop.name)
+		}
+		d.warned(0)
+	}
+}
+
 // TestClone: a copy of the key elsewhere is told of, once, and is no peer.
 func TestClone(t *testing.T) {
 	t.Parallel()
