@@ -14,7 +14,7 @@ const module = "github.com/acpd/acpd/"
 var arrows = map[string][]string{
 	"cmd/acpd":     {"daemon"},
 	"cmd/acpctl":   {"client", "oacp/mailbox"},
-	"daemon":       {"peer", "discovery", "store", "config", "client"},
+	"daemon":       {"oacp/carrier", "peer", "discovery", "store", "config", "client"},
 	"peer":         {"kinds"},
 	"client":       {"kinds"},
 	"kinds":        {"wire"},
@@ -23,6 +23,7 @@ var arrows = map[string][]string{
 	"discovery":    {"identity"},
 	"store":        {},
 	"oacp/mailbox": {"oacp/message"},
+	"oacp/carrier": {"store", "oacp/message", "kinds"},
 	"oacp/message": {},
 	"identity":     {},
 }

@@ -1,0 +1,152 @@
+package carrier
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/store"
+)
+
+// The states of an arrival in the ledger.
+const (
+	writing  = "writing"  // a file may be there
+	stored   = "stored"   // it is there, and the sender may know
+	consumed = "consumed" // the agent is done with it, and the sender does not know
+	reported = "reported" // the sender knows
+)
+
+// arrival is a message that came from a peer.
+type arrival struct {
+	key   arrivalKey
+	name  string // of the file here
+	state string
+}
+
+// arrivalKey names a message. Its id does not: a broadcast to two agents behind one
+// peer is one id, one name and the same bytes, twice.
+type arrivalKey struct {
+	peer identity.ID
+	place
+	file string // its name at the sender
+	hash [32]byte
+}
+
+// mend settles what a crash left half stored: it is there, or it never came and
+// will come again. Temporary files go.
+func (c *Carrier) mend(ctx context.Context, a *arrival) error {
+	name, err := c.salvage(a)
+	if err != nil {
+		return err
+	}
+	return c.cfg.DB.Write(ctx, true, func(tx *store.Tx) error {
+		if name == "" {
+			a.state = ""
+			return sqlUnarrive(tx, a.key)
+		}
+		a.state, a.name = stored, name
+		return sqlArrive(tx, a)
+	})
+}
+
+// salvage returns the name that a half-stored message has in the inbox, or had
+// before it went into the archive; "" if it is in neither.
+func (c *Carrier) salvage(a *arrival) (string, error) {
+	inbox, err := c.openInbox(a.key.place)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer inbox.Close()
+	if err := sweep(inbox); err != nil {
+		return "", err
+	}
+	return a.lies(inbox)
+}
+
+// lies returns a message's name in an inbox or its archive, "" if it is in neither.
+func (a *arrival) lies(inbox *os.Root) (string, error) {
+	name := localName(a.key.file, a.key.hash)
+	if n := find(inbox, name, a.key.hash); n != "" {
+		return n, syncDir(inbox)
+	}
+	archive, err := inbox.OpenRoot("archive")
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer archive.Close()
+	return find(archive, name, a.key.hash), nil
+}
+
+// sweep removes the temporary files of a process that died.
+func sweep(inbox *os.Root) error {
+	d, err := inbox.Open(".")
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	all, err := d.Readdirnames(-1)
+	for _, name := range all {
+		if isHidden(name) && strings.Contains(name, extension+tempMark) {
+			err = errors.Join(err, inbox.Remove(name))
+		}
+	}
+	return err
+}
+
+// notice finds what is consumed of the mail that came to a place: it is no more in
+// the inbox, while the inbox is there.
+func (c *Carrier) notice(ctx context.Context, p place, found map[string]sighting, which names) {
+	c.mu.Lock()
+	var over []*arrival
+	for name, a := range asked(c.arrivals[p], which) {
+		if _, there := found[name]; !there {
+			over = append(over, a)
+		}
+	}
+	for _, a := range over {
+		c.drop(a)
+	}
+	c.mu.Unlock()
+	if len(over) == 0 {
+		return
+	}
+	for _, a := range over {
+		a.state = consumed
+	}
+	err := c.cfg.DB.Write(ctx, false, func(tx *store.Tx) error {
+		for _, a := range over {
+			if err := sqlArrive(tx, a); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil { // a restart finds out again
+		c.cfg.Log.Warn("mail: what is consumed is not written down", "err", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, a := range over {
+		c.keep(a)
+	}
+}
+
+// drop takes an arrival out of those that lie in an inbox. The caller holds c.mu.
+func (c *Carrier) drop(a *arrival) {
+	p := a.key.place
+	if c.arrivals[p][a.name] == a {
+		delete(c.arrivals[p], a.name)
+	}
+	if len(c.arrivals[p]) == 0 {
+		delete(c.arrivals, p)
+	}
+}

@@ -1,0 +1,348 @@
+// Package carrier takes OACP messages from one machine to another.
+//
+// OACP is files: an agent's inbox is a folder of YAML messages. An agent that is
+// bound to a peer lives on that peer's machine; a message that any tool puts into
+// its inbox here is carried, byte for byte, into its inbox there. The file is the
+// queue: it is only read, and it goes when the agent there is done with its copy
+// (mirror) or some time after the copy is stored (on-stored). Every agent that is
+// not bound is hosted here, and takes mail from peers.
+//
+// # Guarantees
+//
+// What was stored is durable before the sender hears of it. Each message arrives
+// once, whoever dies when: a ledger in the daemon's database knows what came, by
+// sender, recipient, file name and hash. Nothing is overwritten, rewritten or
+// lost; what cannot be carried stays where it is, parked with a reason, and holds
+// up nothing else. What came from the network is never sent on. A peer delivers
+// only to agents that are hosted here, and only from agents that are bound to it:
+// who a message is from is proved, which OACP by itself does not do.
+//
+// # What it leaves to others
+//
+// Streams and trust (the daemon hands in what opens one), the meaning of messages
+// (package message), and mailboxes (package mailbox): with the daemon stopped they
+// work as ever, and mail for other machines waits.
+package carrier
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/store"
+)
+
+// Stream is a stream of type 0x03, its type already written or read. Exactly one
+// goroutine uses it. Close ends both halves, and what was written arrives; Cancel
+// gives it up.
+type Stream interface {
+	io.ReadWriter
+	CloseWrite() error
+	SetReadDeadline(time.Time) error
+	Close() error
+	Cancel()
+}
+
+// Config is what a carrier works with. All of it is required.
+type Config struct {
+	Home string // the OACP home, absolute; it need not exist
+	DB   *store.DB
+	Log  *slog.Logger
+
+	// Open opens a stream to a peer. It blocks until there is one, ctx ends, or it
+	// is clear that there will be none.
+	Open func(ctx context.Context, to identity.ID) (Stream, error)
+	// Admit returns why a peer may not send mail here, nil if it may.
+	Admit func(from identity.ID) error
+	// Name is what a peer is called here.
+	Name func(identity.ID) string
+	// Event is told of mail; it must not block.
+	Event func(Event)
+}
+
+// Event is mail that arrived, or mail of ours of which the state has changed.
+type Event struct {
+	Peer    identity.ID
+	Project string
+	Agent   string // the recipient
+	File    string // its name in the recipient's inbox here
+	Hash    [32]byte
+	State   string // Arrived, or the state that the queue shows
+	Reason  string // why it is parked
+}
+
+// Arrived is the state of mail that came from a peer.
+const Arrived = "arrived"
+
+// Limits of the tables that are kept in memory.
+const (
+	maxBindings  = 1024
+	maxReceiving = 16 // deliveries that a peer may have under way
+)
+
+// Times.
+const (
+	rescanEvery  = 5 * time.Second        // events get lost: the folder is the truth
+	settleTime   = 300 * time.Millisecond // that a file has to rest which somebody may still be writing
+	settleTick   = 100 * time.Millisecond
+	firstPause   = 250 * time.Millisecond
+	longestPause = 30 * time.Second
+	refusedPause = 5 * time.Minute // after a refusal that should be permanent
+	idleTime     = 30 * time.Second
+	streamTime   = 2 * time.Minute // of one stream, from its opening to the answer
+	retention    = 90 * 24 * time.Hour
+	pruneEvery   = 24 * time.Hour
+	greetEvery   = time.Minute
+	statusEvery  = 30 * time.Minute // readers take a status for stale after an hour
+)
+
+// Carrier is what package carrier is about. Its methods may be called from any
+// goroutine.
+type Carrier struct {
+	cfg Config
+
+	wake chan struct{} // something is dirty; capacity 1
+
+	mu        sync.Mutex // guards what follows
+	spools    map[place]*spool
+	arrivals  map[place]map[string]*arrival // stored and not consumed, by their names here
+	couriers  map[identity.ID]*courier
+	dirty     map[place]names
+	hints     map[place]names // files that are whole: their writer has given up their temporary name
+	receiving map[identity.ID]int
+	arriving  map[arrivalKey]struct{} // being stored
+	linked    map[identity.ID]bool    // connected
+}
+
+// names are files of a folder; nil are all of them.
+type names map[string]struct{}
+
+// asked yields what a look at some files, or at all, is about.
+func asked[V any](all map[string]V, which names) iter.Seq2[string, V] {
+	if which == nil {
+		return maps.All(all)
+	}
+	return func(yield func(string, V) bool) {
+		for name := range which {
+			if v, ok := all[name]; ok && !yield(name, v) {
+				return
+			}
+		}
+	}
+}
+
+// Open reads what the database knows. Nothing is carried before Run.
+func Open(ctx context.Context, cfg Config) (*Carrier, error) {
+	c := &Carrier{
+		cfg:       cfg,
+		wake:      make(chan struct{}, 1),
+		spools:    make(map[place]*spool),
+		arrivals:  make(map[place]map[string]*arrival),
+		couriers:  make(map[identity.ID]*courier),
+		dirty:     make(map[place]names),
+		hints:     make(map[place]names),
+		receiving: make(map[identity.ID]int),
+		arriving:  make(map[arrivalKey]struct{}),
+		linked:    make(map[identity.ID]bool),
+	}
+	if err := cfg.DB.Migrate(ctx, "oacp", schema); err != nil {
+		return nil, err
+	}
+	if err := c.load(ctx); err != nil {
+		return nil, fmt.Errorf("open mail: %w", err)
+	}
+	return c, nil
+}
+
+// load reads bindings and arrivals, and settles what a crash left half stored.
+func (c *Carrier) load(ctx context.Context) error {
+	var bindings []Binding
+	var open []*arrival
+	err := c.cfg.DB.Read(ctx, func(tx *store.Tx) (err error) {
+		if bindings, err = sqlBindings(tx); err != nil {
+			return err
+		}
+		open, err = sqlOpenArrivals(tx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, b := range bindings {
+		c.spools[b.place()] = newSpool(b)
+	}
+	for _, a := range open {
+		if a.state == writing {
+			if err := c.mend(ctx, a); err != nil {
+				return err
+			}
+		}
+		c.keep(a)
+	}
+	return c.prune(ctx)
+}
+
+// keep puts an arrival where its state wants it. The caller holds c.mu or is Open.
+func (c *Carrier) keep(a *arrival) {
+	switch a.state {
+	case stored:
+		p := a.key.place
+		if c.arrivals[p] == nil {
+			c.arrivals[p] = make(map[string]*arrival)
+		}
+		c.arrivals[p][a.name] = a
+	case consumed:
+		k := c.courier(a.key.peer)
+		k.reports = append(k.reports, a)
+		k.signal()
+	}
+}
+
+func (c *Carrier) prune(ctx context.Context) error {
+	return c.cfg.DB.Write(ctx, false, func(tx *store.Tx) error { return sqlPrune(tx, time.Now().Add(-retention)) })
+}
+
+// Link says that a peer is connected, or no more. What waits for a connected peer
+// is tried at once, also what it has refused: it may think otherwise now.
+func (c *Carrier) Link(peer identity.ID, up bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.linked[peer] == up {
+		return
+	}
+	if up {
+		c.linked[peer] = true
+	} else {
+		delete(c.linked, peer)
+	}
+	k := c.couriers[peer]
+	for p, s := range c.spools {
+		if s.Peer != peer {
+			continue
+		}
+		k = c.courier(peer)
+		s.status = "" // until the peer says more
+		if up {
+			c.offerAgain(s)
+		}
+		c.touch(p, names{})
+	}
+	if k != nil && up { // also one that has only something to report
+		k.until, k.pause, k.trouble = time.Time{}, 0, ""
+		k.regreet()
+	}
+}
+
+// touch has the Run loop look at files of a folder: nil are all of them, none is
+// the folder's status alone. The caller holds c.mu.
+func (c *Carrier) touch(p place, which names) {
+	old, ok := c.dirty[p]
+	switch {
+	case which == nil || ok && old == nil:
+		c.dirty[p] = nil
+	case !ok:
+		c.dirty[p] = which
+	default:
+		for name := range which {
+			old[name] = struct{}{}
+		}
+	}
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run carries mail until ctx ends.
+func (c *Carrier) Run(ctx context.Context) error {
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	w := newWatch(c)
+	defer w.close()
+	if w.events != nil {
+		tasks.Go(func() { w.listen(ctx) })
+	}
+	rescan, prune := time.NewTicker(rescanEvery), time.NewTicker(pruneEvery)
+	defer rescan.Stop()
+	defer prune.Stop()
+	c.rescan()
+	for {
+		c.pass(ctx, w)
+		c.start(ctx, &tasks)
+		select {
+		case <-ctx.Done():
+			c.feedOffline()
+			return nil
+		case <-c.wake:
+		case <-rescan.C:
+			c.rescan()
+			w.keep(c.places())
+		case <-prune.C:
+			if err := c.prune(ctx); err != nil {
+				c.cfg.Log.Warn("mail: the ledger is not pruned", "err", err)
+			}
+		}
+	}
+}
+
+// rescan has everything looked at, offers again what was refused long ago, and
+// tells peers how the agents here are.
+func (c *Carrier) rescan() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.hints) // of files that never came
+	now := time.Now()
+	for p, s := range c.spools {
+		c.touch(p, nil)
+		for _, e := range s.entries {
+			if e.refused && now.After(e.due) {
+				c.offer(e)
+			}
+		}
+	}
+	for p := range c.arrivals {
+		c.touch(p, nil)
+	}
+	for _, k := range c.couriers {
+		if now.Sub(k.greetedAt) >= greetEvery {
+			k.signal()
+		}
+	}
+}
+
+// places are the folders that are looked at.
+func (c *Carrier) places() map[place]struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make(map[place]struct{}, len(c.spools)+len(c.arrivals))
+	for p := range c.spools {
+		all[p] = struct{}{}
+	}
+	for p := range c.arrivals {
+		all[p] = struct{}{}
+	}
+	return all
+}
+
+// pass looks at what is dirty.
+func (c *Carrier) pass(ctx context.Context, w *watch) {
+	c.mu.Lock()
+	dirty := c.dirty
+	c.dirty = make(map[place]names)
+	c.mu.Unlock()
+	for p, which := range dirty {
+		if ctx.Err() != nil {
+			return
+		}
+		if which == nil {
+			w.add(p) // before the look, so that nothing falls between
+		}
+		c.look(ctx, p, which)
+	}
+}

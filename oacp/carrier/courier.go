@@ -1,0 +1,371 @@
+package carrier
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/store"
+	"github.com/acpd/acpd/wire"
+)
+
+// How many streams a courier has open: deliveries, and beside them reports.
+const (
+	maxFlying  = 8
+	maxReports = 4
+)
+
+// courier takes to one peer what is for it. Carrier.mu guards it.
+type courier struct {
+	peer    identity.ID
+	started bool
+
+	// Deliveries and reports each have a loop of their own, so that neither waits
+	// for the other.
+	deliver, report chan struct{} // wakes; capacity 1
+
+	todo   []*entry  // in the order of sending; made anew when stale
+	stale  bool      // something waits that is not in todo
+	again  time.Time // when that is so by itself; zero: never
+	flying int
+	rank   int // of those that are flying
+
+	reports   []*arrival       // consumed there
+	greeted   map[place]string // the statuses that the peer was told
+	greetedAt time.Time
+	greetings int // counts the reasons to tell all of them
+
+	pause   time.Duration // since the peer cannot be reached
+	until   time.Time
+	trouble string
+}
+
+// courier returns a peer's. The caller holds c.mu or is Open.
+func (c *Carrier) courier(peer identity.ID) *courier {
+	k := c.couriers[peer]
+	if k == nil {
+		k = &courier{peer: peer, deliver: make(chan struct{}, 1), report: make(chan struct{}, 1)}
+		c.couriers[peer] = k
+	}
+	return k
+}
+
+func (k *courier) signal() {
+	for _, wake := range []chan struct{}{k.deliver, k.report} {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// start starts couriers that have not begun.
+func (c *Carrier) start(ctx context.Context, tasks *sync.WaitGroup) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, k := range c.couriers {
+		if !k.started {
+			k.started = true
+			tasks.Go(func() { c.deliverAll(ctx, k) })
+			tasks.Go(func() { c.reportAll(ctx, k) })
+		}
+	}
+}
+
+// rest waits for a wake, for d unless it is 0, or for the end of ctx.
+func rest(ctx context.Context, wake <-chan struct{}, d time.Duration) {
+	var timer <-chan time.Time
+	if d > 0 {
+		timer = time.After(d)
+	}
+	select {
+	case <-ctx.Done():
+	case <-wake:
+	case <-timer:
+	}
+}
+
+// deliverAll delivers what waits for a peer: several at a time, but none before
+// all of a higher rank have landed.
+func (c *Carrier) deliverAll(ctx context.Context, k *courier) {
+	var flights sync.WaitGroup
+	defer flights.Wait()
+	for ctx.Err() == nil {
+		e, wait := c.next(k)
+		if e == nil {
+			rest(ctx, k.deliver, wait)
+			continue
+		}
+		flights.Go(func() { c.fly(ctx, k, e) })
+	}
+}
+
+// next takes what is to be delivered now, or says when to ask again: 0 is when
+// something happens.
+func (c *Carrier) next(k *courier) (*entry, time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if wait := k.until.Sub(now); wait > 0 {
+		return nil, wait
+	}
+	if k.stale || !k.again.IsZero() && !now.Before(k.again) {
+		c.collect(k, now)
+	}
+	for len(k.todo) > 0 {
+		e := k.todo[0]
+		if s := c.spools[e.at]; e.state == Waiting && s != nil && s.Peer == k.peer && !e.due.After(now) {
+			if k.flying == maxFlying || k.flying > 0 && k.rank != e.rank {
+				break // a landing asks again
+			}
+			k.todo = k.todo[1:]
+			k.rank = e.rank
+			k.flying++
+			e.set(flying, "")
+			return e, 0
+		}
+		k.todo = k.todo[1:] // it went meanwhile
+	}
+	if k.again.IsZero() {
+		return nil, 0
+	}
+	return nil, max(k.again.Sub(now), time.Millisecond)
+}
+
+// collect finds what waits for a peer. The caller holds c.mu.
+func (c *Carrier) collect(k *courier, now time.Time) {
+	k.stale, k.again, k.todo = false, time.Time{}, nil
+	for _, s := range c.spools {
+		if s.Peer != k.peer {
+			continue
+		}
+		for _, e := range s.entries {
+			switch {
+			case e.state != Waiting:
+			case !e.due.After(now):
+				k.todo = append(k.todo, e)
+			case k.again.IsZero() || e.due.Before(k.again):
+				k.again = e.due
+			}
+		}
+	}
+	slices.SortFunc(k.todo, (*entry).before)
+}
+
+// fly delivers one message.
+func (c *Carrier) fly(ctx context.Context, k *courier, e *entry) {
+	reply, err := c.send(ctx, k.peer, e)
+	now := time.Now()
+	if err == nil && (reply.Result == wire.MailStored || reply.Result == wire.MailDuplicate) {
+		// A crash before this is on disk only delivers again, which is a duplicate.
+		err := c.cfg.DB.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return sqlDelivered(tx, e.at, e.file, e.hash, now) })
+		if err != nil {
+			c.cfg.Log.Warn("mail: a delivery is not written down", "file", e.file, "err", err)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k.flying--
+	k.signal()
+	if err == nil {
+		k.pause, k.trouble = 0, ""
+	}
+	if e.state != flying { // the file went, or is another now
+		c.touch(e.at, nil)
+		if s := c.spools[e.at]; s != nil {
+			s.pruned = false // and the ledger knows of it
+		}
+		return
+	}
+	var unreached *unreached
+	switch {
+	case errors.As(err, &unreached):
+		e.set(Waiting, "")
+		k.stale = true
+		k.lost(unreached.cause)
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errChanging):
+		e.set(settling, "it is being written") // the next look decides
+		e.mark = mark{}
+		c.touch(e.at, names{e.file: {}})
+	case err != nil:
+		c.later(k, e, err.Error())
+	case reply.Result == wire.MailRetry:
+		c.later(k, e, c.saying(k.peer, reply))
+	case reply.Result == wire.MailRefused:
+		c.park(e, c.saying(k.peer, reply))
+		e.refused, e.due = true, now.Add(refusedPause)
+	case reply.Result == wire.MailStored, reply.Result == wire.MailDuplicate:
+		e.set(Delivered, "")
+		e.tries = 0
+		c.cfg.Log.Debug("mail delivered", "peer", k.peer.Label(), "project", e.at.project, "agent", e.at.agent, "file", e.file, "result", reply.Result)
+		c.cfg.Event(Event{Peer: k.peer, Project: e.at.project, Agent: e.at.agent, File: e.file, Hash: e.hash, State: Delivered})
+	default:
+		c.later(k, e, "an answer that makes no sense: "+reply.Result)
+	}
+}
+
+// saying is a refusal for a person.
+func (c *Carrier) saying(peer identity.ID, reply *wire.MailReply) string {
+	return c.cfg.Name(peer) + " says: " + reply.Message + " (" + reply.Code + ")"
+}
+
+// later has an entry wait. The caller holds c.mu.
+func (c *Carrier) later(k *courier, e *entry, reason string) {
+	e.set(Waiting, reason)
+	e.due = time.Now().Add(jitter(min(firstPause<<min(e.tries, 10), longestPause)))
+	e.tries++
+	k.stale = true
+}
+
+// lost has everything for a peer wait that cannot be reached. The caller holds c.mu.
+func (k *courier) lost(cause error) {
+	k.trouble = cause.Error()
+	if time.Now().Before(k.until) {
+		return // another has just found that out
+	}
+	k.pause = min(max(2*k.pause, firstPause), longestPause)
+	k.until = time.Now().Add(jitter(k.pause))
+}
+
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2) }
+
+// unreached says that no stream could be opened.
+type unreached struct{ cause error }
+
+func (e *unreached) Error() string { return e.cause.Error() }
+
+// send delivers the file behind an entry as it was when it was examined.
+func (c *Carrier) send(ctx context.Context, peer identity.ID, e *entry) (*wire.MailReply, error) {
+	inbox, err := c.openInbox(e.at)
+	if err != nil {
+		return nil, err
+	}
+	l, err := read(inbox, e.file)
+	inbox.Close()
+	if err != nil {
+		return nil, err
+	}
+	if l.hash != e.hash {
+		return nil, errChanging
+	}
+	return c.ask(ctx, peer, &wire.MailRequest{
+		Op: wire.MailDeliver, Project: e.at.project, Agent: e.at.agent, File: e.file, Hash: e.hash, Size: uint64(len(l.data)), Delivery: wire.NewMessageID(),
+	}, l.data)
+}
+
+// ask has a stream carry one request and its reply.
+func (c *Carrier) ask(ctx context.Context, peer identity.ID, m *wire.MailRequest, body []byte) (*wire.MailReply, error) {
+	ctx, cancel := context.WithTimeout(ctx, streamTime)
+	defer cancel()
+	m.V = wire.MailVersion
+	request, err := wire.AppendMailRequest(nil, m)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.cfg.Open(ctx, peer)
+	if err != nil {
+		return nil, &unreached{err}
+	}
+	// A receiver that refuses does not read on, so that writing fails: its reply
+	// says why.
+	_, failed := s.Write(append(request, body...))
+	failed = errors.Join(failed, s.CloseWrite())
+	s.SetReadDeadline(time.Now().Add(idleTime))
+	reply, err := wire.ReadMailReply(bufio.NewReader(s))
+	if err != nil {
+		s.Cancel()
+		if failed != nil {
+			err = failed
+		}
+		return nil, kinds.Errorf(kinds.Unreachable, "the connection broke before an answer: %v", err)
+	}
+	return reply, s.Close()
+}
+
+// reportAll tells a peer what is consumed of its mail, and how the agents are that
+// live here and have to do with it.
+func (c *Carrier) reportAll(ctx context.Context, k *courier) {
+	for ctx.Err() == nil {
+		c.mu.Lock()
+		wait := time.Until(k.until)
+		all := k.reports
+		if wait <= 0 {
+			k.reports = nil
+		}
+		c.mu.Unlock()
+		if wait > 0 {
+			rest(ctx, k.report, wait)
+			continue
+		}
+		left := c.tell(ctx, k, all)
+		c.mu.Lock()
+		k.reports = append(left, k.reports...)
+		wait = max(time.Until(k.until), 0)
+		if len(left) > 0 && wait == 0 {
+			wait = firstPause
+		}
+		c.mu.Unlock()
+		if len(left) == 0 {
+			c.greet(ctx, k)
+		}
+		rest(ctx, k.report, wait)
+	}
+}
+
+// tell reports what is consumed and returns what could not be reported.
+func (c *Carrier) tell(ctx context.Context, k *courier, all []*arrival) (left []*arrival) {
+	var (
+		mu    sync.Mutex // guards left
+		tasks sync.WaitGroup
+		slots = make(chan struct{}, maxReports)
+	)
+	for _, a := range all {
+		slots <- struct{}{}
+		tasks.Go(func() {
+			defer func() { <-slots }()
+			if c.tellOf(ctx, k, a) {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			left = append(left, a)
+		})
+	}
+	tasks.Wait()
+	return left
+}
+
+// tellOf reports one message, and reports whether that is over.
+func (c *Carrier) tellOf(ctx context.Context, k *courier, a *arrival) bool {
+	c.mu.Lock()
+	resting := time.Now().Before(k.until)
+	c.mu.Unlock()
+	if resting || ctx.Err() != nil {
+		return false
+	}
+	reply, err := c.ask(ctx, k.peer, &wire.MailRequest{Op: wire.MailConsumed, Project: a.key.project, Agent: a.key.agent, File: a.key.file, Hash: a.key.hash}, nil)
+	var unreached *unreached
+	switch {
+	case errors.As(err, &unreached):
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		k.lost(unreached.cause)
+		return false
+	case err != nil || reply.Result == wire.MailRetry:
+		return false
+	case reply.Result == wire.MailRefused:
+		c.cfg.Log.Debug("mail: the sender does not want to hear what became of a message", "peer", k.peer.Label(), "file", a.key.file, "code", reply.Code)
+	}
+	a.state = reported
+	if err := c.cfg.DB.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return sqlArrive(tx, a) }); err != nil {
+		c.cfg.Log.Warn("mail: a report is not written down, so it will be repeated", "err", err)
+	}
+	return true
+}

@@ -1,0 +1,223 @@
+package carrier
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/oacp/message"
+	"github.com/acpd/acpd/wire"
+)
+
+// The statuses of an agent that OACP knows.
+const (
+	available = "available"
+	busy      = "busy"
+	offline   = "offline"
+)
+
+const (
+	statusFile = "status.yaml"
+	statusMark = "# kept by acpd; remove this line to keep it yourself\n"
+	maxStatus  = 64 << 10
+	maxGreeted = 256 // agents that a peer is told of
+)
+
+// present notes how an agent is that lives at a peer. Word from the peer is also a
+// reason to offer it again what it has refused.
+func (c *Carrier) present(from identity.ID, p place, status string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for q, s := range c.spools {
+		if s.Peer != from || q.project != p.project {
+			continue
+		}
+		c.offerAgain(s)
+		if q == p && (status == available || status == busy || status == offline) {
+			s.status = status
+			c.touch(p, names{})
+		}
+	}
+}
+
+// greet tells a peer of the agents that live here, in projects in which it has
+// agents too, where it does not know yet.
+func (c *Carrier) greet(ctx context.Context, k *courier) {
+	c.mu.Lock()
+	if k.greeted != nil && time.Since(k.greetedAt) < greetEvery {
+		c.mu.Unlock()
+		return
+	}
+	linked := c.linked[k.peer]
+	projects := make(map[string]struct{})
+	for p, s := range c.spools {
+		if s.Peer == k.peer {
+			projects[p.project] = struct{}{}
+		}
+	}
+	told, reason := k.greeted, k.greetings
+	k.greetedAt = time.Now()
+	c.mu.Unlock()
+	if !linked || len(projects) == 0 {
+		return
+	}
+	next := make(map[place]string)
+	for project := range projects {
+		for _, p := range c.residents(project) {
+			if len(next) == maxGreeted {
+				break
+			}
+			status := c.statusOf(p)
+			if told[p] != status {
+				reply, err := c.ask(ctx, k.peer, &wire.MailRequest{
+					Op: wire.MailPresence, Project: p.project, Agent: p.agent, Status: status, UpdatedAt: message.Stamp(time.Now()),
+				}, nil)
+				if err != nil || reply.Result != wire.MailOK {
+					continue // the next greeting tries again
+				}
+			}
+			next[p] = status
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k.greetings == reason {
+		k.greeted = next
+	}
+}
+
+// regreet has the peer told of all agents. The caller holds Carrier.mu.
+func (k *courier) regreet() {
+	k.greeted = nil
+	k.greetings++
+	k.signal()
+}
+
+// residents are the agents of a project that are hosted here.
+func (c *Carrier) residents(project string) (all []place) {
+	root, err := c.open(path.Join("projects", project, "agents"))
+	if err != nil {
+		return nil
+	}
+	defer root.Close()
+	d, err := root.Open(".")
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	entries, _ := d.ReadDir(-1)
+	for _, e := range entries {
+		p := place{project, e.Name()}
+		if _, bound := c.bound(p); e.IsDir() && !bound && message.LegalAgent(p.agent) {
+			all = append(all, p)
+		}
+	}
+	slices.SortFunc(all, place.compare)
+	return all
+}
+
+// statusOf reads how an agent says that it is: available, unless it says otherwise.
+func (c *Carrier) statusOf(p place) string {
+	dir, err := c.openAgent(p)
+	if err != nil {
+		return available
+	}
+	defer dir.Close()
+	text, _ := readStatus(dir)
+	for in := bufio.NewScanner(bytes.NewReader(text)); in.Scan(); {
+		if word, ok := strings.CutPrefix(in.Text(), "status:"); ok {
+			switch word = strings.ToLower(strings.Trim(strings.TrimSpace(word), `"'`)); word {
+			case busy, offline:
+				return word
+			}
+		}
+	}
+	return available
+}
+
+func readStatus(dir *os.Root) ([]byte, error) {
+	info, err := dir.Lstat(statusFile)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("not a regular file")
+	}
+	f, err := dir.Open(statusFile)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxStatus))
+}
+
+// feed keeps the status.yaml of a bound agent in step with what its peer says and
+// with the link to it, so that senders are warned of one that is offline. A file
+// that somebody else wrote is left alone.
+func (c *Carrier) feed(p place) {
+	c.mu.Lock()
+	s := c.spools[p]
+	if s == nil {
+		c.mu.Unlock()
+		return
+	}
+	status := offline
+	if c.linked[s.Peer] {
+		status = available
+		if s.status != "" {
+			status = s.status
+		}
+	}
+	fresh := s.fed == status && time.Since(s.fedAt) < statusEvery
+	if !fresh {
+		s.fed, s.fedAt = status, time.Now()
+	}
+	c.mu.Unlock()
+	if fresh {
+		return
+	}
+	if err := c.writeStatus(p, status); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		c.cfg.Log.Debug("mail: a status is not written", "project", p.project, "agent", p.agent, "err", err)
+	}
+}
+
+// feedOffline says at the end that nobody is reached any more.
+func (c *Carrier) feedOffline() {
+	c.mu.Lock()
+	clear(c.linked)
+	c.mu.Unlock()
+	for _, b := range c.Bindings("") {
+		c.feed(b.place())
+	}
+}
+
+func (c *Carrier) writeStatus(p place, status string) error {
+	dir, err := c.openAgent(p)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	switch old, err := readStatus(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case !bytes.HasPrefix(old, []byte(statusMark)):
+		return nil
+	}
+	const temp = "." + statusFile + ".tmp-acpd"
+	text := fmt.Sprintf("%sruntime: unknown\nmodel: unknown\nstatus: %s\ncapabilities: []\nupdated_at: %q\n", statusMark, status, message.Stamp(time.Now()))
+	if err := dir.WriteFile(temp, []byte(text), 0o666); err != nil {
+		return err
+	}
+	return dir.Rename(temp, statusFile)
+}

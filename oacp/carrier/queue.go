@@ -1,0 +1,107 @@
+package carrier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+)
+
+// Queued is a file in the inbox of a bound agent.
+type Queued struct {
+	Project string
+	Agent   string
+	Peer    identity.ID
+	File    string
+	Hash    [32]byte // zero where it was not read
+	Size    int64
+	State   string // Waiting, Delivered or Parked
+	Reason  string // why it waits longer than usual, or is parked
+	Since   time.Time
+}
+
+// Queue returns the files of all bound agents of a project, or of all projects for
+// "", by their names.
+func (c *Carrier) Queue(project string) []Queued {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []Queued
+	for p, s := range c.spools {
+		if project != "" && p.project != project {
+			continue
+		}
+		for _, e := range s.entries {
+			q := Queued{Project: p.project, Agent: p.agent, Peer: s.Peer, File: e.file, Hash: e.hash, Size: e.mark.size, State: e.state, Reason: e.reason, Since: e.since}
+			switch e.state {
+			case settling, flying:
+				q.State = Waiting
+			case Waiting:
+				if k := c.couriers[s.Peer]; k != nil && q.Reason == "" {
+					q.Reason = k.trouble
+				}
+			}
+			all = append(all, q)
+		}
+	}
+	slices.SortFunc(all, func(a, b Queued) int {
+		if d := (place{a.Project, a.Agent}).compare(place{b.Project, b.Agent}); d != 0 {
+			return d
+		}
+		return strings.Compare(a.File, b.File)
+	})
+	return all
+}
+
+// Drop moves a file out of a bound agent's inbox into its dead_letter folder, where
+// nothing carries it, and returns its path below the home.
+func (c *Carrier) Drop(_ context.Context, project, agent, file string) (string, error) {
+	p := place{project, agent}
+	c.mu.Lock()
+	s := c.spools[p]
+	busy := s != nil && s.entries[file] != nil && s.entries[file].state == flying
+	c.mu.Unlock()
+	switch {
+	case s == nil:
+		return "", c.notBound("drop", p)
+	case busy:
+		return "", kinds.Errorf(kinds.Overloaded, "drop: %s is being delivered just now: look again in a moment", file)
+	case file == "" || strings.ContainsAny(file, "/\x00") || !strings.HasSuffix(file, extension):
+		return "", notHere("drop", p, file)
+	}
+	dir, err := c.openAgent(p)
+	if err != nil {
+		return "", fmt.Errorf("drop: %w", err)
+	}
+	defer dir.Close()
+	from := path.Join(inboxDir, file)
+	switch info, err := dir.Lstat(from); {
+	case errors.Is(err, fs.ErrNotExist), err == nil && info.IsDir():
+		return "", notHere("drop", p, file)
+	case err != nil:
+		return "", fmt.Errorf("drop: %w", err)
+	}
+	if err := dir.MkdirAll(deadDir, 0o777); err != nil {
+		return "", fmt.Errorf("drop: %w", err)
+	}
+	for _, name := range numbered(file) {
+		to := path.Join(deadDir, name)
+		if _, err := dir.Lstat(to); err == nil {
+			continue
+		}
+		if err := dir.Rename(from, to); err != nil {
+			return "", fmt.Errorf("drop: %w", err)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.touch(p, names{file: {}})
+		return path.Join(p.dir(), to), nil
+	}
+	return "", kinds.Errorf(kinds.Overloaded, "drop: %s holds %d files of that name: tidy it up", deadDir, maxNumbered)
+}

@@ -1,0 +1,274 @@
+package carrier
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"syscall"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/oacp/message"
+	"github.com/acpd/acpd/store"
+	"github.com/acpd/acpd/wire"
+)
+
+// patient bounds how long a peer may say nothing, and how long it may talk.
+type patient struct {
+	s   Stream
+	end time.Time
+}
+
+func (p patient) Read(b []byte) (int, error) {
+	next := time.Now().Add(idleTime)
+	if next.After(p.end) {
+		next = p.end
+	}
+	p.s.SetReadDeadline(next)
+	return p.s.Read(b)
+}
+
+// Serve answers one stream that a peer has opened, and ends it.
+func (c *Carrier) Serve(ctx context.Context, from identity.ID, s Stream) {
+	defer s.Close()
+	r := bufio.NewReader(patient{s, time.Now().Add(streamTime)})
+	m, err := wire.ReadMailRequest(r)
+	result := ""
+	if err == nil {
+		result, err = c.serve(ctx, from, m, r)
+	} else if !errors.As(err, new(*wire.FormatError)) {
+		s.Cancel() // it broke: nobody waits for an answer
+		return
+	}
+	reply := &wire.MailReply{Result: result}
+	if err != nil {
+		e := c.coded(err)
+		reply = &wire.MailReply{Result: wire.MailRefused, Code: string(e.Code), Message: e.Message}
+		if e.Retryable || e.Code == kinds.Internal {
+			reply.Result = wire.MailRetry
+		}
+		c.cfg.Log.Info("mail refused", "peer", from.Label(), "err", err)
+	}
+	b, err := wire.AppendMailReply(nil, reply)
+	if err != nil {
+		s.Cancel()
+		return
+	}
+	s.Write(b)
+}
+
+// coded is what a peer hears of an error: nothing of this machine's folders.
+func (c *Carrier) coded(err error) *kinds.Error {
+	e := kinds.AsError(err)
+	if e.Code != kinds.Internal {
+		return e
+	}
+	why := "see its log"
+	for _, no := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
+		if errors.Is(err, no) {
+			why = no.Error()
+		}
+	}
+	return kinds.Errorf(kinds.Internal, "it could not be stored there: %s", why)
+}
+
+func (c *Carrier) serve(ctx context.Context, from identity.ID, m *wire.MailRequest, body io.Reader) (string, error) {
+	if m.V != wire.MailVersion {
+		return "", kinds.Errorf(kinds.IncompatibleVersion, "version %d of mail is not known here, only %d", m.V, wire.MailVersion)
+	}
+	switch m.Op {
+	case wire.MailDeliver, wire.MailPresence:
+		if err := c.cfg.Admit(from); err != nil {
+			return "", err
+		}
+	case wire.MailConsumed: // the consequence of mail from here
+	default:
+		return "", kinds.Errorf(kinds.UnknownKind, "op %.40q is not known here", m.Op)
+	}
+	p := place{m.Project, m.Agent}
+	if err := p.check(); err != nil {
+		return "", err
+	}
+	switch m.Op {
+	case wire.MailDeliver:
+		return c.receive(ctx, from, m, body)
+	case wire.MailConsumed:
+		return wire.MailOK, c.consumed(ctx, from, p, m)
+	}
+	c.present(from, p, m.Status)
+	return wire.MailOK, nil
+}
+
+// consumed removes the copy of a message whose recipient is done with it.
+func (c *Carrier) consumed(ctx context.Context, from identity.ID, p place, m *wire.MailRequest) error {
+	if !message.LegalFileName(m.File) {
+		return kinds.Errorf(kinds.Invalid, "filename %.80q: no message from here is called that", m.File)
+	}
+	c.mu.Lock()
+	s := c.spools[p]
+	mirror := s != nil && s.Peer == from && s.Mode == Mirror
+	c.mu.Unlock()
+	if !mirror { // no copy lies here, or its linger removes it
+		return nil
+	}
+	return c.unlink(ctx, p, m.File, m.Hash)
+}
+
+// receive stores a message. Who sends may, and who is to have it lives here, before
+// a byte of it is read.
+func (c *Carrier) receive(ctx context.Context, from identity.ID, m *wire.MailRequest, body io.Reader) (string, error) {
+	switch {
+	case m.Size > message.MaxBytes:
+		return "", kinds.Errorf(kinds.TooLarge, "size: %d bytes: a message may have %d", m.Size, message.MaxBytes)
+	case m.Size == 0:
+		return "", kinds.Errorf(kinds.Invalid, "size: 0: a message is not empty")
+	case !c.boundTo(from, m.Project, ""):
+		return "", kinds.Errorf(kinds.NotAuthorized, "no agent of project %s is bound to you there: its owner may do that with acpctl oacp bind", m.Project)
+	}
+	key := arrivalKey{from, place{m.Project, m.Agent}, m.File, m.Hash}
+	leave, err := c.enter(key)
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	inbox, err := c.hosted(key.place)
+	if err != nil {
+		return "", err
+	}
+	defer inbox.Close()
+
+	data := make([]byte, m.Size)
+	if _, err := io.ReadFull(body, data); err != nil {
+		return "", cutShort(err)
+	}
+	if n, err := body.Read(make([]byte, 1)); n > 0 || err != io.EOF {
+		return "", kinds.Errorf(kinds.Invalid, "size: more than %d bytes came", m.Size)
+	}
+	if sha256.Sum256(data) != m.Hash {
+		return "", kinds.Errorf(kinds.Invalid, "sha256: the bytes have another hash")
+	}
+	letter, err := message.Carriable(data)
+	if err != nil {
+		return "", kinds.Errorf(kinds.Invalid, "message: %v", err)
+	}
+	if !c.boundTo(from, m.Project, letter.From) {
+		return "", kinds.Errorf(kinds.NotAuthorized, "from: %s of project %s is not bound to you there: its owner may do that with acpctl oacp bind %s %s", letter.From, m.Project, m.Project, letter.From)
+	}
+	// From here on it may be in the inbox, so it is not given up half-way.
+	return c.store(context.WithoutCancel(ctx), key, inbox, data, m.Delivery)
+}
+
+func cutShort(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return kinds.Errorf(kinds.Invalid, "size: fewer bytes came")
+	}
+	return kinds.Errorf(kinds.Timeout, "the message did not come in time: %v", err)
+}
+
+// enter takes one of the peer's places and makes sure that nobody else stores the
+// same message.
+func (c *Carrier) enter(key arrivalKey) (leave func(), err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.receiving[key.peer] >= maxReceiving {
+		return nil, kinds.Errorf(kinds.Overloaded, "%d messages of yours are under way: send the next when one is stored", maxReceiving)
+	}
+	if _, twice := c.arriving[key]; twice {
+		return nil, kinds.Errorf(kinds.Overloaded, "another stream brings the same message just now")
+	}
+	c.receiving[key.peer]++
+	c.arriving[key] = struct{}{}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.arriving, key)
+		if c.receiving[key.peer]--; c.receiving[key.peer] == 0 {
+			delete(c.receiving, key.peer)
+		}
+	}, nil
+}
+
+// hosted opens the inbox of an agent that lives here.
+func (c *Carrier) hosted(p place) (*os.Root, error) {
+	if peer, ok := c.bound(p); ok {
+		return nil, kinds.Errorf(kinds.NotFound, "agent %s of project %s does not live there: it is bound to %s", p.agent, p.project, c.cfg.Name(peer))
+	}
+	inbox, err := c.openInbox(p)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return inbox, err
+	}
+	if project, err := c.open(path.Join("projects", p.project)); err == nil {
+		project.Close()
+		return nil, kinds.Errorf(kinds.NotFound, "there is no agent %s in project %s there", p.agent, p.project)
+	}
+	return nil, kinds.Errorf(kinds.NotFound, "there is no project %s there", p.project)
+}
+
+// store puts a message into an inbox, once, and returns when that is durable.
+func (c *Carrier) store(ctx context.Context, key arrivalKey, inbox *os.Root, data []byte, delivery wire.MessageID) (string, error) {
+	var a *arrival
+	err := c.cfg.DB.Read(ctx, func(tx *store.Tx) (err error) {
+		a, err = sqlArrival(tx, key)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	result := wire.MailStored
+	switch {
+	case a == nil:
+		a = &arrival{key: key, state: writing}
+		if err := c.write(ctx, a, true); err != nil {
+			return "", err
+		}
+	case a.state == writing: // an earlier attempt that failed, maybe after the link
+		if a.name, err = a.lies(inbox); err != nil {
+			return "", err
+		}
+		if a.name != "" {
+			result = wire.MailDuplicate
+		}
+	case a.state != stored: // the sender does not know any more that it is consumed, or not yet
+		a.state = consumed
+		c.mu.Lock()
+		c.keep(a)
+		c.mu.Unlock()
+		return wire.MailDuplicate, c.write(ctx, a, false)
+	default:
+		return wire.MailDuplicate, nil
+	}
+	if a.name == "" {
+		if a.name, err = put(inbox, localName(key.file, key.hash), data); err != nil {
+			return "", fmt.Errorf("store mail: %w", err)
+		}
+	}
+	a.state = stored
+	if err := c.write(ctx, a, true); err != nil {
+		return "", err
+	}
+	c.mu.Lock()
+	c.keep(a)
+	// The inbox is watched from now on, and the message may be gone already.
+	if len(c.arrivals[key.place]) > 1 {
+		c.touch(key.place, names{a.name: {}})
+	} else {
+		c.touch(key.place, nil)
+	}
+	c.mu.Unlock()
+	c.cfg.Log.Debug("mail stored", "peer", key.peer.Label(), "project", key.project, "agent", key.agent, "file", a.name, "delivery", delivery, "result", result)
+	if result == wire.MailStored {
+		c.cfg.Event(Event{Peer: key.peer, Project: key.project, Agent: key.agent, File: a.name, Hash: key.hash, State: Arrived})
+	}
+	return result, nil
+}
+
+func (c *Carrier) write(ctx context.Context, a *arrival, durable bool) error {
+	return c.cfg.DB.Write(ctx, durable, func(tx *store.Tx) error { return sqlArrive(tx, a) })
+}

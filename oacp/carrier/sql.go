@@ -1,0 +1,179 @@
+package carrier
+
+import (
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/acpd/acpd/store"
+)
+
+// All SQL of the package. Times are unix milliseconds.
+
+// schema is every step that these tables have taken; a released one never changes.
+var schema = []string{`
+CREATE TABLE oacp_binding (
+	project TEXT NOT NULL,
+	agent   TEXT NOT NULL,
+	peer    BLOB NOT NULL,
+	mode    TEXT NOT NULL,
+	linger  INTEGER NOT NULL,
+	PRIMARY KEY (project, agent)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE oacp_delivered (
+	project TEXT NOT NULL,
+	agent   TEXT NOT NULL,
+	file    TEXT NOT NULL,
+	hash    BLOB NOT NULL,
+	at      INTEGER NOT NULL,
+	PRIMARY KEY (project, agent, file)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE oacp_arrival (
+	peer    BLOB NOT NULL,
+	project TEXT NOT NULL,
+	agent   TEXT NOT NULL,
+	file    TEXT NOT NULL,
+	hash    BLOB NOT NULL,
+	name    TEXT NOT NULL,
+	state   TEXT NOT NULL,
+	at      INTEGER NOT NULL,
+	PRIMARY KEY (peer, project, agent, file, hash)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX oacp_arrival_hash ON oacp_arrival (hash);`,
+}
+
+// Bindings.
+
+func sqlBindings(tx *store.Tx) ([]Binding, error) {
+	rows, err := tx.Query("SELECT project, agent, peer, mode, linger FROM oacp_binding")
+	if err != nil {
+		return nil, err
+	}
+	var all []Binding
+	for rows.Next() {
+		var b Binding
+		var peer []byte
+		var linger int64
+		if err := rows.Scan(&b.Project, &b.Agent, &peer, &b.Mode, &linger); err != nil {
+			return nil, err
+		}
+		copy(b.Peer[:], peer)
+		b.Linger = time.Duration(linger) * time.Second
+		all = append(all, b)
+	}
+	return all, rows.Err()
+}
+
+func sqlBind(tx *store.Tx, b Binding) error {
+	_, err := tx.Exec("INSERT OR REPLACE INTO oacp_binding VALUES (?, ?, ?, ?, ?)", b.Project, b.Agent, b.Peer[:], b.Mode, int64(b.Linger/time.Second))
+	return err
+}
+
+func sqlUnbind(tx *store.Tx, p place) error {
+	if _, err := tx.Exec("DELETE FROM oacp_delivered WHERE project = ? AND agent = ?", p.project, p.agent); err != nil {
+		return err
+	}
+	_, err := tx.Exec("DELETE FROM oacp_binding WHERE project = ? AND agent = ?", p.project, p.agent)
+	return err
+}
+
+// What was delivered and still lies here.
+
+func sqlDelivered(tx *store.Tx, p place, file string, hash [32]byte, at time.Time) error {
+	_, err := tx.Exec("INSERT OR REPLACE INTO oacp_delivered VALUES (?, ?, ?, ?, ?)", p.project, p.agent, file, hash[:], at.UnixMilli())
+	return err
+}
+
+// sqlDelivery returns what was delivered from a file; ok is false if nothing was.
+func sqlDelivery(tx *store.Tx, p place, file string) (hash [32]byte, at time.Time, ok bool, err error) {
+	var sum []byte
+	var ms int64
+	err = tx.QueryRow("SELECT hash, at FROM oacp_delivered WHERE project = ? AND agent = ? AND file = ?", p.project, p.agent, file).Scan(&sum, &ms)
+	if errors.Is(err, sql.ErrNoRows) {
+		return hash, at, false, nil
+	}
+	copy(hash[:], sum)
+	return hash, time.UnixMilli(ms), err == nil, err
+}
+
+func sqlDeliveredFiles(tx *store.Tx, p place) (files []string, err error) {
+	rows, err := tx.Query("SELECT file FROM oacp_delivered WHERE project = ? AND agent = ?", p.project, p.agent)
+	if err != nil {
+		return nil, err
+	}
+	for rows.Next() {
+		var file string
+		if err := rows.Scan(&file); err != nil {
+			return nil, err
+		}
+		files = append(files, file)
+	}
+	return files, rows.Err()
+}
+
+func sqlForget(tx *store.Tx, p place, file string) error {
+	_, err := tx.Exec("DELETE FROM oacp_delivered WHERE project = ? AND agent = ? AND file = ?", p.project, p.agent, file)
+	return err
+}
+
+// What arrived.
+
+const arrivalColumns = "SELECT peer, project, agent, file, hash, name, state FROM oacp_arrival"
+
+func scanArrivals(rows *sql.Rows, err error) ([]*arrival, error) {
+	if err != nil {
+		return nil, err
+	}
+	var all []*arrival
+	for rows.Next() {
+		a := new(arrival)
+		var peer, hash []byte
+		if err := rows.Scan(&peer, &a.key.project, &a.key.agent, &a.key.file, &hash, &a.name, &a.state); err != nil {
+			return nil, err
+		}
+		copy(a.key.peer[:], peer)
+		copy(a.key.hash[:], hash)
+		all = append(all, a)
+	}
+	return all, rows.Err()
+}
+
+// sqlOpenArrivals returns what is not over: half stored, not consumed, not reported.
+func sqlOpenArrivals(tx *store.Tx) ([]*arrival, error) {
+	return scanArrivals(tx.Query(arrivalColumns+" WHERE state != ?", reported))
+}
+
+// sqlArrival returns what is known of a message, nil if it never came.
+func sqlArrival(tx *store.Tx, k arrivalKey) (*arrival, error) {
+	all, err := scanArrivals(tx.Query(arrivalColumns+" WHERE peer = ? AND project = ? AND agent = ? AND file = ? AND hash = ?", k.peer[:], k.project, k.agent, k.file, k.hash[:]))
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// sqlArrived reports whether a message for a place ever came from a peer.
+func sqlArrived(tx *store.Tx, p place, hash [32]byte) (arrived bool, err error) {
+	err = tx.QueryRow("SELECT EXISTS (SELECT 1 FROM oacp_arrival WHERE hash = ? AND project = ? AND agent = ? AND state != ?)", hash[:], p.project, p.agent, writing).Scan(&arrived)
+	return arrived, err
+}
+
+func sqlArrive(tx *store.Tx, a *arrival) error {
+	_, err := tx.Exec("INSERT OR REPLACE INTO oacp_arrival VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+		a.key.peer[:], a.key.project, a.key.agent, a.key.file, a.key.hash[:], a.name, a.state, time.Now().UnixMilli())
+	return err
+}
+
+func sqlUnarrive(tx *store.Tx, k arrivalKey) error {
+	_, err := tx.Exec("DELETE FROM oacp_arrival WHERE peer = ? AND project = ? AND agent = ? AND file = ? AND hash = ?", k.peer[:], k.project, k.agent, k.file, k.hash[:])
+	return err
+}
+
+// sqlPrune forgets what has been over for long.
+func sqlPrune(tx *store.Tx, before time.Time) error {
+	_, err := tx.Exec("DELETE FROM oacp_arrival WHERE at < ? AND state IN (?, ?)", before.UnixMilli(), consumed, reported)
+	return err
+}
