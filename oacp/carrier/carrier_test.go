@@ -56,6 +56,7 @@ func TestMirror(t *testing.T) {
 			answer := text1("reviewer", "planner", "go")
 			back := laptop.send("planner", fileName("reviewer", "notification"), answer)
 			desk.holds("planner", back, answer)
+			laptop.becomes(back, Delivered)
 			desk.noDebris("planner")
 			laptop.noDebris("reviewer")
 		})
@@ -93,6 +94,9 @@ func TestOrder(t *testing.T) {
 	if !slices.IsSorted(ranks) {
 		t.Errorf("arrived in the order of ranks %v", ranks)
 	}
+	eventually(t, "the sender knows", func() bool {
+		return !slices.ContainsFunc(desk.Queue(""), func(q Queued) bool { return q.State != Delivered })
+	})
 	laptop.noDebris("reviewer")
 }
 
