@@ -48,9 +48,7 @@ func TestCancelReachesTheHandler(t *testing.T) {
 // TestCancelBehindAClosedWindow gives up what could not be written.
 func TestCancelBehindAClosedWindow(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
-		a, h := w.side(nil), w.host()
-		w.start()
-		a.serve()
+		a, h := w.facing(nil)
 		c := h.trusted(a)
 		go c.answerPings()
 		large := &wire.Envelope{Kind: kinds.KindQuery, Payload: kinds.Encode(&kinds.Query{Question: strings.Repeat("x", 100<<10)})}

@@ -52,9 +52,7 @@ func TestHelloOfATrustedPeer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, nil, func(t *testing.T, w *network) {
-				b, h := w.side(nil), w.host()
-				w.start()
-				b.serve()
+				b, h := w.facing(nil)
 				key := newKey(t)
 				b.knows(key, "planner")
 				c := h.dial(b, key)
@@ -80,9 +78,7 @@ func TestHelloOfATrustedPeer(t *testing.T) {
 
 func TestStreamBeforeHelloWaits(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
-		b, h := w.side(nil), w.host()
-		w.start()
-		b.serve()
+		b, h := w.facing(nil)
 		key := newKey(t)
 		b.knows(key, "planner")
 		c := h.dial(b, key)

@@ -171,9 +171,7 @@ func TestHandlersThatFail(t *testing.T) {
 
 func TestPeerWithoutCredit(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
-		a, h := w.side(nil), w.host()
-		w.start()
-		a.serve()
+		a, h := w.facing(nil)
 		key := newKey(t)
 		a.knows(key, "reviewer")
 		conf, err := key.ClientTLS(a.ID(), false, identity.ALPN)

@@ -232,9 +232,7 @@ func TestSlowExchangesStayOpen(t *testing.T) {
 // pings without a pong are enough.
 func TestStoppedProcess(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
-		a, h := w.side(nil), w.host()
-		w.start()
-		a.serve()
+		a, h := w.facing(nil)
 		c := h.trusted(a)
 		start := time.Now()
 		_, _, err := a.Exchange(t.Context(), c.key.ID(), query("there?"))
@@ -446,9 +444,7 @@ func TestReplacedConnectionDrains(t *testing.T) {
 // its peer has forgotten: the redial is served at once.
 func TestDeadReplacedConnection(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
-		b, h := w.side(nil), w.host()
-		w.start()
-		b.serve()
+		b, h := w.facing(nil)
 		key := newKey(t)
 		for b.ID().Compare(key.ID()) > 0 { // the smaller id says goaway
 			key = newKey(t)

@@ -27,6 +27,13 @@ type host struct {
 // host makes one with an address of its own; call it before start.
 func (w *network) host() *host { return newHost(w.t, w.conn(w.addr())) }
 
+// facing is a served node and a host that faces it.
+func (w *network) facing(edit func(*Config)) (*side, *host) {
+	s, h := w.side(edit), w.host()
+	w.start()
+	return s.serve(), h
+}
+
 func newHost(t testing.TB, socket net.PacketConn) *host {
 	h := &host{t: t, tr: &quic.Transport{Conn: socket}}
 	t.Cleanup(func() {

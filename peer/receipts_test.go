@@ -74,9 +74,7 @@ func TestReceipts(t *testing.T) {
 // waits for it is bounded, and a call that waits ends.
 func TestReceiptsThatNeverCome(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
-		a, h := w.side(nil), w.host()
-		w.start()
-		a.serve()
+		a, h := w.facing(nil)
 		c := h.trusted(a)
 		go func() {
 			for {

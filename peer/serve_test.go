@@ -12,9 +12,7 @@ import (
 
 func TestWhatAPeerMaySend(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
-		b, h := w.side(nil), w.host()
-		w.start()
-		b.serve()
+		b, h := w.facing(nil)
 		c := h.trusted(b)
 
 		for _, typ := range []byte{0x00, 0x02, 0x03, 0x04, 0x10, 0x7f, 0xff} {
@@ -86,9 +84,7 @@ func TestWhatAPeerMaySend(t *testing.T) {
 // TestSlowSenders has streams on which too little comes: they end, and nothing else.
 func TestSlowSenders(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
-		b, h := w.side(nil), w.host()
-		w.start()
-		b.serve()
+		b, h := w.facing(nil)
 		c := h.trusted(b)
 		within := func(start time.Time, want time.Duration) {
 			t.Helper()

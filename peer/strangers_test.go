@@ -81,9 +81,7 @@ func TestStrangers(t *testing.T) {
 
 func TestTrustedWhileItsHelloIsAwaited(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
-		b, h := w.side(nil), w.host()
-		w.start()
-		b.serve()
+		b, h := w.facing(nil)
 		c := h.dial(b, newKey(t))
 		time.Sleep(100 * time.Millisecond)
 		b.knows(c.key, "laptop")
@@ -173,9 +171,7 @@ func TestForger(t *testing.T) {
 	for _, trusted := range []bool{true, false} {
 		for _, alpn := range []string{identity.ALPN, identity.ALPNJoin} {
 			bubble(t, nil, func(t *testing.T, w *network) {
-				b, h := w.side(nil), w.host()
-				w.start()
-				b.serve()
+				b, h := w.facing(nil)
 				victim := newKey(t)
 				if trusted {
 					b.knows(victim, "planner")
@@ -213,9 +209,7 @@ func TestForger(t *testing.T) {
 	}
 	t.Run("server", func(t *testing.T) {
 		bubble(t, nil, func(t *testing.T, w *network) {
-			a, h := w.side(nil), w.host()
-			w.start()
-			a.serve()
+			a, h := w.facing(nil)
 			victim := newKey(t)
 			conf := forge(t, victim, identity.ALPN)
 			conf.ClientAuth = tls.RequireAnyClientCert

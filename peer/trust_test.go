@@ -86,9 +86,7 @@ func TestPostQuantum(t *testing.T) {
 // pinned is closed.
 func TestTwoFirstContacts(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
-		b, h := w.side(nil), w.host()
-		w.start()
-		b.serve()
+		b, h := w.facing(nil)
 		key := newKey(t)
 		b.knows(key, "laptop")
 		boot := wire.Boot{1}
@@ -116,9 +114,7 @@ func TestRequirePQ(t *testing.T) {
 	}
 	for _, require := range []bool{false, true} {
 		bubble(t, nil, func(t *testing.T, w *network) {
-			b, h := w.side(func(c *Config) { c.RequirePQ = require }), w.host()
-			w.start()
-			b.serve()
+			b, h := w.facing(func(c *Config) { c.RequirePQ = require })
 			key := newKey(t)
 			b.knows(key, "laptop")
 			c, err := classical(t, h, b, key)
