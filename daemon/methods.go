@@ -167,7 +167,7 @@ func longestJSON(s string) int { return len(`\u0000`) * len(s) }
 func (d *Daemon) findTask(id wire.MessageID) (*task, error) {
 	t := d.tasks.find(id, client.Given, client.Taken)
 	if t == nil {
-		return nil, kinds.Errorf(kinds.NotFound, "id: %s names no delegation here: see tasks", id)
+		return nil, kinds.Errorf(kinds.NotFound, "id: %s names no delegation of this daemon's", id)
 	}
 	return t, nil
 }

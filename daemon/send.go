@@ -124,6 +124,9 @@ func (d *Daemon) ping(ctx context.Context, _ *session, p *client.PingParams) (an
 	if err != nil {
 		return nil, err
 	}
+	if env.Agent != "" {
+		return nil, kinds.Errorf(kinds.Invalid, "to: the daemon answers a ping, no agent does: leave out /%s", env.Agent)
+	}
 	ctx, cancel := within(ctx, p.TimeoutMS)
 	defer cancel()
 	reply, rtt, err := d.exchange(ctx, to.ID, env)

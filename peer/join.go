@@ -219,6 +219,10 @@ func (n *Node) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, id id
 		return joinReply{Code: string(kinds.NotAuthorized), Message: "this key was untrusted here; its owner's trust with the full id lifts that"}
 	}
 	p := identity.Peer{ID: id, Since: time.Now()}
+	from := qc.RemoteAddr().String()
+	if known, _ := n.cfg.Trust.Get(id); len(known.Addrs) == 0 && identity.CheckAddr(from) == nil {
+		p.Addrs = []string{from} // the socket that it calls from is the one that it listens on
+	}
 	if len(req.PQ) > 0 {
 		p.PQ = identity.HashPQ(req.PQ)
 	}
@@ -233,7 +237,7 @@ func (n *Node) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, id id
 	case err == nil:
 		r := n.remote(id)
 		r.mu.Lock()
-		r.lastGood = qc.RemoteAddr().String()
+		r.lastGood = from
 		r.mu.Unlock()
 		n.joined(p)
 		return joinReply{Name: identity.Claim(n.cfg.Name), PQ: n.cfg.Key.PublicPQ()}

@@ -65,6 +65,9 @@ func (a *app) report(ctx context.Context, cmd *cobra.Command, args []string, err
 	e, code := a.judge(ctx, err)
 	told := *e
 	told.Message = sameID.Replace(e.Message)
+	if e.From == "" && a.begun {
+		told.Message = inWords(cmd, told.Message)
+	}
 	if h := (hint{}); errors.As(err, &h) {
 		told.Message += "; " + h.next
 	}
@@ -86,6 +89,23 @@ func (a *app) report(ctx context.Context, cmd *cobra.Command, args []string, err
 // sameID replaces a remedy of the daemon's that repeatable has not put in words of
 // the command line: these calls do no harm twice.
 var sameID = strings.NewReplacer("repeat it with the same id", "try again", "repeat with the same id", "try again")
+
+// inWords gives the param that a daemon's error begins with the name that it has on
+// the command line.
+func inWords(cmd *cobra.Command, message string) string {
+	param, rest, ok := strings.Cut(strings.TrimPrefix(message, client.MethodAttach+": "), ": ")
+	flag := strings.ReplaceAll(param, "_", "-")
+	switch {
+	case !ok:
+	case cmd.Flags().Lookup(flag) != nil:
+		return "--" + flag + ": " + rest
+	case param == "to":
+		return "PEER: " + rest
+	case param == "id":
+		return "ID: " + rest
+	}
+	return message
+}
 
 // judge puts an error into the form that is printed, with its exit code.
 func (a *app) judge(ctx context.Context, err error) (*kinds.Error, int) {

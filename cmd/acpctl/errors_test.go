@@ -68,6 +68,12 @@ func TestRemediesCanBeTyped(t *testing.T) {
 	f.want(f.run("ping", "desk", "-c", "1"), 6, "", "acpctl ping: gone: try again\n")
 	f.on(client.MethodQuery, kinds.Errorf(kinds.Timeout, "allow more time, or repeat with the same id"))
 	f.want(f.run("query", "desk", "x"), 3, "", "acpctl query: allow more time, or try again\n")
+	f.on(client.MethodPing, kinds.Errorf(kinds.UnknownPeer, "to: nobody"))
+	f.want(f.run("ping", "desk", "-c", "1"), 5, "", "acpctl ping: PEER: nobody\n")
+	f.on(client.MethodWait, kinds.Errorf(kinds.NotFound, "id: unknown"))
+	f.want(f.run("wait", id), exitLocal, "", "acpctl wait: ID: unknown\n")
+	f.on(client.MethodQuery, kinds.Errorf(kinds.Invalid, "max_tokens: too many"))
+	f.want(f.run("query", "desk", "x"), exitLocal, "", "acpctl query: --max-tokens: too many\n")
 	f.on(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: deskID, Name: "desk", State: client.PeerBlocked}}})
 	for _, ref := range []string{"desk", deskID.String()[:8]} {
 		if got := f.run("trust", ref); got.code != exitUsage || !strings.Contains(got.err, "by its full id, "+deskID.String()) {

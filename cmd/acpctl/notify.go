@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -50,6 +51,9 @@ agent has it), held (it lies in the peer's inbox) or, with --no-wait, sent.`,
 			wait := !noWait
 			params := client.NotifyParams{Head: h, To: client.To(args[0]), Payload: p, Wait: &wait}
 			if peers := strings.Split(args[0], ","); len(peers) > 1 {
+				if slices.Contains(peers, "") {
+					return usagef("PEER: %q: a name is missing beside a comma", args[0])
+				}
 				if m.id != "" {
 					return usagef("--id: each of several peers gets a message with an id of its own")
 				}
