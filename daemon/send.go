@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,6 +29,9 @@ func (d *Daemon) resolve(to string) (p identity.Peer, agent string, err error) {
 	}
 	if len(name) >= 6 && strings.HasPrefix(d.id.String(), strings.ToLower(name)) {
 		return p, "", kinds.Errorf(kinds.Invalid, "to: %s is this daemon itself: name a peer", name)
+	}
+	if slices.ContainsFunc(d.strangers(), func(s peer.Pending) bool { return s.Claim == name && name != "" }) {
+		return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %q is what a stranger calls itself: if it is the one you mean, acpctl trust %[1]s", name)
 	}
 	return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %s", err)
 }

@@ -87,12 +87,7 @@ func (d *Daemon) trustPeer(_ context.Context, _ *session, p *client.TrustParams)
 // one stranger that called or is on the network, by what it calls itself or the
 // beginning of its id.
 func (d *Daemon) candidate(op, ref string) (identity.Peer, error) {
-	strangers := d.node.Pending()
-	for _, e := range d.discovered() {
-		if !slices.ContainsFunc(strangers, func(s peer.Pending) bool { return s.ID == e.ID }) {
-			strangers = append(strangers, peer.Pending{ID: e.ID, Claim: e.Claim})
-		}
-	}
+	strangers := d.strangers()
 	digits := strings.ToLower(ref)
 	if id, err := identity.ParseID(digits); err == nil {
 		for _, s := range strangers {
@@ -122,6 +117,18 @@ func (d *Daemon) candidate(op, ref string) (identity.Peer, error) {
 		ids[i] = s.ID.String()
 	}
 	return identity.Peer{}, kinds.Errorf(kinds.UnknownPeer, "%s: %q names several strangers: give the full id, one of %s", op, ref, strings.Join(ids, ", "))
+}
+
+// strangers returns those who called and then those who are on the network, of whom
+// only id and claim are known.
+func (d *Daemon) strangers() []peer.Pending {
+	all := d.node.Pending()
+	for _, e := range d.discovered() {
+		if !slices.ContainsFunc(all, func(s peer.Pending) bool { return s.ID == e.ID }) {
+			all = append(all, peer.Pending{ID: e.ID, Claim: e.Claim})
+		}
+	}
+	return all
 }
 
 // stranger is one as it would be trusted: under what it calls itself where that is

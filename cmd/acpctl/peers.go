@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
 )
 
 func (a *app) peersCmd() *cobra.Command {
@@ -97,6 +98,10 @@ func (a *app) complete(cmd *cobra.Command, args []string, begun string, states .
 		name, what := p.Name, p.State
 		if name == "" {
 			name, what = p.ID.String(), p.State+" "+peerName(&p)
+			// Any other text of a stranger's might mean something to the shell.
+			if identity.CheckName(p.Claim) == nil && !p.NameConflict {
+				name = p.Claim
+			}
 		}
 		for _, s := range states {
 			if p.State == s && strings.HasPrefix(name, begun) {

@@ -36,8 +36,8 @@ directory: --home, else $ACP_HOME, else ~/.acp.
 PEER is a trusted peer's name, its id or six or more digits that begin it. Exit
 codes: 0 ok, 1 failure on this machine, 2 usage, 3 timeout, 4 refused, 5 peer
 unreachable or unknown, 6 no daemon, 7 any other error of the peer, 130 interrupted.`,
-		Example: `  acpctl invite                                       on one machine, then on the other:
-  acpctl join 'acp://…'                               paste what invite printed
+		Example: `  acpctl peers                                        who is there
+  acpctl trust desk                                   and on desk: acpctl trust laptop
   acpctl ping desk -c 3
   acpctl query desk 'Which branch is deployed?'
   acpctl serve --prompt -- ./answer.sh                answer what others ask`,

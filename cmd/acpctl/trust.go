@@ -52,7 +52,9 @@ asked for. Both sides have to trust each other; acpctl invite does that in one g
 				return a.print(peer)
 			}
 			a.trusted(peer)
-			a.talk("messages pass once the other side trusts this daemon too")
+			if who, err := a.daemon.Whoami(ctx); err == nil {
+				a.talk("messages pass once the other side trusts this daemon too; there: acpctl trust %s", client.Line(who.Name))
+			}
 			return nil
 		},
 	}
@@ -99,12 +101,13 @@ func (a *app) choose(ctx context.Context, ref string, p *client.TrustParams) err
 		return err
 	}
 	var found []client.Peer
+	var blocked *client.Peer
 	for _, peer := range peers {
 		stranger := peer.State == client.PeerPending || peer.State == client.PeerDiscovered
 		switch byID := len(ref) >= 6 && strings.HasPrefix(peer.ID.String(), strings.ToLower(ref)); {
 		case peer.State == client.PeerBlocked:
 			if peer.Name == ref || byID {
-				return usagef("%q was untrusted and is blocked: trust it again by its full id, %s", ref, peer.ID)
+				blocked = &peer
 			}
 		case peer.Name == ref && peer.Name != "":
 			p.Peer = peer.ID.String()
@@ -114,6 +117,8 @@ func (a *app) choose(ctx context.Context, ref string, p *client.TrustParams) err
 		}
 	}
 	switch {
+	case len(found) == 0 && blocked != nil:
+		return usagef("%q was untrusted and is blocked: trust it again by its full id, %s", ref, blocked.ID)
 	case len(found) == 0:
 		return usagef("%q names neither a peer nor a stranger: give the full id of 64 digits, or see acpctl peers", ref)
 	case len(found) > 1:

@@ -203,6 +203,53 @@ func TestTrustTakesTheKeyThatWasShown(t *testing.T) {
 	}
 }
 
+// A name may be a blocked key's and a stranger's: then the stranger is meant, and
+// nobody is led to take the block back. Several who claim a name are listed, not all.
+func TestTrustOfANameThatOthersHave(t *testing.T) {
+	f := newFake(t)
+	blocked := client.Peer{ID: deskID, State: client.PeerBlocked, Name: "desk"}
+	stranger := client.Peer{ID: me, State: client.PeerDiscovered, Claim: "desk", Addrs: []string{"192.0.2.2:7117"}, Source: client.SourceMDNS}
+	var trusted string
+	f.does(client.MethodTrust, func(r *client.Request) (any, error) {
+		var p client.TrustParams
+		err := r.Bind(&p)
+		trusted = p.Peer
+		return &client.NamedPeer{ID: me, Name: "desk"}, err
+	})
+	f.on(client.MethodPeers, &client.Peers{Peers: []client.Peer{stranger, blocked}})
+	if got := f.as(&app{}, "yes\n", "trust", "desk"); got.code != 0 || trusted != me.String() || !strings.Contains(got.err, me.Fingerprint()) {
+		t.Errorf("%+v, trusted %s", got, trusted)
+	}
+	f.on(client.MethodPeers, &client.Peers{Peers: []client.Peer{blocked}})
+	if got := f.run("trust", "desk"); got.code != exitUsage || !strings.Contains(got.err, "blocked") {
+		t.Errorf("%+v", got)
+	}
+	var crowd []client.Peer
+	for i := range 100 {
+		stranger.ID[1] = byte(i)
+		crowd = append(crowd, stranger)
+	}
+	f.on(client.MethodPeers, &client.Peers{Peers: crowd})
+	if got := f.run("trust", "desk"); got.code != exitUsage || strings.Count(got.err, "discovered 192.0.2.2:7117") != maxListed || !strings.Contains(got.err, "92 more") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// peers says what to do next, to a person alone.
+func TestPeersSaysWhatIsNext(t *testing.T) {
+	f := newFake(t)
+	stranger := client.Peer{ID: me, State: client.PeerDiscovered, Claim: "desk", Source: client.SourceMDNS, LastSeen: client.Time{Time: time.Now().Add(-90 * time.Second)}}
+	f.on(client.MethodPeers, &client.Peers{Peers: []client.Peer{stranger}})
+	if got := f.typed("", "peers"); !strings.Contains(got.err, "acpctl trust NAME") || !strings.Contains(got.out, "1m ago") {
+		t.Errorf("%+v", got)
+	}
+	if got := f.run("peers"); got.err != "" || strings.Contains(got.out, "ago") {
+		t.Errorf("%+v", got)
+	}
+	f.on(client.MethodPeers, &client.Peers{})
+	f.want(f.typed("", "peers"), 0, "", "none\nstart acpd on another machine of this network, or connect one anywhere: acpctl invite\n")
+}
+
 // An id may be typed in upper case.
 func TestUpperCase(t *testing.T) {
 	f := newFake(t)
