@@ -8,7 +8,7 @@ FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build test race seeds lint fuzz netns bench demo install
+.PHONY: help build test race seeds lint fuzz netns interop bench demo install
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -46,6 +46,11 @@ fuzz: ## every fuzz target for FUZZTIME (30s)
 
 netns: ## real daemons on hosts that are network namespaces: root, or user namespaces; iproute2, avahi-daemon, avahi-utils, dbus
 	$(GO) test -tags netns -count=1 -timeout 6m -v ./integration/netns
+
+interop: ## against the OACP reference tool, which it installs in .interop (needs python3 with venv, and PyPI)
+	./integration/interop/install.sh .interop
+	$(GO) vet -tags interop ./integration/interop
+	$(GO) test -tags interop -shuffle=on -count=1 ./integration/interop
 
 bench: build ## latency, throughput, CPU and memory against the floor
 	cd bench && $(GO) run . $(BENCHFLAGS)

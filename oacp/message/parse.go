@@ -67,8 +67,7 @@ func invalidUTF8(data []byte) int {
 }
 
 // load returns the root of the only document in data, nil if there is none. It
-// accepts what the reference's YAML library accepts, which the one used here does
-// not quite: see loadTabs.
+// accepts what the reference's YAML library does.
 func load(data []byte) (*yaml.Node, error) {
 	for i := 0; i < len(data); {
 		r, width := utf8.DecodeRune(data[i:])
@@ -77,11 +76,11 @@ func load(data []byte) (*yaml.Node, error) {
 		}
 		i += width
 	}
-	if !bytes.ContainsRune(data, '\t') {
-		return compose(data)
-	}
-	return loadTabs(data)
+	m := mask{text: bytes.TrimPrefix(data, []byte(bom)), next: 0xf0000}
+	return m.load()
 }
+
+const bom = "\ufeff"
 
 // allowed tells the characters that a YAML 1.1 file may hold.
 func allowed(r rune) bool {
@@ -94,35 +93,81 @@ func allowed(r rune) bool {
 	return r != 0xfffe && r != 0xffff
 }
 
-// loadTabs loads a file with tabs, which the reference takes in quotes, blocks and
-// comments only, while the library here takes them between tokens too, but not at
-// the start of a block. Both are settled by reading the file with a letter that it
-// does not hold in place of its tabs: between tokens such a letter is an error or part
-// of a plain value. Folding quoted lines trims tabs, so where the file as
-// it is can be read, that reading counts.
-func loadTabs(data []byte) (*yaml.Node, error) {
-	stand := rune(0xf0000)
-	for bytes.ContainsRune(data, stand) {
-		stand++
+// mask hides from the YAML library here what it reads otherwise than the
+// reference's, behind letters that the text does not hold:
+//
+//   - A byte order mark within the text is a letter to the reference, and confuses the
+//     library about the letters after it.
+//   - "\/" in double quotes is a slash to the reference, and an error to the library.
+//   - A tab between tokens is an error to the reference, and space to the library; one
+//     that begins a block is the opposite. A letter in its place is an error, too, or
+//     part of a plain value, unless it stands in quotes, a block or a comment.
+type mask struct {
+	text []byte
+	next rune // the first letter that was not tried
+}
+
+// hide puts a letter in place of old, as long as the text has it.
+func (m *mask) hide(old string) string {
+	for bytes.ContainsRune(m.text, m.next) {
+		m.next++
 	}
-	root, err := compose(bytes.ReplaceAll(data, []byte("\t"), []byte(string(stand))))
+	letter := string(m.next)
+	m.next++
+	m.text = bytes.ReplaceAll(m.text, []byte(old), []byte(letter))
+	return letter
+}
+
+func (m *mask) load() (*yaml.Node, error) {
+	var mark, slash string
+	if bytes.Contains(m.text, []byte(bom)) {
+		mark = m.hide(bom)
+	}
+	if bytes.Contains(m.text, []byte(`\/`)) {
+		pair := m.hide(`\\`) // so that the second of two is not taken for an escape
+		slash = m.hide(`\/`)
+		m.text = bytes.ReplaceAll(m.text, []byte(pair), []byte(`\\`))
+	}
+	root, err := m.loadTabs()
+	walk(root, func(n *yaml.Node) {
+		if mark != "" {
+			n.Value = strings.ReplaceAll(n.Value, mark, bom)
+		}
+		if slash != "" && n.Style&yaml.DoubleQuotedStyle != 0 {
+			n.Value = strings.ReplaceAll(n.Value, slash, "/")
+		} else if slash != "" {
+			n.Value = strings.ReplaceAll(n.Value, slash, `\/`)
+		}
+	})
+	return root, err
+}
+
+// loadTabs reads text with tabs twice: folding quoted lines trims tabs but not
+// letters, so the text as it is counts, if it can be read.
+func (m *mask) loadTabs() (*yaml.Node, error) {
+	if !bytes.Contains(m.text, []byte("\t")) {
+		return compose(m.text)
+	}
+	asIs, unreadable := compose(m.text)
+	tab := m.hide("\t")
+	root, err := compose(m.text)
 	if err != nil {
 		return nil, fmt.Errorf("%w (write tabs only in quotes, blocks and comments)", err)
 	}
 	plain := false
 	walk(root, func(n *yaml.Node) {
-		if strings.ContainsRune(n.Value, stand) {
+		if strings.Contains(n.Value, tab) {
 			plain = plain || n.Style&^yaml.TaggedStyle == 0
-			n.Value = strings.ReplaceAll(n.Value, string(stand), "\t")
+			n.Value = strings.ReplaceAll(n.Value, tab, "\t")
 		}
 	})
 	if plain {
 		return nil, errors.New("found a tab outside of quotes, blocks and comments: write spaces, or quote the value")
 	}
-	if asIs, err := compose(data); err == nil {
-		return asIs, nil
+	if unreadable != nil {
+		return root, nil
 	}
-	return root, nil
+	return asIs, nil
 }
 
 func walk(n *yaml.Node, visit func(*yaml.Node)) {

@@ -1,0 +1,125 @@
+package interop
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/acpd/acpd/oacp/message"
+)
+
+const corpusFile = "../vectors/oacp/messages.json"
+
+// A vector is what vectors/oacp/README.md describes.
+type vector struct {
+	Name   string         `json:"name"`
+	Text   string         `json:"text"`
+	Base64 []byte         `json:"base64"`
+	Exit   int            `json:"exit"`
+	Lines  []string       `json:"lines,omitempty"`
+	Fields map[string]any `json:"fields"`
+	Ours   []string       `json:"ours,omitempty"`
+	Why    string         `json:"why"`
+}
+
+func (v vector) data() []byte {
+	if v.Base64 != nil {
+		return v.Base64
+	}
+	return []byte(v.Text)
+}
+
+func readCorpus(tb testing.TB) []vector {
+	tb.Helper()
+	text, err := os.ReadFile(corpusFile)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var corpus []vector
+	if err := json.Unmarshal(text, &corpus, json.RejectUnknownMembers(true)); err != nil {
+		tb.Fatal(err)
+	}
+	if len(corpus) < 150 {
+		tb.Fatalf("%d vectors", len(corpus))
+	}
+	return corpus
+}
+
+func TestCorpus(t *testing.T) {
+	for _, v := range readCorpus(t) {
+		t.Run(v.Name, func(t *testing.T) {
+			want := v.Lines
+			if v.Why != "" {
+				want = v.Ours
+			}
+			d, lines := judge(v.data())
+			if !sameLines(lines, want) {
+				t.Errorf("%q\nsays    %q\nexpected %q", v.data(), lines, want)
+			}
+			if d == nil || v.Fields == nil || v.Why != "" {
+				return
+			}
+			if diff := cmp.Diff(fieldsMessage(v.Fields), d.Message()); diff != "" {
+				t.Errorf("%q is read differently (-reference +ours):\n%s", v.data(), diff)
+			}
+		})
+	}
+}
+
+// judge is the validation of a file.
+func judge(data []byte) (*message.Document, []string) {
+	d, err := message.Parse(data)
+	if err != nil {
+		return nil, []string{err.Error()}
+	}
+	return d, d.Validate()
+}
+
+// sameLines compares what two tools say. Where a library of theirs speaks, its words are
+// its own.
+func sameLines(ours, theirs []string) bool {
+	return slices.EqualFunc(ours, theirs, func(a, b string) bool {
+		for _, library := range []string{"failed to read file: ", "YAML parse error: ", "is not valid JSON: "} {
+			if i := strings.Index(b, library); i >= 0 {
+				return strings.HasPrefix(a, b[:i+len(library)])
+			}
+		}
+		return a == b
+	})
+}
+
+// fieldsMessage is the message in the fields as the reference loads them.
+func fieldsMessage(fields map[string]any) message.Message {
+	text := func(key string) string { s, _ := fields[key].(string); return s }
+	word := func(key string) string { return trim(text(key)) }
+	m := message.Message{
+		ID: word("id"), From: word("from"), Type: word("type"), Priority: word("priority"), Created: word("created_at_utc"),
+		Subject: word("subject"), Body: text("body"), Expires: word("expires_at"), Channel: word("channel"),
+		AutonomyHint: word("autonomy_hint"), RelatedPacket: word("related_packet"), RelatedPR: word("related_pr"),
+		ConversationID: word("conversation_id"), ParentID: word("parent_message_id"), ContextKeys: text("context_keys"),
+	}
+	switch to := fields["to"].(type) {
+	case string:
+		if trim(to) != "" {
+			m.To = []string{trim(to)}
+		}
+	case []any:
+		m.ToList = true
+		for _, item := range to {
+			if name, ok := item.(string); ok {
+				m.To = append(m.To, trim(name))
+			}
+		}
+	}
+	return m
+}
+
+// trim is Python's strip.
+func trim(s string) string {
+	return strings.TrimFunc(s, func(r rune) bool { return unicode.IsSpace(r) || 0x1c <= r && r <= 0x1f })
+}

@@ -1,0 +1,24 @@
+#!/bin/sh
+# Installs the OACP reference tool in two virtual environments below the folder given:
+# "pinned" has the release whose behaviour is the contract, "newest" the latest.
+set -eu
+dir=$1 pinned=0.4.0
+
+have() { "$1/bin/oacp" --help >/dev/null 2>&1; }
+
+if ! command -v python3 >/dev/null; then
+	echo "interop: python3 is missing: install it" >&2
+	exit 1
+fi
+for which in pinned newest; do
+	venv=$dir/$which
+	have "$venv" || { rm -rf "$venv" && python3 -m venv "$venv"; } || {
+		echo "interop: python3 cannot make virtual environments: install python3-venv" >&2
+		exit 1
+	}
+done
+have "$dir/pinned" || "$dir/pinned/bin/pip" install -q --disable-pip-version-check "oacp-cli[crypto]==$pinned"
+"$dir/newest/bin/pip" install -q --disable-pip-version-check --upgrade "oacp-cli[crypto]"
+for which in pinned newest; do
+	"$dir/$which/bin/pip" list --disable-pip-version-check 2>/dev/null | grep -i oacp
+done

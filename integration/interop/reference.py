@@ -1,0 +1,84 @@
+"""The reference tool in one process: a JSON request a line, a JSON answer a line.
+
+The commands run as from a shell, with their arguments, output and exit codes; "load" is
+the loader that every one of them reads messages with, and "render" their writer.
+Text that may be anything travels as base64.
+"""
+
+import base64
+import contextlib
+import io
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import oacp
+
+sys.path.insert(0, os.path.join(os.path.dirname(oacp.__file__), "_scripts"))
+
+import message_verify
+import send_inbox_message
+import validate_message
+
+
+def command(main, args):
+    out, err = io.StringIO(), io.StringIO()
+    sys.argv = ["oacp", *args]
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = main()
+        except SystemExit as stop:
+            code = stop.code
+    return {"exit": code, "stdout": out.getvalue(), "stderr": err.getvalue()}
+
+
+def on_file(data, run):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "message.yaml")
+        path.write_bytes(base64.b64decode(data))
+        return run(str(path))
+
+
+def load(text):
+    """The fields, or why there are none."""
+    try:
+        return {"fields": validate_message._load_message(base64.b64decode(text).decode("utf-8"))}
+    except Exception as error:
+        return {"error": str(error)}
+
+
+def validate(request):
+    result = on_file(request["data"], lambda path: command(validate_message.main, [path]))
+    lines = result["stderr"].removesuffix("\n").split("\nERROR: ") if result["stderr"] else []
+    return {"exit": result["exit"], "lines": [line.removeprefix("ERROR: ") for line in lines]}
+
+
+def verify(request):
+    def run(path):
+        pins = ["--pins", request["pins"]] if request.get("pins") else []
+        return command(message_verify.main, [path, "--json", *pins])
+
+    return on_file(request["data"], run)
+
+
+def render(request):
+    fields = {key: base64.b64decode(value).decode("utf-8") for key, value in request["fields"].items()}
+    text = send_inbox_message.render_yaml(fields).encode("utf-8")
+    answer = load(base64.b64encode(text))
+    answer["data"] = base64.b64encode(text).decode("ascii")
+    return answer
+
+
+OPERATIONS = {
+    "validate": validate,
+    "verify": verify,
+    "load": lambda request: load(request["data"]),
+    "render": render,
+    "send": lambda request: command(send_inbox_message.main, request["args"]),
+}
+
+for line in sys.stdin:
+    request = json.loads(line)
+    print(json.dumps(OPERATIONS[request["op"]](request)), flush=True)
