@@ -6,6 +6,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,6 +50,9 @@ func (p *parser) check(c *Config) {
 	p.word("discovery.mdns", string(c.Discovery.MDNS), string(On), string(Off))
 	p.interfaces("discovery.include", c.Discovery.Include)
 	p.interfaces("discovery.exclude", c.Discovery.Exclude)
+	if p.has("oacp.home") {
+		p.bad("oacp.home", checkFolder(c.OACP.Home))
+	}
 	p.word("log.format", string(c.Log.Format), string(FormatText), string(FormatJSON))
 	p.word("log.level", string(c.Log.Level), string(LevelDebug), string(LevelInfo), string(LevelWarn), string(LevelError))
 	for _, name := range slices.Sorted(maps.Keys(c.Peers)) {
@@ -189,6 +193,14 @@ func checkListen(s string) error {
 		return nil
 	}
 	return identity.CheckAddr(net.JoinHostPort(host, "7117"))
+}
+
+// checkFolder allows paths that mean the same wherever the daemon is started.
+func checkFolder(s string) error {
+	if rest, ok := strings.CutPrefix(s, "~/"); ok && rest != "" || filepath.IsAbs(s) {
+		return nil
+	}
+	return fmt.Errorf("%s: use a path that begins with / or ~/", quote(s))
 }
 
 // checkDomain reports whether s is lower-case labels with dots between them.

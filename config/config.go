@@ -35,6 +35,7 @@ type Config struct {
 	Peers       map[string]Peer `yaml:"peers" key:"planner" doc:"Fixed addresses of trusted peers, by name or id, for where discovery does not reach. An entry here trusts nobody."`
 	Limits      Limits          `yaml:"limits" doc:"Limits beyond those that are built in."`
 	Policy      Policy          `yaml:"policy" key:"reviewer" doc:"What a trusted peer may initiate, by its name or id; \"*\" (in quotes) is for every peer without a rule of its own. One rule decides: that of the id, else of the name, else of \"*\". Replies, and results, errors and cancels of a delegation, are always allowed. Default: no rule; trusted peers may initiate everything."`
+	OACP        OACP            `yaml:"oacp" doc:"OACP mailboxes whose mail is carried to and from other machines."`
 	Log         Log             `yaml:"log" doc:"The daemon's log, on standard error."`
 }
 
@@ -91,6 +92,11 @@ type Policy map[string]Rule
 type Rule struct {
 	Kinds   []string `yaml:"kinds" example:"[ping, query, notify]" doc:"Any of ping, discover, query, delegate, notify, and the words mail (OACP) and channel (OpenIntent). [] allows none. Default: all."`
 	Domains []string `yaml:"domains" example:"[code, docs.api]" doc:"Domains that its messages may name: code allows code and code.go, not codec. A message that names no domain is then refused, and so is every kind that cannot name one. Default: any domain, and none."`
+}
+
+// OACP says where mailboxes are.
+type OACP struct {
+	Home string `yaml:"home" example:"\"~/oacp\"" doc:"Their home, an absolute path, or one below the user's home that begins with ~/. Default: $OACP_HOME of the daemon's environment, else ~/oacp."`
 }
 
 // Log says how to log.

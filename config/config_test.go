@@ -22,6 +22,7 @@ listen: ":7117"
 max_message: 65536
 post_quantum: require
 discovery: {mdns: off, include: [eth0, wlan0], exclude: [docker0]}
+oacp: {home: ~/oacp}
 peers:
   planner:
     addrs: ["planner.example:7117", "[2001:db8::1]:7117"]
@@ -59,6 +60,7 @@ func TestLoad(t *testing.T) {
 		MaxMessage:  64 << 10,
 		PostQuantum: Require,
 		Discovery:   Discovery{MDNS: Off, Include: []string{"eth0", "wlan0"}, Exclude: []string{"docker0"}},
+		OACP:        OACP{Home: "~/oacp"},
 		Peers: map[string]Peer{
 			"planner":       {Addrs: []string{"planner.example:7117", "[2001:db8::1]:7117"}},
 			deskID.String(): {Addrs: []string{"192.0.2.1:7117"}},
@@ -132,6 +134,7 @@ func TestErrors(t *testing.T) {
 		"log: {level: 3, format: x}":         {`1: "log.level" must be text`, `1: bad "log.format": "x": use text, json`},
 		"log: text":                          {`1: "log" must be settings, not "text"`},
 		"peers: []":                          {`1: "peers" must be settings, not a list`},
+		"oacp: {home: oacp}":                 {`1: bad "oacp.home": "oacp": use a path that begins with / or ~/`},
 		"discovery: {mdns: true}":            {`1: "discovery.mdns" must be text`},
 		"discovery: {mdns: offf}":            {`bad "discovery.mdns": "offf": did you mean "off"?`},
 		"discovery: {mdsn: off}":             {`unknown key "discovery.mdsn": did you mean "discovery.mdns"?`},

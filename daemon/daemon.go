@@ -33,8 +33,10 @@ import (
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/discovery"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/oacp/carrier"
 	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/store"
+	"github.com/acpd/acpd/wire"
 )
 
 // Options say what the command line may say; everything else stands in
@@ -78,6 +80,7 @@ type Daemon struct {
 	gate        *gate
 	count       *counts
 	sightings   *sightings
+	mail        *carrier.Carrier
 
 	table      *discovery.Table
 	placing    sync.Mutex    // held from learning where a peer is to telling the table
@@ -155,9 +158,13 @@ func (d *Daemon) open(ctx context.Context) error {
 	if d.tasks, err = openTasks(ctx, d.store, d.agents); err != nil {
 		return err
 	}
+	if err := d.openMail(ctx, cfg); err != nil {
+		return err
+	}
 	if d.node, err = d.listen(ctx, cfg); err != nil {
 		return err
 	}
+	d.node.Handle(wire.StreamMail, policyMail, d.serveMail)
 	d.socket, err = listenSocket(ctx, d.home.socket())
 	return err
 }
@@ -198,6 +205,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	g.Go(func() error { return d.savePins(working) })
 	g.Go(func() error { return d.runDiscovery(working) })
 	g.Go(func() error { return d.sightings.run(working, d.log) })
+	g.Go(func() error { return d.mail.Run(working) })
 	g.Go(func() error {
 		for {
 			select {
@@ -280,8 +288,8 @@ func (d *Daemon) reload() error {
 		}
 	}
 	if old.Name != next.Name || old.Listen != next.Listen || old.MaxMessage != next.MaxMessage ||
-		old.PostQuantum != next.PostQuantum || old.Log.Format != next.Log.Format {
-		d.log.Warn("name, listen, max_message, post_quantum and log.format change at the next start")
+		old.PostQuantum != next.PostQuantum || old.Log.Format != next.Log.Format || old.OACP != next.OACP {
+		d.log.Warn("name, listen, max_message, post_quantum, oacp.home and log.format change at the next start")
 	}
 	d.log.Info("configuration reloaded")
 	return nil

@@ -44,6 +44,12 @@ var methods = map[string]method{
 	client.MethodPolicy:    with((*Daemon).policy),
 	client.MethodAttach:    with((*Daemon).attach),
 	client.MethodSubscribe: with((*Daemon).subscribe),
+
+	client.MethodOACPBind:     with((*Daemon).oacpBind),
+	client.MethodOACPUnbind:   with((*Daemon).oacpUnbind),
+	client.MethodOACPBindings: with((*Daemon).oacpBindings),
+	client.MethodOACPQueue:    with((*Daemon).oacpQueue),
+	client.MethodOACPDrop:     with((*Daemon).oacpDrop),
 }
 
 type method func(context.Context, *session, *client.Request) (any, error)
@@ -252,6 +258,7 @@ func (d *Daemon) onEvent(e peer.Event) {
 	case peer.EventUp, peer.EventDown:
 		d.sightings.at(e.Peer, e.Addr, e.At)
 		d.place(e.Peer)
+		d.mail.Link(e.Peer, e.Type == peer.EventUp)
 	case peer.EventTrust:
 		d.place(e.Peer)
 	case peer.EventIdentityConflict:
@@ -274,7 +281,7 @@ func (d *Daemon) onEvent(e peer.Event) {
 	d.event(string(e.Type), e.Peer, name, e.At, details)
 }
 
-func (d *Daemon) event(typ string, id identity.ID, name string, at time.Time, details map[string]string) {
+func (d *Daemon) event(typ string, id identity.ID, name string, at time.Time, details any) {
 	if d.subscribers.list() == nil {
 		return
 	}

@@ -43,6 +43,7 @@ Options, output and exit codes are those of the tool oacp.`,
 	cmd.AddCommand(
 		o.initCmd(), o.sendCmd(), o.replyCmd(), o.inboxCmd(), o.readCmd(), o.doneCmd(),
 		o.watchCmd(), o.validateCmd(), o.verifyCmd(), o.doctorCmd(),
+		o.bindCmd(), o.unbindCmd(), o.bindingsCmd(), o.queueCmd(),
 	)
 	return cmd
 }

@@ -31,7 +31,7 @@ type letter struct {
 	inReplyTo, suffix        string
 	noConversation, create   bool
 	dryRun, quiet            bool
-	wait                     time.Duration
+	wait, waitDelivered      time.Duration
 	inherited                *inherited
 }
 
@@ -57,6 +57,8 @@ func (l *letter) flags(f *pflag.FlagSet) {
 	f.BoolVar(&l.quiet, "quiet", false, "print nothing if it is sent")
 	f.DurationVar(&l.wait, "wait", 0, "wait for the answer and print it; exit code 3 if none comes in time")
 	f.Lookup("wait").NoOptDefVal = "10m"
+	f.DurationVar(&l.waitDelivered, "wait-delivered", 0, "wait until it is stored where the recipients live, and say so; exit code 3 if that takes longer")
+	f.Lookup("wait-delivered").NoOptDefVal = "2m"
 }
 
 func (o *oacp) sendCmd() *cobra.Command {
@@ -71,7 +73,8 @@ func (o *oacp) sendCmd() *cobra.Command {
 sender's outbox. Nothing is overwritten, and nothing is seen before it is whole and
 on the disk. A first message begins a conversation, which its answers continue.
 
-Exit codes: 0 sent, 1 refused, 2 usage, 3 sent but not answered in time (--wait).`,
+Exit codes: 0 sent, 1 refused, 2 usage, 3 sent, but not answered (--wait) or not
+stored there (--wait-delivered) in time.`,
 		Args:              words("PROJECT"),
 		ValidArgsFunction: o.completeProject,
 		RunE: o.run(func(ctx context.Context, args []string) error {
@@ -121,6 +124,7 @@ type sentReport struct {
 	ConversationID string      `json:"conversation_id,omitempty"`
 	ParentID       string      `json:"parent_message_id,omitempty"`
 	Inherited      *inherited  `json:"inherited,omitempty"`
+	State          string      `json:"state,omitempty"` // with --wait-delivered: queued or delivered
 	Answer         *readReport `json:"answer,omitempty"`
 }
 
@@ -139,6 +143,13 @@ func (o *oacp) send(ctx context.Context, project string, l *letter) error {
 			return err
 		}
 	}
+	var d *deliveries
+	if l.waitDelivered > 0 && !l.dryRun {
+		if d, err = o.deliveries(ctx); err != nil {
+			return err
+		}
+		defer d.stop()
+	}
 	s, err := h.Send(project, mailbox.Letter{
 		Message: l.message, InReplyTo: l.inReplyTo, NoConversation: l.noConversation,
 		Suffix: l.suffix, Create: l.create, DryRun: l.dryRun,
@@ -153,6 +164,19 @@ func (o *oacp) send(ctx context.Context, project string, l *letter) error {
 	if !o.json {
 		o.saySent(s, l)
 	}
+	if d != nil {
+		var failed error
+		report.State, failed = mailDelivered, d.awaitFor(ctx, l.waitDelivered, project, s.Inboxes)
+		if failed != nil {
+			report.State = mailQueued
+		}
+		if !o.json && !l.quiet {
+			o.say("  state:  %s", report.State)
+		}
+		if failed != nil {
+			return o.overdue(report, failed)
+		}
+	}
 	if waiter == nil {
 		if o.json {
 			return o.lines(report, true)
@@ -160,26 +184,32 @@ func (o *oacp) send(ctx context.Context, project string, l *letter) error {
 		return nil
 	}
 	answer, failed := o.await(ctx, waiter, s.Message, l.wait)
-	if o.json {
-		if failed == nil {
-			r := reportRead(answer)
-			report.Answer = &r
-		}
-		if err := o.lines(report, true); err != nil {
-			return err
-		}
-		if errors.Is(failed, context.DeadlineExceeded) {
-			return exit(exitTimeout)
-		}
-		return failed
-	}
 	if failed != nil {
-		return failed
+		return o.overdue(report, failed)
+	}
+	if o.json {
+		r := reportRead(answer)
+		report.Answer = &r
+		return o.lines(report, true)
 	}
 	if !l.quiet {
 		o.say("  answer: %s\n", answer.Path)
 	}
 	return o.show(answer)
+}
+
+// overdue tells that a message was sent, and that what was to follow did not.
+func (o *oacp) overdue(report sentReport, cause error) error {
+	if !o.json {
+		return cause
+	}
+	if err := o.lines(report, true); err != nil {
+		return err
+	}
+	if errors.Is(cause, context.DeadlineExceeded) {
+		return exit(exitTimeout)
+	}
+	return cause
 }
 
 func (o *oacp) await(ctx context.Context, w *mailbox.Waiter, m letters.Message, d time.Duration) (mailbox.Entry, error) {
@@ -235,6 +265,9 @@ func (l *letter) fill(ctx context.Context, o *oacp) (err error) {
 	}
 	if l.wait < 0 {
 		return usagef("--wait: expected a duration like 30s")
+	}
+	if l.waitDelivered < 0 {
+		return usagef("--wait-delivered: expected a duration like 30s")
 	}
 	if m.Body, err = l.text(ctx, o); err != nil {
 		return err

@@ -27,8 +27,10 @@ type Queued struct {
 	Since   time.Time
 }
 
+func (q Queued) path() string { return q.Project + "/" + q.Agent + "/" + q.File }
+
 // Queue returns the files of all bound agents of a project, or of all projects for
-// "", by their names.
+// "", by project, agent and file with slashes between them.
 func (c *Carrier) Queue(project string) []Queued {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,12 +52,7 @@ func (c *Carrier) Queue(project string) []Queued {
 			all = append(all, q)
 		}
 	}
-	slices.SortFunc(all, func(a, b Queued) int {
-		if d := (place{a.Project, a.Agent}).compare(place{b.Project, b.Agent}); d != 0 {
-			return d
-		}
-		return strings.Compare(a.File, b.File)
-	})
+	slices.SortFunc(all, func(a, b Queued) int { return strings.Compare(a.path(), b.path()) })
 	return all
 }
 

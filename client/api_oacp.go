@@ -1,0 +1,148 @@
+package client
+
+import (
+	"context"
+	"time"
+)
+
+// The methods for OACP mail between machines.
+const (
+	MethodOACPBind     = "oacp.bind"
+	MethodOACPUnbind   = "oacp.unbind"
+	MethodOACPBindings = "oacp.bindings"
+	MethodOACPQueue    = "oacp.queue"
+	MethodOACPDrop     = "oacp.drop"
+)
+
+// OACPBindParams are the params of oacp.bind: from now on the agent lives at the
+// peer, and its mail goes there.
+type OACPBindParams struct {
+	Project    string `json:"project"`
+	Agent      string `json:"agent"`
+	Peer       string `json:"peer"`
+	Mode       string `json:"mode,omitzero"`        // "": mirror
+	LingerSecs uint64 `json:"linger_secs,omitzero"` // with on-stored; 0: the daemon's default
+	Take       bool   `json:"take,omitzero"`        // also an agent that has sent from here
+}
+
+// OACPUnbindParams are the params of oacp.unbind: the agent lives here again.
+type OACPUnbindParams struct {
+	Project string `json:"project"`
+	Agent   string `json:"agent"`
+}
+
+// OACPBinding is the result of oacp.bind and oacp.unbind, and a row of
+// oacp.bindings.
+type OACPBinding struct {
+	Project    string `json:"project"`
+	Agent      string `json:"agent"`
+	Peer       string `json:"peer"` // petname, or the id where it has none any more
+	Mode       string `json:"mode"` // mirror or on-stored
+	LingerSecs uint64 `json:"linger_secs"`
+}
+
+// OACPBindingsParams are the params of oacp.bindings.
+type OACPBindingsParams struct {
+	Project string `json:"project,omitzero"` // "": all
+}
+
+// OACPBindings is the result of oacp.bindings.
+type OACPBindings struct {
+	Bindings []OACPBinding `json:"bindings"`
+}
+
+// The states of mail for a bound agent, and of mail that came.
+const (
+	MailWaiting   = "waiting"
+	MailDelivered = "delivered" // stored at the peer; the copy here goes later
+	MailParked    = "parked"    // not carried; the reason says why
+	MailArrived   = "arrived"   // only in events: it came from the peer
+)
+
+// OACPQueueParams are the params of oacp.queue.
+type OACPQueueParams struct {
+	Project string `json:"project,omitzero"` // "": all
+	After   string `json:"after,omitzero"`   // Next of the answer that this one continues
+}
+
+// OACPQueue is the result of oacp.queue: what lies in the inboxes of bound agents.
+type OACPQueue struct {
+	Entries []OACPQueued `json:"entries"`
+	Next    string       `json:"next"` // the After that continues; "": there is no more
+}
+
+// OACPQueued is one file.
+type OACPQueued struct {
+	Project string    `json:"project"`
+	Agent   string    `json:"agent"`
+	Peer    string    `json:"peer"` // as in OACPBinding
+	File    string    `json:"file"`
+	SHA256  string    `json:"sha256"` // "": it was not read
+	Size    int64     `json:"size"`
+	State   string    `json:"state"`
+	Reason  string    `json:"reason"`
+	Since   time.Time `json:"since"`
+}
+
+// OACPDropParams are the params of oacp.drop: the file goes from the inbox of a
+// bound agent into its dead_letter folder.
+type OACPDropParams struct {
+	Project string `json:"project"`
+	Agent   string `json:"agent"`
+	File    string `json:"file"`
+}
+
+// OACPDropped is the result of oacp.drop.
+type OACPDropped struct {
+	Path string `json:"path"` // where the file is now, below the OACP home
+}
+
+// MailEvent is the details of the event mail.
+type MailEvent struct {
+	Project string `json:"project"`
+	Agent   string `json:"agent"` // the recipient
+	File    string `json:"file"`  // its name in the recipient's inbox here
+	SHA256  string `json:"sha256,omitzero"`
+	State   string `json:"state"`
+	Reason  string `json:"reason,omitzero"`
+}
+
+// OACPBind makes an agent one that lives at a peer.
+func (c *Client) OACPBind(ctx context.Context, p OACPBindParams) (*OACPBinding, error) {
+	return result[OACPBinding](ctx, c, MethodOACPBind, &p)
+}
+
+// OACPUnbind makes an agent one that lives here.
+func (c *Client) OACPUnbind(ctx context.Context, p OACPUnbindParams) (*OACPBinding, error) {
+	return result[OACPBinding](ctx, c, MethodOACPUnbind, &p)
+}
+
+// OACPBindings returns the bindings of a project, or of all for "".
+func (c *Client) OACPBindings(ctx context.Context, project string) ([]OACPBinding, error) {
+	r, err := result[OACPBindings](ctx, c, MethodOACPBindings, &OACPBindingsParams{Project: project})
+	if err != nil {
+		return nil, err
+	}
+	return r.Bindings, nil
+}
+
+// OACPQueue returns the mail of a project, or of all for "", that is for other
+// machines.
+func (c *Client) OACPQueue(ctx context.Context, project string) ([]OACPQueued, error) {
+	var all []OACPQueued
+	for p := (OACPQueueParams{Project: project}); ; {
+		r, err := result[OACPQueue](ctx, c, MethodOACPQueue, &p)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r.Entries...)
+		if p.After = r.Next; p.After == "" {
+			return all, nil
+		}
+	}
+}
+
+// OACPDrop gives up a file that is for another machine.
+func (c *Client) OACPDrop(ctx context.Context, p OACPDropParams) (*OACPDropped, error) {
+	return result[OACPDropped](ctx, c, MethodOACPDrop, &p)
+}

@@ -1,0 +1,162 @@
+package daemon
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/oacp/carrier"
+	"github.com/acpd/acpd/peer"
+	"github.com/acpd/acpd/wire"
+)
+
+// policyMail is what a policy calls the mail that a peer sends.
+const policyMail = "mail"
+
+// openMail makes the carrier of OACP mail; it uses the node only when it runs.
+func (d *Daemon) openMail(ctx context.Context, cfg *config.Config) (err error) {
+	home, err := oacpHome(cfg.OACP.Home)
+	if err != nil {
+		return err
+	}
+	d.mail, err = carrier.Open(ctx, carrier.Config{
+		Home: home, DB: d.store, Log: d.log, Name: d.nameOf, Event: d.onMail,
+		Open: func(ctx context.Context, to identity.ID) (carrier.Stream, error) {
+			s, err := d.node.OpenStream(ctx, to, wire.StreamMail)
+			if err != nil {
+				return nil, err
+			}
+			return s, nil
+		},
+		Admit: func(from identity.ID) error {
+			p, ok := d.trust.Get(from)
+			if !ok {
+				return kinds.Errorf(kinds.NotAuthorized, "you are not trusted there any more")
+			}
+			return d.gate.admit(p, policyMail, "")
+		},
+	})
+	return err
+}
+
+// serveMail answers a peer's stream of mail.
+func (d *Daemon) serveMail(ctx context.Context, from identity.ID, s *peer.Stream) {
+	d.mail.Serve(ctx, from, s)
+}
+
+// oacpHome is where the mailboxes are: as configured, else $OACP_HOME, else ~/oacp.
+func oacpHome(home string) (string, error) {
+	if home == "" {
+		home = os.Getenv("OACP_HOME")
+	}
+	if home == "" {
+		home = "~/oacp"
+	}
+	if rest, ok := strings.CutPrefix(home, "~/"); ok {
+		user, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("OACP home: %w: name it with oacp.home in config.yaml", err)
+		}
+		return filepath.Join(user, rest), nil
+	}
+	abs, err := filepath.Abs(home)
+	if err != nil {
+		return "", fmt.Errorf("OACP home: %w", err)
+	}
+	return abs, nil
+}
+
+// onMail tells subscribers of mail; it does not block.
+func (d *Daemon) onMail(e carrier.Event) {
+	d.event(client.EventMail, e.Peer, d.nameOf(e.Peer), time.Now(), &client.MailEvent{
+		Project: e.Project, Agent: e.Agent, File: e.File, SHA256: hash(e.Hash), State: e.State, Reason: e.Reason,
+	})
+}
+
+// hash is a hash as text, "" for none.
+func hash(sum [32]byte) string {
+	if sum == [32]byte{} {
+		return ""
+	}
+	return hex.EncodeToString(sum[:])
+}
+
+func (d *Daemon) describeBinding(b carrier.Binding) client.OACPBinding {
+	return client.OACPBinding{Project: b.Project, Agent: b.Agent, Peer: d.nameOf(b.Peer), Mode: b.Mode, LingerSecs: uint64(b.Linger / time.Second)}
+}
+
+func (d *Daemon) oacpBind(ctx context.Context, _ *session, p *client.OACPBindParams) (any, error) {
+	to, err := d.trust.Resolve(p.Peer)
+	if err != nil {
+		return nil, kinds.Errorf(kinds.UnknownPeer, "bind: %s", err)
+	}
+	const longest = 1 << 31 // so that it is a duration; the carrier's limit is lower
+	b, err := d.mail.Bind(ctx, carrier.Binding{
+		Project: p.Project, Agent: p.Agent, Peer: to.ID, Mode: p.Mode, Linger: time.Duration(min(p.LingerSecs, longest)) * time.Second,
+	}, p.Take)
+	if err != nil {
+		return nil, err
+	}
+	d.log.Info("agent bound", "project", b.Project, "agent", b.Agent, "peer", to.ID.Label(), "mode", b.Mode)
+	return d.describeBinding(b), nil
+}
+
+func (d *Daemon) oacpUnbind(ctx context.Context, _ *session, p *client.OACPUnbindParams) (any, error) {
+	b, err := d.mail.Unbind(ctx, p.Project, p.Agent)
+	if err != nil {
+		return nil, err
+	}
+	d.log.Info("agent unbound", "project", b.Project, "agent", b.Agent, "peer", b.Peer.Label())
+	return d.describeBinding(b), nil
+}
+
+func (d *Daemon) oacpBindings(_ context.Context, _ *session, p *client.OACPBindingsParams) (any, error) {
+	out := &client.OACPBindings{Bindings: []client.OACPBinding{}}
+	for _, b := range d.mail.Bindings(p.Project) {
+		out.Bindings = append(out.Bindings, d.describeBinding(b))
+	}
+	return out, nil
+}
+
+// oacpQueue lists the mail for other machines, as much as fits.
+func (d *Daemon) oacpQueue(_ context.Context, _ *session, p *client.OACPQueueParams) (any, error) {
+	out := &client.OACPQueue{Entries: []client.OACPQueued{}}
+	room := d.lineRoom()
+	cursor := func(q carrier.Queued) string { return valid(q.Project + "/" + q.Agent + "/" + q.File) }
+	last := p.After
+	for _, q := range d.mail.Queue(p.Project) {
+		if cursor(q) <= p.After {
+			continue
+		}
+		room -= 512 + longestJSON(q.Project+q.File+q.Reason)
+		if room < 0 && len(out.Entries) > 0 {
+			out.Next = last
+			break
+		}
+		last = cursor(q)
+		out.Entries = append(out.Entries, client.OACPQueued{
+			Project: q.Project, Agent: q.Agent, Peer: d.nameOf(q.Peer), File: valid(q.File), SHA256: hash(q.Hash),
+			Size: q.Size, State: q.State, Reason: valid(q.Reason), Since: q.Since.UTC(),
+		})
+	}
+	return out, nil
+}
+
+// valid is a name from a disk as JSON can hold it.
+func valid(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
+
+func (d *Daemon) oacpDrop(ctx context.Context, _ *session, p *client.OACPDropParams) (any, error) {
+	path, err := d.mail.Drop(ctx, p.Project, p.Agent, p.File)
+	if err != nil {
+		return nil, err
+	}
+	return &client.OACPDropped{Path: path}, nil
+}
