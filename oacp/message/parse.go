@@ -98,45 +98,73 @@ func allowed(r rune) bool {
 //
 //   - A byte order mark within the text is a letter to the reference, and confuses the
 //     library about the letters after it.
-//   - "\/" in double quotes is a slash to the reference, and an error to the library.
+//   - In double quotes "\/" is a slash to the reference and "\'" an error; to the library
+//     it is the other way round.
 //   - A tab between tokens is an error to the reference, and space to the library; one
-//     that begins a block is the opposite. A letter in its place is an error, too, or
+//     that begins a block is the opposite. A letter in its place is an error too, or
 //     part of a plain value, unless it stands in quotes, a block or a comment.
 type mask struct {
 	text []byte
 	next rune // the first letter that was not tried
 }
 
-// hide puts a letter in place of old, as long as the text has it.
-func (m *mask) hide(old string) string {
-	for bytes.ContainsRune(m.text, m.next) {
-		m.next++
+// hide puts a letter in place of old, and returns it; "" if the text has no old.
+func (m *mask) hide(old string) string { return m.replace(old, "") }
+
+// hideEscape hides the backslash before c, but not one that another one escapes.
+func (m *mask) hideEscape(c string) string {
+	if !bytes.Contains(m.text, []byte(`\`+c)) {
+		return ""
 	}
-	letter := string(m.next)
-	m.next++
-	m.text = bytes.ReplaceAll(m.text, []byte(old), []byte(letter))
+	pair := m.hide(`\\`)
+	letter := m.replace(`\`+c, c)
+	if pair != "" {
+		m.text = bytes.ReplaceAll(m.text, []byte(pair), []byte(`\\`))
+	}
 	return letter
 }
 
+func (m *mask) replace(old, rest string) (letter string) {
+	if !bytes.Contains(m.text, []byte(old)) {
+		return ""
+	}
+	for bytes.ContainsRune(m.text, m.next) {
+		m.next++
+	}
+	letter = string(m.next)
+	m.next++
+	m.text = bytes.ReplaceAll(m.text, []byte(old), []byte(letter+rest))
+	return letter
+}
+
+// restore puts back what a letter stands for, and tells whether there was any.
+func restore(n *yaml.Node, letter, old string) bool {
+	if letter == "" || !strings.Contains(n.Value, letter) {
+		return false
+	}
+	n.Value = strings.ReplaceAll(n.Value, letter, old)
+	return true
+}
+
+// restoreEscape puts back a backslash, which is part of a text without escapes.
+func restoreEscape(n *yaml.Node, letter string) bool {
+	if n.Style&yaml.DoubleQuotedStyle != 0 {
+		return restore(n, letter, "")
+	}
+	return restore(n, letter, `\`)
+}
+
 func (m *mask) load() (*yaml.Node, error) {
-	var mark, slash string
-	if bytes.Contains(m.text, []byte(bom)) {
-		mark = m.hide(bom)
-	}
-	if bytes.Contains(m.text, []byte(`\/`)) {
-		pair := m.hide(`\\`) // so that the second of two is not taken for an escape
-		slash = m.hide(`\/`)
-		m.text = bytes.ReplaceAll(m.text, []byte(pair), []byte(`\\`))
-	}
+	mark, slash, apostrophe := m.hide(bom), m.hideEscape("/"), m.hideEscape("'")
 	root, err := m.loadTabs()
+	if err != nil {
+		return nil, err
+	}
 	walk(root, func(n *yaml.Node) {
-		if mark != "" {
-			n.Value = strings.ReplaceAll(n.Value, mark, bom)
-		}
-		if slash != "" && n.Style&yaml.DoubleQuotedStyle != 0 {
-			n.Value = strings.ReplaceAll(n.Value, slash, "/")
-		} else if slash != "" {
-			n.Value = strings.ReplaceAll(n.Value, slash, `\/`)
+		restore(n, mark, bom)
+		restoreEscape(n, slash)
+		if restoreEscape(n, apostrophe) && n.Style&yaml.DoubleQuotedStyle != 0 {
+			err = fmt.Errorf(`line %d: found unknown escape character "'"`, n.Line)
 		}
 	})
 	return root, err
@@ -149,25 +177,21 @@ func (m *mask) loadTabs() (*yaml.Node, error) {
 		return compose(m.text)
 	}
 	asIs, unreadable := compose(m.text)
-	tab := m.hide("\t")
+	escape, tab := m.hideEscape("\t"), m.hide("\t")
 	root, err := compose(m.text)
 	if err != nil {
 		return nil, fmt.Errorf("%w (write tabs only in quotes, blocks and comments)", err)
 	}
-	plain := false
 	walk(root, func(n *yaml.Node) {
-		if strings.Contains(n.Value, tab) {
-			plain = plain || n.Style&^yaml.TaggedStyle == 0
-			n.Value = strings.ReplaceAll(n.Value, tab, "\t")
+		restoreEscape(n, escape)
+		if restore(n, tab, "\t") && n.Style&^yaml.TaggedStyle == 0 {
+			err = fmt.Errorf("line %d: found a tab outside of quotes, blocks and comments: write spaces, or quote the value", n.Line)
 		}
 	})
-	if plain {
-		return nil, errors.New("found a tab outside of quotes, blocks and comments: write spaces, or quote the value")
-	}
 	if unreadable != nil {
-		return root, nil
+		return root, err
 	}
-	return asIs, nil
+	return asIs, err
 }
 
 func walk(n *yaml.Node, visit func(*yaml.Node)) {
