@@ -42,6 +42,18 @@ const avahiService = `<service-group><name>%s</name><service><type>_acp._udp</ty
 <txt-record>v=1</txt-record><txt-record>id=%s</txt-record><txt-record>name=%[1]s</txt-record></service></service-group>
 `
 
+// avahiScript starts avahi with the files in $0. It gives its directory to the user
+// avahi, whom it finds even if root is the only user here.
+const avahiScript = `
+for users in passwd group; do
+	sed -E 's/^(avahi:[^:]*):[0-9]+(:[0-9]+:|:)/\1:0\2/; s/^(avahi:[^:]*:0):[0-9]+:/\1:0:/' /etc/$users >"$0/$users"
+	mount --bind "$0/$users" /etc/$users
+done
+mount --bind "$0/run" ` + avahiRun + `
+mount --bind "$0/services" /etc/avahi/services
+exec avahi-daemon -f "$0/avahi.conf" --no-drop-root --no-chroot --no-rlimits
+`
+
 // avahi is a real avahi-daemon on a host, with a bus of its own.
 type avahi struct {
 	*process
@@ -73,9 +85,7 @@ func (h *host) avahi(services map[string]identity.ID) *avahi {
 	h.begin(nil, "", "dbus-daemon", "--config-file="+dir+"/bus.conf", "--nofork", "--nopidfile")
 	eventually(t, time.Now(), patience, "the bus of "+h.name, func() bool { return exists(bus) })
 	a := &avahi{h: h, env: []string{"DBUS_SYSTEM_BUS_ADDRESS=unix:path=" + bus}}
-	a.process = h.begin(a.env, "", "unshare", "-m", "sh", "-ec",
-		`mount --bind "$0/run" `+avahiRun+`; mount --bind "$0/services" /etc/avahi/services
-		exec avahi-daemon -f "$0/avahi.conf" --no-drop-root --no-chroot --no-rlimits`, dir)
+	a.process = h.begin(a.env, "", "unshare", "-m", "sh", "-ec", avahiScript, dir)
 	eventually(t, a.begun, patience, "avahi on "+h.name, func() bool {
 		log := a.stderr.String()
 		return strings.Contains(log, "Server startup complete") && strings.Count(log, "successfully established") >= len(services)

@@ -23,20 +23,39 @@ const (
 	rewired   = 10 * time.Second // an interface is removed and made again
 )
 
-// Fifty times a daemon starts beside two others, on a network without any route
-// beyond it: how long until each lists the other, and after its end, how long it
+// Fifty times a daemon starts beside two others, on networks without any route
+// beyond them: how long until each lists the other, and after its end, how long it
 // is listed.
 func TestFirstSight(t *testing.T) {
 	t.Parallel()
-	for _, f := range []family{ipv4, ipv6, both, linkLocal} {
-		t.Run(string(f), func(t *testing.T) {
+	threeHosts := func(f family) func(*testing.T) []*host {
+		return func(t *testing.T) []*host {
+			_, h := lan(t, f, "desk", "laptop", "tablet")
+			return h
+		}
+	}
+	for name, topology := range map[string]func(*testing.T) []*host{
+		"IPv4":        threeHosts(ipv4),
+		"IPv6":        threeHosts(ipv6),
+		"both":        threeHosts(both),
+		"link-local":  threeHosts(linkLocal),
+		"two bridges": twoBridges,
+		"one host": func(t *testing.T) []*host {
+			_, h := lan(t, both, "desk", "tablet")
+			return []*host{h[0], h[0], h[1]}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const rounds = 50
-			_, h := lan(t, f, "desk", "laptop", "tablet")
-			desk, tablet := h[0].acpd("desk"), h[2].acpd("tablet")
-			laptop := h[1].daemon("laptop")
-			desk.sees(tablet.id, "", tablet.begun, sightTime)
-			tablet.sees(desk.id, "", tablet.begun, sightTime)
+			h := topology(t)
+			desk, laptop, tablet := h[0].acpd("desk"), h[1].daemon("laptop"), h[2].acpd("tablet")
+			beside := 0
+			if name != "two bridges" {
+				beside = 1
+				desk.sees(tablet.id, "", tablet.begun, sightTime)
+				tablet.sees(desk.id, "", tablet.begun, sightTime)
+			}
 			var sights, byes []time.Duration
 			for range rounds {
 				laptop.start()
@@ -54,8 +73,8 @@ func TestFirstSight(t *testing.T) {
 				if d, l := o.heard(client.EventDiscovered, laptop.id), o.heard(client.EventLost, laptop.id); d != rounds || l != rounds {
 					t.Errorf("%s: %d discovered, %d lost, want %d each", o.name, d, l, rounds)
 				}
-				if n := len(o.peers()); n != 1 {
-					t.Errorf("%s lists %d peers, want 1", o.name, n)
+				if n := len(o.peers()); n != beside {
+					t.Errorf("%s lists %d peers, want %d", o.name, n, beside)
 				}
 				o.warned(0)
 			}
@@ -105,6 +124,7 @@ func TestAddresses(t *testing.T) {
 	at = time.Now()
 	h[1].wire("eth0", "lan", "10.77.0.24/24", "fd77::24/64")
 	t.Logf("made again: seen after %s", desk.sees(laptop.id, "10.77.0.24:7117", at, rewired))
+	desk.sees(laptop.id, "[fd77::24]:7117", at, rewired)
 	tablet.start()
 	t.Logf("and sees after %s", laptop.sees(tablet.id, "", tablet.begun, rewired))
 	laptop.warned(1)
@@ -131,15 +151,22 @@ func TestMove(t *testing.T) {
 	}
 }
 
-func TestTwoBridges(t *testing.T) {
-	t.Parallel()
+// twoBridges is a host on each of two networks, and in their middle one on both.
+func twoBridges(t *testing.T) []*host {
+	t.Helper()
 	l := newLab(t, "lan1", "lan2")
 	left, middle, right := l.host("left"), l.host("middle"), l.host("right")
 	left.wire("eth0", "lan1", "10.1.0.1/24", "fd01::1/64")
 	middle.wire("eth0", "lan1", "10.1.0.2/24", "fd01::2/64")
 	middle.wire("eth1", "lan2", "10.2.0.2/24", "fd02::2/64")
 	right.wire("eth0", "lan2", "10.2.0.3/24", "fd02::3/64")
-	a, b, c := left.acpd("left"), middle.acpd("middle"), right.acpd("right")
+	return []*host{left, middle, right}
+}
+
+func TestTwoBridges(t *testing.T) {
+	t.Parallel()
+	h := twoBridges(t)
+	a, b, c := h[0].acpd("left"), h[1].acpd("middle"), h[2].acpd("right")
 	for _, s := range []struct {
 		who  *daemon
 		whom identity.ID
@@ -238,6 +265,24 @@ func TestClone(t *testing.T) {
 		d.warned(1)
 		if p := d.peer(desk.id); !p.ID.IsZero() {
 			t.Errorf("%s lists itself: %+v", d.name, p)
+		}
+	}
+}
+
+// TestSwitchedOff: who does not want to be seen is not, and sees nobody.
+func TestSwitchedOff(t *testing.T) {
+	t.Parallel()
+	_, h := lan(t, both, "desk", "laptop", "tablet")
+	desk, laptop, tablet := h[0].daemon("desk"), h[1].acpd("laptop"), h[2].daemon("tablet")
+	desk.start("--no-mdns")
+	if err := os.WriteFile(filepath.Join(tablet.home, "config.yaml"), []byte("discovery:\n  exclude: [eth0]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tablet.start()
+	<-time.After(time.Until(tablet.begun.Add(2 * sightTime)))
+	for _, d := range []*daemon{desk, laptop, tablet} {
+		if p := d.peers(); len(p) != 0 {
+			t.Errorf("%s lists %+v", d.name, p)
 		}
 	}
 }
