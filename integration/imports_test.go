@@ -21,6 +21,7 @@ var arrows = map[string][]string{
 	"wire":         {"identity"},
 	"config":       {"identity"},
 	"discovery":    {"identity"},
+	"openintent":   {"store"},
 	"store":        {},
 	"oacp/mailbox": {"oacp/message"},
 	"oacp/carrier": {"store", "oacp/message", "kinds"},

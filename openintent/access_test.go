@@ -1,0 +1,331 @@
+package openintent
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestX1_DirectMessagesReachTheirRecipientAlone(t *testing.T) {
+	h := start(t)
+	in, p := h.intent("planner"), h.as("planner")
+	ch := h.channel("planner", in, "talk", obj{"member_policy": "explicit", "members": []string{"planner", "reviewer", "desk"}})
+	id := p.say(ch, obj{"to": "reviewer"})
+	p.send(ch, obj{"to": "stranger"}).refused(403, "recipient_not_member")
+	h.as("reviewer").messages(ch).is("id", id)
+	h.as("desk").messages(ch).is("id")
+	closed := h.closedIntent("planner", "reviewer")
+	ch = h.channel("planner", closed, "talk")
+	p.send(ch, obj{"to": "stranger"}).refused(403, "recipient_not_member")
+	p.send(ch, obj{"to": "reviewer"}).ok(201)
+}
+
+func TestX2_RolesAreResolvedAtDelivery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, _, ch := team(t)
+		p := h.as("planner")
+		for _, a := range []string{"one", "two"} {
+			h.as(a).register(obj{"role_id": "tester"}).ok(201)
+		}
+		h.as("other").register(obj{"role_id": "builder"}).ok(201)
+		id := p.request(ch, "role:tester")
+		for _, a := range []string{"one", "two"} {
+			h.as(a).messages(ch).is("id", id)
+		}
+		h.as("other").messages(ch).is("id")
+		h.as("other").respond(ch, id).refused(404, "not_found")
+		// Who comes later sees it too, until it expires; who leaves does not.
+		nobody := p.say(ch, obj{"to": "role:welder"})
+		h.as("late").register(obj{"role_id": "welder"}).ok(201)
+		h.as("late").messages(ch).is("id", nobody)
+		h.as("late").do("PATCH", "/agents/late/status", obj{"status": "draining"}).ok(200)
+		h.as("late").messages(ch).is("id", nobody)
+		h.as("late").do("DELETE", "/agents/late", nil).ok(200)
+		h.as("late").messages(ch).is("id")
+		// Receipts are of those who held the role when it was sent.
+		h.as("one").register(obj{"role_id": "builder"}).ok(200)
+		h.as("one").messages(ch).is("id", id)
+		h.as("one").patch(ch+"/messages/"+id, obj{"status": "read"}).ok(200)
+		// The dead hold no role: two is silent for five minutes.
+		time.Sleep(299 * time.Second)
+		h.as("one").get("/agents/two").has(obj{"status": "unhealthy"})
+		welding := p.say(ch, obj{"to": "role:tester"})
+		time.Sleep(2 * time.Second)
+		h.as("one").get("/agents/two").has(obj{"status": "dead"})
+		again := p.say(ch, obj{"to": "role:tester"})
+		h.restart()
+		h.as("").get(ch+"/messages/"+again).ok(200)
+		h.as("two").messages(ch).is("id", id, welding, again)
+	})
+}
+
+func TestX3_BroadcastsReachTheMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t)
+		in, p := h.intent("planner"), h.as("planner")
+		ch := h.channel("planner", in, "talk", obj{"member_policy": "explicit", "members": []string{"planner", "reviewer"}})
+		mine, theirs := h.follow(p, "/subscribe"+ch), h.follow(h.as("reviewer"), "/subscribe/intents/"+in)
+		desk := h.follow(h.as("desk"), "/subscribe/intents/"+in)
+		id := p.say(ch, obj{"message_type": "broadcast"})
+		if got := theirs.next(); got.data["id"] != id {
+			t.Errorf("pushed %+v", got)
+		}
+		p.messages(ch).is("id", id) // the sender lists it
+		synctest.Wait()
+		if mine.pending()+desk.pending() > 0 {
+			t.Error("pushed to its sender, or to who is no member")
+		}
+		mine.stop()
+		theirs.stop()
+		desk.stop()
+	})
+}
+
+func TestX4_WithoutAccessThereIsNothing(t *testing.T) {
+	h := start(t)
+	in := h.closedIntent("planner", "reviewer")
+	ch := h.channel("planner", in, "talk")
+	id := h.as("planner").say(ch, obj{})
+	s := h.as("stranger")
+	for _, path := range []string{"/intents/" + in, "/intents/" + in + "/channels", ch, ch + "/messages", ch + "/messages/" + id, "/intents/" + in + "/events",
+		"/intents/" + in + "/acl", "/intents/" + in + "/agents", "/intents/" + in + "/tasks", "/subscribe/intents/" + in, "/subscribe" + ch} {
+		s.get(path).refused(404, "not_found")
+	}
+	s.send(ch, obj{}).refused(404, "not_found")
+	s.patch(ch, obj{"status": "closed"}).refused(404, "not_found")
+	s.do("DELETE", ch, nil).refused(404, "not_found")
+	s.post(ch+"/ask", obj{"to": "planner"}).refused(404, "not_found")
+	s.get("/intents").has(obj{"intents": []any{}})
+	h.as("reviewer").messages(ch).is("id", id)
+	// Access ends when it is revoked, and when it expires.
+	acl := h.as("planner").get("/intents/" + in + "/acl").ok(200)
+	entry := acl.at("entries").([]any)[0].(obj)["id"].(string)
+	h.as("planner").do("DELETE", "/intents/"+in+"/acl/entries/"+entry, nil).ok(204)
+	h.as("reviewer").messages(ch).refused(404, "not_found")
+}
+
+func TestX4_AccessExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t)
+		in := h.closedIntent("planner")
+		ch := h.channel("planner", in, "talk")
+		h.as("planner").post("/intents/"+in+"/acl/entries", obj{"principal_id": "reviewer", "permission": "write", "expires_at": time.Now().Add(time.Minute).UTC().Format(time.RFC3339)}).ok(201)
+		s := h.follow(h.as("reviewer"), "/subscribe"+ch)
+		h.as("planner").say(ch, obj{})
+		s.next()
+		time.Sleep(time.Minute)
+		h.as("reviewer").messages(ch).refused(404, "not_found")
+		h.as("planner").say(ch, obj{})
+		synctest.Wait()
+		if s.pending() > 0 {
+			t.Error("pushed to who has no access any more")
+		}
+		s.stop()
+	})
+}
+
+func TestX5_ExplicitChannelsAreForMembers(t *testing.T) {
+	h := start(t)
+	in := h.intent("planner")
+	ch := h.channel("planner", in, "talk", obj{"member_policy": "explicit", "members": []string{"planner", "reviewer"}})
+	request := h.as("planner").request(ch, "reviewer")
+	d := h.as("desk")
+	d.get("/intents/" + in).ok(200)
+	for _, a := range []*answer{d.send(ch, obj{}), d.messages(ch), d.get(ch + "/messages/" + request), d.respond(ch, request),
+		d.patch(ch+"/messages/"+request, obj{"status": "read"}), d.get("/subscribe" + ch), d.post(ch+"/ask", obj{"to": "planner"}), d.get(ch)} {
+		a.refused(403, "not_member")
+	}
+	// In the list it is a stub; discoverable: false hides even that.
+	a := d.get("/intents/" + in + "/channels").is("restricted", true).is("message_count", 0.0).is("last_message_at", nil)
+	if m := a.list("members")[0].([]any); len(m) > 0 {
+		t.Errorf("members %v", m)
+	}
+	h.as("planner").patch(ch, obj{"options": obj{"discoverable": false}}).ok(200)
+	d.get("/intents/"+in+"/channels").is("id")
+	d.get(ch).refused(404, "not_found")
+	d.send(ch, obj{}).refused(404, "not_found")
+	// A creator who is no member keeps the management only.
+	p := h.as("planner")
+	p.patch(ch, obj{"members": []string{"reviewer"}}).ok(200)
+	p.get(ch).ok(200)
+	p.messages(ch).refused(404, "not_found")
+	p.send(ch, obj{}).refused(404, "not_found")
+	p.patch(ch, obj{"add_members": []string{"planner"}}).ok(200)
+	p.send(ch, obj{}).ok(201)
+}
+
+func TestX6_CoordinatorsManage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t)
+		in, p := h.intent("planner"), h.as("planner")
+		ch := h.channel("builder", in, "talk", obj{"member_policy": "explicit", "members": []string{"builder"}})
+		l := h.as("leader")
+		l.patch(ch, obj{"add_members": []string{"desk"}}).refused(403, "not_manager")
+		l.post("/coordinators", obj{"agent_id": "leader", "intent_id": in}).refused(403, "no_permission")
+		co := p.post("/coordinators", obj{"agent_id": "leader", "intent_id": in, "heartbeat_interval_seconds": 10}).ok(201)
+		l.patch(ch, obj{"add_members": []string{"desk"}}).ok(200)
+		time.Sleep(29 * time.Second)
+		l.post("/coordinators/"+co.id()+"/heartbeat", nil).ok(200)
+		p.post("/coordinators/"+co.id()+"/heartbeat", nil).refused(403, "not_yours")
+		h.restart()
+		time.Sleep(29 * time.Second)
+		l, p = h.as("leader"), h.as("planner")
+		l.patch(ch, obj{"add_members": []string{"lamp"}}).ok(200)
+		p.get("/intents/"+in+"/coordinators").is("status", "active")
+		time.Sleep(time.Second)
+		l.patch(ch, obj{"add_members": []string{"lamp"}}).refused(403, "not_manager")
+		l.post("/coordinators/"+co.id()+"/heartbeat", nil).refused(410, "coordinator_gone")
+		// An assignment with that role does as well, and needs an admin.
+		h.as("desk").post("/intents/"+in+"/agents", obj{"agent_id": "desk", "role": "coordinator"}).refused(403, "no_permission")
+		p.post("/intents/"+in+"/agents", obj{"agent_id": "leader", "role": "coordinator"}).ok(201)
+		l.patch(ch, obj{"remove_members": []string{"lamp"}}).ok(200)
+		l.do("DELETE", ch, nil).ok(200)
+	})
+}
+
+func TestX7_NoMessagesBetweenIntents(t *testing.T) {
+	h := start(t)
+	one, two := h.intent("planner"), h.intent("planner")
+	a, b := h.channel("planner", one, "talk"), h.channel("planner", two, "talk")
+	id := h.as("planner").request(a, "reviewer")
+	h.as("reviewer").send(b, obj{"message_type": "response", "correlation_id": id}).refused(422, "invalid")
+	h.as("planner").send(a, obj{"intent_id": two}).refused(422, "invalid")
+}
+
+func TestX8_AnyAccessMayTakePart(t *testing.T) {
+	h := start(t)
+	in, p := h.closedIntent("planner"), h.as("planner")
+	ch := h.channel("planner", in, "talk")
+	p.post("/intents/"+in+"/acl/entries", obj{"principal_id": "reader", "permission": "read"}).ok(201)
+	p.post("/intents/"+in+"/acl/entries", obj{"principal_id": "writer", "permission": "write"}).ok(201)
+	r := h.as("reader")
+	r.send(ch, obj{}).ok(201)
+	r.respond(ch, p.request(ch, "reader")).ok(201)
+	r.post("/intents/"+in+"/channels", obj{"name": "mine"}).refused(403, "no_permission")
+	h.as("writer").post("/intents/"+in+"/channels", obj{"name": "mine"}).ok(201)
+	h.as("writer").post("/intents/"+in+"/acl/entries", obj{"principal_id": "friend"}).refused(403, "no_permission")
+	// Every policy is understood; the SDK is told the two that it knows.
+	for _, policy := range policies {
+		want := "closed"
+		if policy == "open" {
+			want = "open"
+		}
+		p.do("PUT", "/intents/"+in+"/acl", obj{"default_policy": policy}).ok(200).has(obj{"default_policy": want, "policy": policy, "entries": []any{}})
+	}
+	p.do("PUT", "/intents/"+in+"/acl", obj{"default_policy": "public"}).refused(422, "invalid")
+	// By role.
+	p.post("/intents/"+in+"/acl/entries", obj{"principal_id": "tester", "principal_type": "role"}).ok(201)
+	h.as("reviewer").messages(ch).refused(404, "not_found")
+	h.as("reviewer").register(obj{"role_id": "tester"}).ok(201)
+	h.as("reviewer").messages(ch).ok(200)
+}
+
+func TestX9_KeysAreNeeded(t *testing.T) {
+	h := start(t)
+	handler := h.e.Handler(Keys([]Key{{Hash: HashKey("bound"), Agent: "planner"}, {Hash: HashKey("any")}}))
+	with := func(key, agent string) *client {
+		c := &client{host: h, handler: handler, agent: agent, header: map[string][]string{}}
+		if key != "" {
+			c = c.with("X-API-Key", key)
+		}
+		return c
+	}
+	with("", "planner").get("/intents").refused(401, "no_key")
+	with("wrong", "planner").get("/intents").refused(401, "bad_key")
+	with("bound", "reviewer").get("/intents").refused(403, "agent_mismatch")
+	in := with("bound", "").post("/intents", obj{"title": "t"}).ok(201).has(obj{"created_by": "planner"}).id()
+	with("bound", "planner").do("PUT", "/intents/"+in+"/acl", obj{"default_policy": "closed"}).ok(200)
+	with("any", "reviewer").get("/intents/"+in).refused(404, "not_found")
+	with("any", "").get("/intents/" + in).ok(200) // a key for any agent, alone, is the operator's
+	with("any", "bad agent").get("/intents").refused(400, "bad_agent_id")
+	with("", "").get("/.well-known/openintent.json").ok(200)
+	with("", "").get("/nowhere").refused(404, "not_found")
+}
+
+const desk, laptop = "desk's id", "laptop's id"
+
+// An agent id belongs to one daemon on an intent: the first that uses it (P4).
+func TestHomes(t *testing.T) {
+	h := start(t)
+	in := h.intent("planner")
+	ch := h.channel("planner", in, "talk")
+	far := h.from(desk, "reviewer")
+	far.send(ch, obj{}).ok(201)
+	for range 2 {
+		h.from(laptop, "reviewer").send(ch, obj{}).refused(409, "agent_homed_elsewhere")
+		h.from(laptop, "reviewer").get(ch).refused(409, "agent_homed_elsewhere")
+		h.as("reviewer").send(ch, obj{}).refused(409, "agent_homed_elsewhere")
+		h.from(desk, "planner").get(ch).refused(409, "agent_homed_elsewhere") // planner is at home here
+		h.restart()
+	}
+	p := h.as("planner")
+	p.get("/intents/"+in+"/homes").is("agent_id", "planner", "reviewer").is("home", "", desk)
+	events := p.get("/intents/" + in + "/events?event_type=access_granted").ok(200)
+	if payload := events.list("payload"); len(payload) != 1 || payload[0].(obj)["home"] != desk {
+		t.Errorf("events %s", events.raw)
+	}
+	// Freed, it goes to the next who claims it, and reading is enough.
+	p.do("DELETE", "/intents/"+in+"/homes/reviewer", nil).ok(204)
+	h.from(laptop, "reviewer").get(ch).ok(200)
+	h.from(desk, "reviewer").get(ch).refused(409, "agent_homed_elsewhere")
+	h.from(laptop, "reviewer").do("DELETE", "/intents/"+in+"/homes/planner", nil).refused(403, "no_permission")
+	// An id that is registered here, or named with a home, cannot be claimed.
+	h.as("lamp").register(obj{}).ok(201)
+	h.from(desk, "lamp").get(ch).refused(409, "agent_homed_elsewhere")
+	p.post("/intents/"+in+"/agents", obj{"agent_id": "worker", "home": desk}).ok(201)
+	h.from(laptop, "worker").get(ch).refused(409, "agent_homed_elsewhere")
+	h.as("worker").get(ch).refused(409, "agent_homed_elsewhere")
+	h.from(desk, "worker").get(ch).ok(200)
+	// Nobody is bound by being refused.
+	closed := h.closedIntent("planner")
+	h.from(desk, "stranger").get("/intents/"+closed).refused(404, "not_found")
+	p.get("/intents/"+closed+"/homes").is("agent_id", "planner")
+	h.from(desk, "stranger").post("/intents", obj{"title": "t"}).refused(403, "not_here")
+}
+
+// Records of agents elsewhere are kept apart, and their roles count where they are bound.
+func TestAgentsElsewhere(t *testing.T) {
+	h := start(t)
+	in := h.intent("planner")
+	ch := h.channel("planner", in, "talk")
+	far := h.from(desk, "reviewer")
+	far.register(obj{"role_id": "tester"}).ok(201).has(obj{"host": desk})
+	h.as("reviewer").register(obj{"role_id": "cook"}).ok(201)
+	h.as("planner").get("/agents").is("agent_id", "reviewer", "reviewer").is("host", nil, desk)
+	// The id is taken here, so desk's cannot use it; another can.
+	far.get(ch).refused(409, "agent_homed_elsewhere")
+	other := h.from(desk, "welder")
+	other.register(obj{"role_id": "tester"}).ok(201)
+	other.get(ch).ok(200)
+	id := h.as("planner").say(ch, obj{"to": "role:tester"})
+	other.messages(ch).is("id", id)
+	pending := h.as("planner").request(ch, "welder")
+	other.do("DELETE", "/agents/welder", nil).ok(200)
+	h.as("planner").get(ch + "/messages/" + pending).has(obj{"status": "expired"})
+}
+
+// A request about another host's intent is passed on.
+func TestForward(t *testing.T) {
+	var asked []string
+	h := start(t, func(c *Config) {
+		c.Forward = func(host string, w http.ResponseWriter, r *http.Request) {
+			asked = append(asked, host+" "+r.Method+" "+r.URL.Path+" "+read(t, r.Body))
+			respond(w, 200, obj{})
+		}
+	})
+	far := strings.Replace(h.intent("planner"), hostID, "fedcba9876", 1)
+	p := h.as("planner")
+	p.get("/intents/" + far).ok(200)
+	p.post("/tasks", obj{"intent_id": far, "name": "n"}).ok(200)
+	p.post("/channels/talk/messages", obj{"intent_id": far}).ok(200)
+	want := []string{"fedcba9876 GET /api/v1/intents/" + far + " ", `fedcba9876 POST /api/v1/tasks {"intent_id":"` + far + `","name":"n"}`,
+		`fedcba9876 POST /api/v1/channels/talk/messages {"intent_id":"` + far + `"}`}
+	if !slices.Equal(asked, want) {
+		t.Errorf("asked %q, want %q", asked, want)
+	}
+	alone := start(t)
+	alone.as("planner").get("/intents/"+far).refused(404, "not_found")
+}

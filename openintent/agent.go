@@ -1,0 +1,336 @@
+package openintent
+
+import (
+	"cmp"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Agent is the record of RFC-0016 as it is answered and stored.
+type Agent struct {
+	AgentID      string         `json:"agent_id"`
+	Status       string         `json:"status"`
+	RoleID       *string        `json:"role_id"`
+	Name         *string        `json:"name"`
+	Capabilities []string       `json:"capabilities"`
+	Capacity     jsontext.Value `json:"capacity"`
+	Endpoint     *string        `json:"endpoint"`
+	Heartbeat    heartbeats     `json:"heartbeat_config"`
+	Metadata     jsontext.Value `json:"metadata"`
+	RegisteredAt stamp          `json:"registered_at"`
+	LastSeen     stamp          `json:"last_heartbeat_at"`
+	DrainTimeout *int64         `json:"drain_timeout_seconds"`
+	PublicKey    *string        `json:"public_key"`
+	Version      int64          `json:"version"`
+	RegisteredBy string         `json:"registered_by"`
+	Host         string         `json:"host,omitzero"` // the daemon at which the agent is at home, if it is another
+}
+
+type heartbeats struct {
+	Interval  int64 `json:"interval_seconds"`
+	Unhealthy int64 `json:"unhealthy_after_seconds"`
+	Dead      int64 `json:"dead_after_seconds"`
+}
+
+// agentKey names an agent: the same id may be in use at several daemons.
+type agentKey struct{ home, id string }
+
+type agent struct {
+	doc  Agent
+	seen atomic.Int64 // a stamp: its last request; not kept over a restart, which counts as one
+}
+
+const (
+	agentActive       = "active"
+	agentDraining     = "draining"
+	agentUnhealthy    = "unhealthy"
+	agentDead         = "dead"
+	agentDeregistered = "deregistered"
+)
+
+var agentStatuses = []string{"registering", agentActive, agentDraining, agentUnhealthy, agentDead, agentDeregistered}
+
+// status returns the agent's status: what it was set to, or what follows from
+// its silence.
+func (a *agent) status(at stamp) string {
+	if a.doc.Status != agentActive && a.doc.Status != agentDraining {
+		return a.doc.Status
+	}
+	switch silent := at - stamp(a.seen.Load()); {
+	case silent >= stamp(0).add(time.Duration(a.doc.Heartbeat.Dead)*time.Second):
+		return agentDead
+	case silent >= stamp(0).add(time.Duration(a.doc.Heartbeat.Unhealthy)*time.Second):
+		return agentUnhealthy
+	}
+	return a.doc.Status
+}
+
+func (a *agent) shown(at stamp) Agent {
+	doc := a.doc
+	doc.Status = a.status(at)
+	doc.LastSeen = stamp(a.seen.Load())
+	return doc
+}
+
+// record returns the record of an agent as the intent knows it. The world is
+// read-locked, or the caller is a write.
+func (e *Engine) record(in *intent, id string) *agent {
+	return e.agents[agentKey{in.Homes[id], id}]
+}
+
+// roleOf returns the role of an agent that can work; "" is none.
+func (e *Engine) roleOf(in *intent, id string, at stamp) string {
+	a := e.record(in, id)
+	if a == nil || a.doc.RoleID == nil {
+		return ""
+	}
+	switch a.status(at) {
+	case agentActive, agentDraining, agentUnhealthy:
+		return *a.doc.RoleID
+	}
+	return ""
+}
+
+// saw takes a request as a sign of life.
+func (e *Engine) saw(who Caller) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if a := e.agents[agentKey{who.Home, who.Agent}]; a != nil {
+		a.seen.Store(int64(now()))
+	}
+}
+
+type register struct {
+	AgentID      string         `json:"agent_id"`
+	RoleID       *string        `json:"role_id"`
+	Name         *string        `json:"name"`
+	Capabilities []string       `json:"capabilities"`
+	Capacity     jsontext.Value `json:"capacity"`
+	Endpoint     *string        `json:"endpoint"`
+	Heartbeat    *heartbeats    `json:"heartbeat_config"`
+	Metadata     jsontext.Value `json:"metadata"`
+	DrainTimeout *int64         `json:"drain_timeout_seconds"`
+	PublicKey    *string        `json:"public_key"`
+}
+
+func (r *register) check() error {
+	if !validAgentID(r.AgentID) {
+		return badAgent("agent_id")
+	}
+	if r.RoleID != nil && *r.RoleID != "" && !validAgentID(*r.RoleID) {
+		return invalid("role_id", "a role has the form of an agent id")
+	}
+	for field, s := range map[string]*string{"name": r.Name, "endpoint": r.Endpoint, "public_key": r.PublicKey} {
+		if s != nil && len(*s) > 4096 {
+			return invalid(field, "at most 4096 bytes")
+		}
+	}
+	if r.PublicKey != nil && *r.PublicKey != "" {
+		if _, ok := decodeKey(*r.PublicKey); !ok {
+			return invalid("public_key", "an Ed25519 key of 32 bytes in base64 is needed")
+		}
+	}
+	if len(r.Capabilities) > maxEntries {
+		return invalid("capabilities", "at most %d", maxEntries)
+	}
+	if r.Heartbeat == nil {
+		r.Heartbeat = &heartbeats{Interval: 30, Unhealthy: 90, Dead: 300}
+	}
+	const year = 366 * 24 * 3600
+	if h := r.Heartbeat; min(h.Interval, h.Unhealthy, h.Dead) < 1 || max(h.Interval, h.Unhealthy, h.Dead) > year || h.Unhealthy > h.Dead {
+		return invalid("heartbeat_config", "three times from 1 second to a year are needed, unhealthy before dead")
+	}
+	if r.Capacity == nil || r.Capacity.Kind() == 'n' {
+		r.Capacity = jsontext.Value(`{"max_concurrent_tasks":5,"current_load":0}`)
+	}
+	if err := object("capacity", &r.Capacity); err != nil {
+		return err
+	}
+	if len(r.Metadata) > 64<<10 {
+		return invalid("metadata", "at most 64 KiB")
+	}
+	return object("metadata", &r.Metadata)
+}
+
+func (e *Engine) registerAgent(c *call) (int, any, error) {
+	var body register
+	if err := c.decode(&body); err != nil {
+		return 0, nil, err
+	}
+	if body.AgentID == "" {
+		body.AgentID = c.who.Agent
+	}
+	if err := body.check(); err != nil {
+		return 0, nil, err
+	}
+	status := http.StatusOK
+	var a *agent
+	err := e.write(c.Context(), false, func(t *tx) error {
+		key := agentKey{c.who.Home, body.AgentID}
+		a = e.agents[key]
+		if a == nil {
+			if len(e.agents) >= maxAgents {
+				return tooMany("agents", maxAgents)
+			}
+			status = http.StatusCreated
+			a = &agent{doc: Agent{AgentID: body.AgentID, RegisteredAt: t.now, RegisteredBy: c.who.Agent, Host: c.who.Home}}
+		} else if !c.owns(&a.doc) {
+			return conflict("agent_taken", "the agent id is registered by somebody else: choose another")
+		}
+		doc := a.doc
+		doc.Status, doc.Version, doc.LastSeen = agentActive, doc.Version+1, t.now
+		doc.RoleID, doc.Name, doc.Capabilities, doc.Capacity, doc.Endpoint = body.RoleID, body.Name, append([]string{}, body.Capabilities...), body.Capacity, body.Endpoint
+		doc.Heartbeat, doc.Metadata, doc.DrainTimeout, doc.PublicKey = *body.Heartbeat, body.Metadata, body.DrainTimeout, body.PublicKey
+		if err := t.saveAgent(doc); err != nil {
+			return err
+		}
+		t.apply(func() {
+			a.doc = doc
+			a.seen.Store(int64(t.now))
+			e.agents[key] = a
+		})
+		return nil
+	})
+	if err != nil {
+		return 0, nil, err
+	}
+	return status, e.shownAgent(a), nil
+}
+
+func (e *Engine) shownAgent(a *agent) Agent {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return a.shown(now())
+}
+
+// owns reports whether the caller may change the record.
+func (c *call) owns(a *Agent) bool {
+	return c.who.Operator || a.AgentID == c.who.Agent || a.RegisteredBy == c.who.Agent
+}
+
+// find returns an agent's record: the one at the caller's home, or else the
+// first in the order of homes.
+func (e *Engine) find(who Caller, id string) *agent {
+	if a := e.agents[agentKey{who.Home, id}]; a != nil {
+		return a
+	}
+	var found *agent
+	for key, a := range e.agents {
+		if key.id == id && (found == nil || key.home < found.doc.Host) {
+			found = a
+		}
+	}
+	return found
+}
+
+func (e *Engine) getAgent(c *call) (int, any, error) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	a := e.find(c.who, c.arg(0))
+	if a == nil {
+		return 0, nil, refuse(http.StatusNotFound, "not_found", "no such agent is registered")
+	}
+	return http.StatusOK, a.shown(now()), nil
+}
+
+func (e *Engine) listAgents(c *call) (int, any, error) {
+	q := c.query()
+	status, role := q.Get("status"), q.Get("role_id")
+	if status != "" && !slices.Contains(agentStatuses, status) {
+		return 0, nil, invalid("status", "one of %s", strings.Join(agentStatuses, ", "))
+	}
+	at := now()
+	list := []Agent{}
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	for _, key := range slices.SortedFunc(maps.Keys(e.agents), func(a, b agentKey) int {
+		return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.home, b.home))
+	}) {
+		a := e.agents[key].shown(at)
+		if (status == "" || a.Status == status) && (role == "" || a.RoleID != nil && *a.RoleID == role) {
+			list = append(list, a)
+		}
+	}
+	return http.StatusOK, list, nil
+}
+
+func (e *Engine) setAgentStatus(c *call) (int, any, error) {
+	var body statusChange
+	if err := c.decode(&body); err != nil {
+		return 0, nil, err
+	}
+	if !slices.Contains(agentStatuses, body.Status) {
+		return 0, nil, invalid("status", "one of %s", strings.Join(agentStatuses, ", "))
+	}
+	a, err := e.changeAgent(c, body.Status, body.Reason)
+	if err != nil {
+		return 0, nil, err
+	}
+	return http.StatusOK, e.shownAgent(a), nil
+}
+
+func (e *Engine) deregisterAgent(c *call) (int, any, error) {
+	a, err := e.changeAgent(c, agentDeregistered, "deregistered")
+	if err != nil {
+		return 0, nil, err
+	}
+	return http.StatusOK, e.shownAgent(a), nil
+}
+
+func (e *Engine) changeAgent(c *call, status, reason string) (*agent, error) {
+	var a *agent
+	err := e.write(c.Context(), false, func(t *tx) error {
+		if a = e.agents[agentKey{c.who.Home, c.arg(0)}]; a == nil {
+			return refuse(http.StatusNotFound, "not_found", "no such agent is registered")
+		}
+		if !c.owns(&a.doc) {
+			return forbidden("not_yours", "only the agent, or who has registered it, may change its status")
+		}
+		if a.doc.Status == agentDeregistered {
+			if status == agentDeregistered {
+				return nil
+			}
+			return conflict("agent_deregistered", "the agent is deregistered: register it again")
+		}
+		doc := a.doc
+		doc.Status, doc.Version = status, doc.Version+1
+		if err := t.saveAgent(doc); err != nil {
+			return err
+		}
+		t.apply(func() {
+			a.doc = doc
+			a.seen.Store(int64(t.now))
+		})
+		if status == agentDeregistered {
+			return t.depart(a, reason)
+		}
+		return nil
+	})
+	return a, err
+}
+
+// heartbeat answers for a sign of life; every other request is one too. One
+// that comes too late tells the agent to register again.
+func (e *Engine) heartbeat(c *call) (int, any, error) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	a := e.agents[agentKey{c.who.Home, c.arg(0)}]
+	if a == nil {
+		return 0, nil, refuse(http.StatusNotFound, "not_found", "no such agent is registered")
+	}
+	if !c.owns(&a.doc) {
+		return 0, nil, forbidden("not_yours", "only the agent, or who has registered it, may report its life")
+	}
+	at := now()
+	if s := a.status(at); s == agentDead || s == agentDeregistered {
+		return 0, nil, refuse(http.StatusGone, "agent_gone", "the agent is %s: register it again", s)
+	}
+	a.seen.Store(int64(at))
+	return http.StatusOK, a.shown(at), nil
+}

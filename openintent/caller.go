@@ -1,0 +1,90 @@
+package openintent
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"net/http"
+)
+
+// Caller is who makes a request, as whoever received it has established.
+type Caller struct {
+	Agent string // the agent's id; an operator that names none is "operator"
+
+	// Operator sees and manages everything. It may act as any agent, by naming
+	// one as sender; then that agent's rights count.
+	Operator bool
+
+	// Home is the id of the daemon that the agent talks to, empty for this one.
+	// It must be proven, and that daemon must be the one that speaks for Agent.
+	Home string
+}
+
+// headerAgent is the agent that a caller claims to be.
+const headerAgent = "X-Agent-ID"
+
+// Local identifies callers whose transport has already shown that they are
+// this daemon's user: the agent is the one that X-Agent-ID claims, and without
+// it the caller is the operator.
+func Local(r *http.Request) (Caller, error) {
+	return claimed(r.Header.Get(headerAgent))
+}
+
+func claimed(agent string) (Caller, error) {
+	if agent == "" {
+		return Caller{Agent: operator, Operator: true}, nil
+	}
+	if !validAgentID(agent) {
+		return Caller{}, badAgent(headerAgent)
+	}
+	return Caller{Agent: agent}, nil
+}
+
+func badAgent(field string) *Error {
+	return refuse(http.StatusBadRequest, "bad_agent_id",
+		"%s: an agent id has at most %d letters, digits and . _ @ + ~ : -, begins with a letter or digit, and is neither \"system\" nor a role", field, maxAgentID)
+}
+
+// Key is an API key, without the key itself.
+type Key struct {
+	Hash  string // what HashKey made of the key
+	Agent string // the one agent that the key is for; empty: any, and the operator
+}
+
+// HashKey returns what is kept of an API key: 64 hex digits. A key should be
+// random, of 128 bits or more, since the hash is a plain SHA-256.
+func HashKey(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:])
+}
+
+// Keys returns a function that identifies callers by X-API-Key. A key that is
+// bound to an agent serves that agent alone; one for any serves the agent that
+// X-Agent-ID claims, and without it the operator.
+func Keys(keys []Key) func(*http.Request) (Caller, error) {
+	return func(r *http.Request) (Caller, error) {
+		given := r.Header.Get("X-API-Key")
+		if given == "" {
+			return Caller{}, refuse(http.StatusUnauthorized, "no_key", "this listener needs an API key in the header X-API-Key")
+		}
+		hash := []byte(HashKey(given))
+		found := -1
+		for i, k := range keys { // all of them, so that the time tells nothing
+			if subtle.ConstantTimeCompare(hash, []byte(k.Hash)) == 1 {
+				found = i
+			}
+		}
+		if found < 0 {
+			return Caller{}, refuse(http.StatusUnauthorized, "bad_key", "the API key is unknown: ask whoever runs this daemon for one")
+		}
+		agent := r.Header.Get(headerAgent)
+		bound := keys[found].Agent
+		if bound == "" {
+			return claimed(agent)
+		}
+		if agent != "" && agent != bound {
+			return Caller{}, forbidden("agent_mismatch", "the API key is for another agent than %s names", headerAgent)
+		}
+		return Caller{Agent: bound}, nil
+	}
+}

@@ -1,0 +1,317 @@
+package openintent
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/acpd/acpd/store"
+)
+
+func TestC1_CreateAnswers201WithAServersID(t *testing.T) {
+	h := start(t)
+	in := h.intent("planner")
+	a := h.as("planner").post("/intents/"+in+"/channels", obj{"name": "questions", "id": "mine"}).ok(201)
+	if !regexp.MustCompile(`^chan_` + hostID + `_[0-9A-Z]{26}$`).MatchString(a.id()) {
+		t.Errorf("id %s", a.id())
+	}
+	if host, ok := HostOf(a.id()); !ok || host != hostID {
+		t.Errorf("host of %s: %s, %v", a.id(), host, ok)
+	}
+}
+
+func TestC2_ChannelNeedsAnIntent(t *testing.T) {
+	h := start(t)
+	p := h.as("planner")
+	p.post("/intents/nothing/channels", obj{"name": "a"}).refused(404, "not_found")
+	closed := h.closedIntent("planner")
+	h.as("stranger").post("/intents/"+closed+"/channels", obj{"name": "a"}).refused(404, "not_found")
+	p.with("If-Match", "1").post("/intents/"+closed+"/status", obj{"status": "abandoned"}).ok(200)
+	p.post("/intents/"+closed+"/channels", obj{"name": "a"}).refused(409, "intent_terminal")
+}
+
+func TestC3_NameIsUniqueAmongOpenChannels(t *testing.T) {
+	h := start(t)
+	in, p := h.intent("planner"), h.as("planner")
+	ch := h.channel("planner", in, "release") // the SDK takes "lease" in a 409 for something else
+	p.post("/intents/"+in+"/channels", obj{"name": "release"}).refused(409, "channel_name_conflict").has(obj{"channel_id": strings.TrimPrefix(ch, "/channels/")})
+	h.channel("planner", h.intent("planner"), "release")
+	p.patch(ch, obj{"status": "closed"}).ok(200)
+	h.channel("planner", in, "release")
+	p.post("/intents/"+in+"/channels", obj{"name": ""}).refused(422, "invalid")
+	p.post("/intents/"+in+"/channels", obj{"name": strings.Repeat("n", 129)}).refused(422, "invalid")
+	p.post("/intents/"+in+"/channels", obj{"name": strings.Repeat("n", 128)}).ok(201)
+}
+
+func TestC4_CreatedByIsTheAgentNeverTheKey(t *testing.T) {
+	h := start(t)
+	const key = "secret-key"
+	keyed := &client{host: h, handler: h.e.Handler(Keys([]Key{{Hash: HashKey(key), Agent: "planner"}})), header: map[string][]string{"X-Api-Key": {key}}}
+	in := keyed.post("/intents", obj{"title": "t"}).ok(201)
+	in.has(obj{"created_by": "planner"})
+	ch := keyed.post("/intents/"+in.id()+"/channels", obj{"name": "a", "options": obj{"audit": true}}).ok(201)
+	ch.has(obj{"created_by": "planner"})
+	keyed.post("/channels/"+ch.id()+"/messages", obj{"payload": obj{}}).ok(201).has(obj{"sender": "planner"})
+	keyed.post("/intents/"+in.id()+"/acl/entries", obj{"principal_id": "reviewer"}).ok(201).has(obj{"granted_by": "planner"})
+	events := keyed.get("/intents/" + in.id() + "/events").ok(200)
+	events.is("actor", "planner", "planner", "planner")
+	for _, a := range []*answer{in, ch, events} {
+		if strings.Contains(string(a.raw), key) {
+			t.Errorf("the key is in %s", a.raw)
+		}
+	}
+}
+
+func TestC5_MembersAreAListWithoutRepetitions(t *testing.T) {
+	h := start(t)
+	in, p := h.intent("planner"), h.as("planner")
+	create := func(body obj) *answer { return p.post("/intents/"+in+"/channels", body) }
+	create(obj{"name": "a"}).ok(201).has(obj{"members": []any{}})
+	create(obj{"name": "b", "member_policy": "explicit"}).ok(201).has(obj{"members": []any{"planner"}})
+	create(obj{"name": "c", "member_policy": "explicit", "members": []string{"desk", "planner", "desk"}}).ok(201).has(obj{"members": []any{"desk", "planner"}})
+	create(obj{"name": "d", "members": []string{"a b"}}).refused(422, "invalid")
+	create(obj{"name": "d", "members": "planner"}).refused(422, "invalid")
+}
+
+func TestC6_MemberPolicyIsChecked(t *testing.T) {
+	h := start(t)
+	in, p := h.intent("planner"), h.as("planner")
+	p.post("/intents/"+in+"/channels", obj{"name": "a"}).ok(201).has(obj{"member_policy": "intent"})
+	p.post("/intents/"+in+"/channels", obj{"name": "b", "member_policy": "public"}).refused(422, "invalid")
+}
+
+func TestC7_OptionsAreMergedWithTheDefaults(t *testing.T) {
+	h := start(t)
+	in, p := h.intent("planner"), h.as("planner")
+	create := func(name string, options any) *answer {
+		return p.post("/intents/"+in+"/channels", obj{"name": name, "options": options})
+	}
+	create("a", nil).ok(201).has(obj{"options": obj{"audit": false, "ttl_seconds": nil, "max_messages": 1000}})
+	a := create("b", obj{"ttl_seconds": 3600, "color": "red"}).ok(201)
+	a.has(obj{"options": obj{"audit": false, "ttl_seconds": 3600, "max_messages": 1000, "color": "red"}})
+	p.get("/channels/" + a.id()).ok(200).has(obj{"options": a.at("options")})
+	for _, bad := range []obj{{"ttl_seconds": 0}, {"max_messages": 0}, {"max_messages": -1}, {"audit": "yes"}, {"ttl_seconds": 1.5}, {"max_messages": 1 << 40}} {
+		create("c", bad).refused(422, "invalid")
+	}
+	create("c", []int{1}).refused(422, "invalid")
+
+	lenient := start(t, func(c *Config) { c.Lenient = true })
+	in = lenient.intent("planner")
+	lenient.as("planner").post("/intents/"+in+"/channels", obj{"name": "a", "options": obj{"audit": true}}).ok(201).has(obj{"options": obj{"audit": true}})
+}
+
+func TestC8_TaskIsKept(t *testing.T) {
+	h := start(t)
+	in, p := h.intent("planner"), h.as("planner")
+	a := p.post("/intents/"+in+"/channels", obj{"name": "a", "task_id": "task_1"}).ok(201).has(obj{"task_id": "task_1"})
+	p.get("/channels/" + a.id()).has(obj{"task_id": "task_1"})
+	p.post("/intents/"+in+"/channels", obj{"name": "b"}).ok(201).has(obj{"task_id": nil})
+}
+
+var timeForm = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00$`)
+
+func TestC9_ChannelHasAllItsFields(t *testing.T) {
+	h := start(t)
+	in, p := h.intent("planner"), h.as("planner")
+	ch := h.channel("planner", in, "a")
+	p.get(ch).ok(200).has(obj{"status": "open", "closed_at": nil, "message_count": 0, "last_message_at": nil, "intent_id": in, "name": "a"})
+	p.say(ch, obj{})
+	a := p.patch(ch, obj{"status": "closed"}).ok(200).has(obj{"status": "closed", "message_count": 1})
+	for _, name := range []string{"created_at", "closed_at", "last_message_at"} {
+		if !timeForm.MatchString(a.str(name)) {
+			t.Errorf("%s is %s", name, a.str(name))
+		}
+	}
+}
+
+func TestC10_MessageCountNeverDecreases(t *testing.T) {
+	h := start(t)
+	in, p := h.intent("planner"), h.as("planner")
+	ch := h.channel("planner", in, "a", obj{"options": obj{"max_messages": 2}})
+	for range 5 {
+		p.say(ch, obj{})
+	}
+	r := p.request(ch, "reviewer", obj{"expires_at": "2020-01-01T00:00:00Z"})
+	p.get(ch + "/messages/" + r).ok(200).has(obj{"status": "expired"})
+	p.get(ch).has(obj{"message_count": 6})
+	h.restart()
+	h.as("planner").get(ch).has(obj{"message_count": 6})
+}
+
+func TestC11_SendingToANameCreatesTheChannel(t *testing.T) {
+	h := start(t)
+	in, p := h.intent("planner"), h.as("planner")
+	m := p.post("/intents/"+in+"/channels/progress/messages", obj{"payload": obj{"n": 1}}).ok(201)
+	ch := "/channels/" + m.str("channel_id")
+	p.get(ch).ok(200).has(obj{"name": "progress", "member_policy": "intent", "created_by": "planner", "message_count": 1})
+	h.as("reviewer").post("/intents/"+in+"/channels/progress/messages", obj{"payload": obj{}}).ok(201).has(obj{"channel_id": m.str("channel_id")})
+	// Without a URL of its own: an unknown id with an intent is a name.
+	p.post("/channels/progress/messages", obj{"payload": obj{}}).refused(404, "not_found")
+	p.post("/channels/progress/messages", obj{"payload": obj{}, "intent_id": in}).ok(201).has(obj{"channel_id": m.str("channel_id")})
+	p.post("/channels/other/messages", obj{"payload": obj{}, "intent_id": in}).ok(201)
+	p.get("/intents/"+in+"/channels").is("name", "progress", "other")
+	// The name of a closed channel is free again.
+	p.patch(ch, obj{"status": "closed"}).ok(200)
+	if again := p.post("/intents/"+in+"/channels/progress/messages", obj{"payload": obj{}}).ok(201).str("channel_id"); again == m.str("channel_id") {
+		t.Error("sent to the closed channel")
+	}
+	// A refused message creates nothing.
+	p.post("/intents/"+in+"/channels/new/messages", obj{"message_type": "response", "correlation_id": "msg_x"}).refused(422, "invalid")
+	p.get("/intents/"+in+"/channels").is("name", "other", "progress", "progress")
+	// Creating needs write access, sending does not.
+	closed := h.closedIntent("planner")
+	p.post("/intents/"+closed+"/acl/entries", obj{"principal_id": "reader", "permission": "read"}).ok(201)
+	h.as("reader").post("/intents/"+closed+"/channels/x/messages", obj{"payload": obj{}}).refused(403, "no_permission")
+	p.post("/intents/"+closed+"/channels/x/messages", obj{"payload": obj{}}).ok(201)
+	h.as("reader").post("/intents/"+closed+"/channels/x/messages", obj{"payload": obj{}}).ok(201)
+}
+
+func TestC12_ClosedIsFinal(t *testing.T) {
+	h := start(t)
+	in, p := h.intent("planner"), h.as("planner")
+	ch := h.channel("planner", in, "a")
+	p.patch(ch, obj{"status": "half"}).refused(422, "invalid")
+	p.patch(ch, obj{"status": "open"}).ok(200)
+	p.patch(ch, obj{"status": "closed"}).ok(200)
+	p.patch(ch, obj{"status": "open"}).refused(409, "channel_closed")
+	p.patch(ch, obj{"status": "closed"}).ok(200)
+}
+
+func TestC13_PatchIsForWhoManagesTheChannel(t *testing.T) {
+	h := start(t)
+	in, p := h.intent("planner"), h.as("planner")
+	ch := h.channel("builder", in, "a", obj{"members": []string{"desk"}, "options": obj{"ttl_seconds": 60, "color": "red"}})
+	h.as("desk").patch(ch, obj{"members": []string{}}).refused(403, "not_manager")
+	p.patch(ch, obj{"members": []string{}}).refused(403, "not_manager") // an admin of the intent may close only
+	b := h.as("builder")
+	b.patch(ch, obj{"options": obj{"max_messages": 5, "color": nil}}).ok(200).has(obj{"options": obj{"audit": false, "ttl_seconds": 60, "max_messages": 5}})
+	b.patch(ch, obj{"members": []string{"desk", "laptop"}}).ok(200).has(obj{"members": []any{"desk", "laptop"}})
+	b.patch(ch, obj{"add_members": []string{"lamp", "desk"}, "remove_members": []string{"laptop"}}).ok(200).has(obj{"members": []any{"desk", "lamp"}})
+	b.patch(ch, obj{"member_policy": "explicit"}).ok(200).has(obj{"member_policy": "explicit"})
+	b.patch(ch, obj{"options": obj{"max_messages": "many"}}).refused(422, "invalid")
+	b.get(ch).has(obj{"options": obj{"audit": false, "ttl_seconds": 60, "max_messages": 5}})
+	p.patch(ch, obj{"status": "closed"}).ok(200)
+}
+
+func TestC14_DeleteClosesAndDeletes(t *testing.T) {
+	h := start(t)
+	in := h.intent("planner")
+	ch := h.channel("builder", in, "a")
+	b := h.as("builder")
+	b.say(ch, obj{})
+	h.as("desk").do("DELETE", ch, nil).refused(403, "not_manager")
+	b.do("DELETE", ch, nil).ok(200).has(obj{"status": "closed", "channel_id": strings.TrimPrefix(ch, "/channels/")})
+	b.get(ch).refused(404, "not_found")
+	b.messages(ch).refused(404, "not_found")
+	b.get("/intents/" + in + "/channels").is("name")
+	h.restart()
+	h.as("builder").get(ch).refused(404, "not_found")
+	h.channel("builder", in, "a")
+}
+
+func TestC14_DeleteWakesWhoAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t)
+		ch := h.channel("builder", h.intent("planner"), "a")
+		began := time.Now()
+		asked := make(chan *answer)
+		go func() { asked <- h.as("planner").post(ch+"/ask", obj{"to": "reviewer", "timeout": 20}) }()
+		synctest.Wait()
+		h.as("builder").do("DELETE", ch, nil).ok(200)
+		(<-asked).refused(409, "channel_closed")
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("woken after %v", took)
+		}
+	})
+}
+
+func TestC15_TTLCountsFromTheLastMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t)
+		in, p := h.intent("planner"), h.as("planner")
+		ch := h.channel("planner", in, "a", obj{"options": obj{"ttl_seconds": 10}})
+		quiet := h.channel("planner", in, "b", obj{"options": obj{"ttl_seconds": 10}})
+		time.Sleep(8 * time.Second)
+		p.say(ch, obj{})
+		time.Sleep(3 * time.Second)
+		// Lazily, without timers.
+		p.get(quiet).has(obj{"status": "closed"})
+		p.send(quiet, obj{}).refused(409, "channel_closed")
+		p.get(ch).has(obj{"status": "open"})
+		h.channel("planner", in, "b")
+		end := p.get(quiet).str("closed_at")
+
+		defer h.run()()
+		time.Sleep(7*time.Second - time.Millisecond)
+		p.get(ch).has(obj{"status": "open"})
+		time.Sleep(2 * time.Millisecond)
+		p.get(ch).has(obj{"status": "closed"})
+		p.get(quiet).has(obj{"status": "closed", "closed_at": end})
+		synctest.Wait()
+		if h.e.channels[strings.TrimPrefix(ch, "/channels/")].doc.Status != statusClosed {
+			t.Error("the timer has not closed the channel")
+		}
+	})
+}
+
+func TestC15_NoticesDoNotExtendTheTTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t)
+		p := h.as("planner")
+		in := h.intent("planner")
+		ch := h.channel("planner", in, "a", obj{"options": obj{"ttl_seconds": 10}, "members": []string{"reviewer"}})
+		r := h.as("reviewer")
+		r.register(obj{}).ok(201)
+		p.say(ch, obj{})
+		time.Sleep(8 * time.Second)
+		r.do("DELETE", "/agents/reviewer", nil).ok(200)
+		p.messages(ch).is("sender", "planner", "system")
+		h.restart()
+		time.Sleep(2 * time.Second)
+		h.as("planner").get(ch).has(obj{"status": "closed"})
+	})
+}
+
+func TestC16_TheOldestMessagesAreEvicted(t *testing.T) {
+	h := start(t)
+	in, p := h.intent("planner"), h.as("planner")
+	ch := h.channel("planner", in, "a", obj{"options": obj{"max_messages": 3}})
+	request := p.request(ch, "reviewer", obj{"payload": obj{"n": 0}})
+	evicted := p.say(ch, obj{})
+	var want []any
+	for n := range 200 {
+		id := p.say(ch, obj{"payload": obj{"n": n}})
+		if n >= 197 {
+			want = append(want, id)
+		}
+	}
+	p.messages(ch).ok(200).is("id", want...)
+	p.get(ch+"/messages/"+evicted).refused(404, "not_found")
+	var rows int
+	if err := h.e.db.Read(t.Context(), func(stx *store.Tx) error {
+		return stx.QueryRow("SELECT count(*) FROM openintent_message").Scan(&rows)
+	}); err != nil || rows > 3+3+1 {
+		t.Errorf("%d rows are left, %v", rows, err)
+	}
+	// An evicted request can still be answered, also after a restart.
+	h.restart()
+	h.as("planner").messages(ch).is("id", want...)
+	h.as("reviewer").respond(ch, request).ok(201).has(obj{"correlation_id": request, "to": "planner"})
+}
+
+func TestC17_ChannelsAreABareArrayOpenOnesFirst(t *testing.T) {
+	h := start(t)
+	in, p := h.closedIntent("planner", "reviewer"), h.as("planner")
+	for i := range 4 {
+		h.channel("planner", in, fmt.Sprint("c", i))
+	}
+	first := p.get("/intents/" + in + "/channels").ok(200).list("id")[0].(string)
+	p.patch("/channels/"+first, obj{"status": "closed"}).ok(200)
+	p.get("/intents/"+in+"/channels").is("name", "c1", "c2", "c3", "c0")
+	h.as("stranger").get("/intents/"+in+"/channels").refused(404, "not_found")
+	h.as("stranger").get("/channels/"+first).refused(404, "not_found")
+	h.as("reviewer").get("/channels/" + first).ok(200)
+}

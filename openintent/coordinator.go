@@ -1,0 +1,167 @@
+package openintent
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Coordinator is a coordinator's lease (RFC-0013), as far as channels need it.
+type Coordinator struct {
+	ID            string         `json:"id"`
+	IntentID      string         `json:"intent_id"`
+	AgentID       string         `json:"agent_id"`
+	Role          string         `json:"role"`
+	Type          string         `json:"coordinator_type"`
+	Scope         string         `json:"scope"`
+	Status        string         `json:"status"`
+	Interval      int64          `json:"heartbeat_interval_seconds"`
+	LastHeartbeat stamp          `json:"last_heartbeat"`
+	GrantedAt     stamp          `json:"granted_at"`
+	ExpiresAt     stamp          `json:"expires_at"`
+	Version       int64          `json:"version"`
+	Metadata      jsontext.Value `json:"metadata"`
+}
+
+type coordinator struct {
+	in  *intent
+	doc Coordinator
+}
+
+// A coordinator that misses this many heartbeats is none any more.
+const missedHeartbeats = 3
+
+func (co *coordinator) live(at stamp) bool { return co.doc.ExpiresAt > at }
+
+func (co *coordinator) shown(at stamp) Coordinator {
+	doc := co.doc
+	if !co.live(at) {
+		doc.Status = "unresponsive"
+	}
+	return doc
+}
+
+var coordinatorTypes = []string{"llm", "human", "composite", "system"}
+
+type appoint struct {
+	AgentID  string         `json:"agent_id"`
+	IntentID string         `json:"intent_id"`
+	Role     string         `json:"role"`
+	Type     string         `json:"coordinator_type"`
+	Interval int64          `json:"heartbeat_interval_seconds"`
+	Metadata jsontext.Value `json:"metadata"`
+}
+
+func (e *Engine) createCoordinator(c *call) (int, any, error) {
+	body := appoint{AgentID: c.who.Agent, Role: roleCoordinator, Type: "llm", Interval: 60}
+	if err := c.decode(&body); err != nil {
+		return 0, nil, err
+	}
+	if !validAgentID(body.AgentID) {
+		return 0, nil, badAgent("agent_id")
+	}
+	if !slices.Contains(coordinatorTypes, body.Type) {
+		return 0, nil, invalid("coordinator_type", "one of %s", strings.Join(coordinatorTypes, ", "))
+	}
+	if body.Interval < 1 || body.Interval > 86400 || len(body.Role) > maxAgentID {
+		return 0, nil, invalid("heartbeat_interval_seconds", "1 to 86400 seconds")
+	}
+	if err := object("metadata", &body.Metadata); err != nil {
+		return 0, nil, err
+	}
+	if c.elsewhere(body.IntentID) {
+		return 0, nil, errForwarded
+	}
+	var doc Coordinator
+	// A coordinator manages every channel of the intent, so only an admin appoints one.
+	err := e.writeIntent(c, body.IntentID, levelAdmin, func(t *tx, in *intent) error {
+		if in.terminal() {
+			return conflict("intent_terminal", "the intent is %s: there is nothing to coordinate", in.doc.Status)
+		}
+		if len(in.coords) >= maxEntries {
+			return tooMany("coordinators of this intent", maxEntries)
+		}
+		doc = Coordinator{ID: e.newID(idCoordinator, t.now), IntentID: in.doc.ID, AgentID: body.AgentID, Role: body.Role, Type: body.Type,
+			Scope: "intent", Status: "active", Interval: body.Interval, GrantedAt: t.now, Metadata: body.Metadata}.beaten(t.now)
+		if err := t.saveCoordinator(in, doc); err != nil {
+			return err
+		}
+		t.apply(func() {
+			co := &coordinator{in: in, doc: doc}
+			in.coords = append(in.coords, co)
+			e.coords[doc.ID] = co
+		})
+		return nil
+	})
+	return http.StatusCreated, doc, err
+}
+
+// beaten returns the document after a heartbeat.
+func (d Coordinator) beaten(at stamp) Coordinator {
+	d.LastHeartbeat, d.Version = at, d.Version+1
+	d.ExpiresAt = at + stamp(d.Interval*missedHeartbeats*1e6)
+	return d
+}
+
+func (e *Engine) coordinator(c *call) (*coordinator, error) {
+	e.mu.RLock()
+	co := e.coords[c.arg(0)]
+	e.mu.RUnlock()
+	if co == nil {
+		return nil, notFound("coordinator")
+	}
+	if _, err := e.intent(c, co.in.doc.ID, levelRead); err != nil {
+		return nil, hidden(err, "coordinator")
+	}
+	return co, nil
+}
+
+func (e *Engine) getCoordinator(c *call) (int, any, error) {
+	co, err := e.coordinator(c)
+	if err != nil {
+		return 0, nil, err
+	}
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return http.StatusOK, co.shown(now()), nil
+}
+
+func (e *Engine) listCoordinators(c *call) (int, any, error) {
+	in, err := e.intent(c, c.arg(0), levelRead)
+	if err != nil {
+		return 0, nil, err
+	}
+	at := now()
+	list := []Coordinator{}
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	for _, co := range in.coords {
+		list = append(list, co.shown(at))
+	}
+	return http.StatusOK, list, nil
+}
+
+func (e *Engine) beatCoordinator(c *call) (int, any, error) {
+	co, err := e.coordinator(c)
+	if err != nil {
+		return 0, nil, err
+	}
+	var doc Coordinator
+	err = e.write(c.Context(), false, func(t *tx) error {
+		if !c.who.Operator && co.doc.AgentID != c.who.Agent {
+			return forbidden("not_yours", "only the coordinator may report its life")
+		}
+		if !co.live(t.now) {
+			return refuse(http.StatusGone, "coordinator_gone", "the coordinator has been silent for too long: let an admin of the intent appoint it again")
+		}
+		doc = co.doc.beaten(t.now)
+		if err := t.saveCoordinator(co.in, doc); err != nil {
+			return err
+		}
+		t.apply(func() { co.doc = doc })
+		return nil
+	})
+	return http.StatusOK, doc, err
+}

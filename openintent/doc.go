@@ -1,0 +1,40 @@
+// Package openintent is a server of OpenIntent's agent-to-agent messaging,
+// RFC-0021: channels and messages that belong to an intent, and as much of the
+// surrounding protocol (intents, access, agents, tasks, coordinators, events)
+// as its agents need. [Engine.Handler] is all of it, as an http.Handler.
+//
+// # Guarantees
+//
+// An intent lives here with everything that belongs to it, and a request
+// changes all of it that the rules ask for in one transaction or nothing. What
+// was answered with success survives the death of the process; a message of a
+// channel with options.audit survives a loss of power too, together with its
+// copy in the intent's event log. A restart changes nothing.
+//
+// The messages of a channel have one order, that in which they were committed:
+// lists, event streams and cursors agree on it, and a reply comes after its
+// request. A message is shown after it was committed, to its sender and its
+// recipients alone. A message that has expired is not delivered.
+//
+// Every answer is JSON, errors as {"detail", "message", "error"}; every input
+// is bounded. No credential is in any answer, event or log.
+//
+// # How it works
+//
+// Everything but messages and events is in memory, as the world under
+// Engine.mu, and in the store; rules are Go over the world. Only functions
+// that run inside of a write of the store change the world, and these run one
+// after the other, so rules read it there without the lock; everybody else
+// takes it. Each message and event gets the next number of one sequence
+// and is published, once committed, in the order of these numbers: to the
+// recent messages in memory, to event streams, to who waits. Statuses that
+// follow from the time (expired messages, channels past their ttl) are computed
+// when they are asked for and need no timer.
+//
+// # What it leaves to others
+//
+// How requests travel, and who the caller is: Handler is given a function that
+// finds the [Caller] of a request. A request about an intent that lives on
+// another daemon goes to [Config.Forward]; the ids of an intent and of what
+// belongs to it carry its host's digits ([HostOf]).
+package openintent

@@ -1,0 +1,175 @@
+package openintent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/acpd/acpd/store"
+)
+
+// Config is what an Engine is made of. [Defaults] fills in all but Store and Host.
+type Config struct {
+	Store *store.DB // the caller closes it, after Run has returned
+	Host  string    // the first ten hex digits of this daemon's id
+
+	// Lenient relaxes exactly three rules, for agents written for the reference
+	// server: options are answered as they were sent, without the defaults;
+	// a request needs no recipient; a reply may answer what is no request.
+	Lenient bool
+
+	// HeldList is how long the plain list of messages waits for the response to
+	// an open request of its caller; 0 answers at once. It makes clients fast
+	// that ask by polling.
+	HeldList time.Duration
+
+	// RequestTTL closes requests that came without expires_at.
+	RequestTTL time.Duration
+
+	// Retention is how long closed channels stay readable; negative: for ever.
+	Retention time.Duration
+
+	MaxPayload int // the largest payload of a message, in bytes of JSON
+
+	// QuietAgents keeps messages off the stream /agents/{id}/subscribe, where
+	// the stock Python runtime logs an error for each.
+	QuietAgents bool
+
+	Log *slog.Logger // nil: slog.Default()
+
+	// Forward serves a request about an intent of another host, named by ten hex
+	// digits; nil: there are no others, and the answer is 404. It must answer.
+	Forward func(host string, w http.ResponseWriter, r *http.Request)
+}
+
+// Defaults returns the configuration of a daemon whose owner has set nothing.
+func Defaults() Config {
+	return Config{HeldList: time.Second, RequestTTL: 10 * time.Minute, Retention: 24 * time.Hour, MaxPayload: 256 << 10}
+}
+
+// Engine is the server. Its methods may be called from any goroutine.
+type Engine struct {
+	cfg     Config
+	db      *store.DB
+	done    chan struct{} // closed when Run returns: streams and waits end
+	rouse   chan struct{} // tells Run that an earlier alarm was set
+	unhappy unhappy
+
+	mu sync.RWMutex // world, feed and alarms; changed inside of writes only, see the package comment
+	world
+	feed
+	alarms alarms
+}
+
+// world is everything but messages and events.
+type world struct {
+	rows     int64 // the highest row number of intents and channels
+	intents  map[string]*intent
+	channels map[string]*channel
+	agents   map[agentKey]*agent
+	tasks    map[string]*task
+	coords   map[string]*coordinator
+}
+
+// What one daemon keeps. Beyond, requests for more are refused.
+const (
+	maxIntents  = 50_000
+	maxChannels = 100_000
+	maxAgents   = 10_000
+	maxTasks    = 50_000
+	maxEntries  = 1_000 // of one intent: access, assignments, coordinators; members of one channel
+	maxOpen     = 10_000
+)
+
+// New reads what the store holds and returns an Engine that serves it. Timers
+// run while [Engine.Run] does.
+func New(ctx context.Context, cfg Config) (*Engine, error) {
+	if !isHost(cfg.Host) {
+		return nil, fmt.Errorf("openintent: %q is no host: give the first %d hex digits of the daemon's id", cfg.Host, hostDigits)
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	e := &Engine{cfg: cfg, db: cfg.Store, done: make(chan struct{}), rouse: make(chan struct{}, 1)}
+	e.feed.start()
+	if err := e.db.Migrate(ctx, "openintent", schema); err != nil {
+		return nil, err
+	}
+	if err := e.load(ctx); err != nil {
+		return nil, fmt.Errorf("openintent: %w", err)
+	}
+	return e, nil
+}
+
+// Run closes and purges channels when it is time, until ctx ends; then every
+// stream and every waiting request ends too. It returns nil, and may be called once.
+func (e *Engine) Run(ctx context.Context) error {
+	defer close(e.done)
+	e.runAlarms(ctx)
+	return nil
+}
+
+// tx is one write: a transaction and what it will have published.
+type tx struct {
+	*store.Tx
+	e     *Engine
+	now   stamp
+	dirty bool    // the world was changed
+	last  int64   // the last number that was given out, 0 for none
+	out   []entry // to publish
+	wake  []*bell // to ring
+}
+
+// write runs fn in a transaction. fn refuses before it changes anything,
+// changes the store before the world, and the world through [tx.apply] alone.
+func (e *Engine) write(ctx context.Context, durable bool, fn func(*tx) error) error {
+	t := &tx{e: e}
+	var first int64
+	err := e.db.Write(ctx, durable, func(stx *store.Tx) error {
+		t.Tx, t.now, first = stx, now(), e.feed.next
+		return fn(t)
+	})
+	e.mu.Lock()
+	if err != nil {
+		t.out = nil
+	}
+	if t.last > 0 {
+		e.publish(first, t.last, t.out)
+	}
+	for _, b := range t.wake {
+		b.ring()
+	}
+	e.mu.Unlock()
+	if err != nil && t.dirty {
+		// The world has seen what the store has lost.
+		err = errors.Join(err, e.load(context.WithoutCancel(ctx)))
+	}
+	return err
+}
+
+// apply changes the world.
+func (t *tx) apply(change func()) {
+	t.dirty = true
+	t.e.mu.Lock()
+	defer t.e.mu.Unlock()
+	change()
+}
+
+// number gives out the next number of the feed.
+func (t *tx) number() int64 {
+	t.dirty = true
+	t.last = t.e.feed.next
+	t.e.feed.next++
+	return t.last
+}
+
+// row gives out the next row number.
+func (t *tx) row() int64 {
+	t.dirty = true
+	t.e.rows++
+	return t.e.rows
+}

@@ -1,0 +1,107 @@
+package openintent
+
+import (
+	"container/heap"
+	"context"
+	"time"
+)
+
+// alarm is when a channel may be due to be closed or purged. It may come too
+// early, never too late: a message moves the end of a ttl without touching it.
+type alarm struct {
+	at stamp
+	ch *channel
+}
+
+type alarms []alarm
+
+func (a alarms) Len() int           { return len(a) }
+func (a alarms) Less(i, j int) bool { return a[i].at < a[j].at }
+func (a alarms) Swap(i, j int)      { a[i], a[j] = a[j], a[i] }
+func (a *alarms) Push(x any)        { *a = append(*a, x.(alarm)) }
+func (a *alarms) Pop() any {
+	last := (*a)[len(*a)-1]
+	(*a)[len(*a)-1] = alarm{}
+	*a = (*a)[:len(*a)-1]
+	return last
+}
+
+// due is when the channel is to be looked at next, 0 for never.
+func (e *Engine) due(ch *channel) stamp {
+	switch {
+	case ch.doc.Status == statusClosed && e.cfg.Retention >= 0:
+		return ch.doc.ClosedAt.add(e.cfg.Retention)
+	case ch.doc.Status == statusOpen && ch.opt.ttl > 0:
+		return ch.end()
+	}
+	return 0
+}
+
+// setAlarm is called whenever due may be earlier than it was; the world is locked.
+func (e *Engine) setAlarm(ch *channel) {
+	at := e.due(ch)
+	if at == 0 {
+		return
+	}
+	heap.Push(&e.alarms, alarm{at, ch})
+	if e.alarms[0].ch == ch {
+		select {
+		case e.rouse <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// retryAlarm is how long a channel that could not be closed is left alone.
+const retryAlarm = 10 * time.Second
+
+func (e *Engine) runAlarms(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.rouse:
+		case <-timer.C:
+		}
+		for ctx.Err() == nil {
+			ch, wait := e.nextAlarm()
+			if ch == nil {
+				timer.Reset(wait)
+				break
+			}
+			if err := e.closeExpired(ctx, ch); err != nil && ctx.Err() == nil {
+				e.cfg.Log.Error("openintent: closing a channel failed", "channel", ch.doc.ID, "error", err)
+				e.mu.Lock()
+				heap.Push(&e.alarms, alarm{now().add(retryAlarm), ch})
+				e.mu.Unlock()
+			}
+		}
+	}
+}
+
+// nextAlarm returns a channel that is due, or how long none is.
+func (e *Engine) nextAlarm() (*channel, time.Duration) {
+	at := now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for len(e.alarms) > 0 {
+		next := e.alarms[0]
+		if next.at > at {
+			return nil, next.at.until(at)
+		}
+		heap.Pop(&e.alarms)
+		if e.channels[next.ch.doc.ID] != next.ch {
+			continue
+		}
+		switch due := e.due(next.ch); {
+		case due == 0:
+		case due > at:
+			heap.Push(&e.alarms, alarm{due, next.ch})
+		default:
+			return next.ch, 0
+		}
+	}
+	return nil, time.Hour
+}

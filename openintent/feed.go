@@ -1,0 +1,144 @@
+package openintent
+
+import "sync"
+
+// entry is a message or an event with its number in the feed.
+type entry struct {
+	seq     int64
+	in      *intent
+	message *message
+	event   *Event
+}
+
+// feed is the one order of messages and events, and who follows it.
+type feed struct {
+	next    int64                // the number that is given out next
+	settled int64                // every number up to it is published, or will never be
+	early   map[int64]settlement // writes that were committed before those with lower numbers
+
+	subs map[string]map[*subscriber]bool // by what they are about
+
+	memory []*message // the recent messages of all channels, the oldest first
+	bytes  int        // of them
+}
+
+// settlement is the outcome of the write that got the numbers up to last.
+type settlement struct {
+	last int64
+	out  []entry
+}
+
+// recentBytes bounds the messages that are kept in memory, all channels
+// together. Others are read from the store.
+const recentBytes = 16 << 20
+
+// messageBytes is what a message costs beyond its head.
+const messageBytes = 300
+
+func (f *feed) start() {
+	f.next = 1
+	f.early = make(map[int64]settlement)
+	f.subs = make(map[string]map[*subscriber]bool)
+}
+
+// publish settles the numbers from first to last. Entries become visible in the
+// order of their numbers, whatever the order in which their writes return.
+func (e *Engine) publish(first, last int64, out []entry) {
+	e.early[first] = settlement{last, out}
+	for {
+		s, ok := e.early[e.settled+1]
+		if !ok {
+			return
+		}
+		delete(e.early, e.settled+1)
+		e.settled = s.last
+		for i := range s.out {
+			e.tell(&s.out[i])
+		}
+	}
+}
+
+// tell wakes who waits for a message, and hands the entry to the streams.
+func (e *Engine) tell(n *entry) {
+	if m := n.message; m != nil {
+		m.ch.bell.ring()
+		if m.kind == kindResponse {
+			if a := m.ch.asks[m.correlation]; a != nil {
+				a.responses = append(a.responses, m)
+				a.bell.ring()
+			}
+			if e.cfg.HeldList > 0 {
+				if m.ch.news == nil {
+					m.ch.news = make(map[string]bool)
+				}
+				m.ch.news[m.to] = true
+			}
+		}
+	}
+	e.push(n)
+}
+
+// remember keeps a message in memory.
+func (e *Engine) remember(m *message) {
+	ch := m.ch
+	for len(ch.recent) > 0 && !ch.recent[0].kept(m.at) {
+		ch.forget()
+	}
+	ch.recent = append(ch.recent, m)
+	e.memory = append(e.memory, m)
+	for e.bytes += m.size(); e.bytes > recentBytes; {
+		old := e.memory[0]
+		e.memory[0] = nil
+		e.memory = e.memory[1:]
+		e.bytes -= old.size()
+		if c := old.ch; len(c.recent) > 0 && c.recent[0] == old {
+			c.forget()
+			c.dropped = m.at
+		}
+	}
+}
+
+func (m *message) size() int { return len(m.head) + messageBytes }
+
+// forget takes the oldest message out of memory.
+func (ch *channel) forget() {
+	ch.recent[0] = nil
+	ch.recent = ch.recent[1:]
+}
+
+// remembered returns the message with that number, if it is in memory.
+func (ch *channel) remembered(number int64) *message {
+	if len(ch.recent) == 0 {
+		return nil
+	}
+	i := number - ch.recent[0].number
+	if i < 0 || i >= int64(len(ch.recent)) {
+		return nil
+	}
+	return ch.recent[i]
+}
+
+// bell wakes everybody who waits for it.
+type bell struct {
+	mu sync.Mutex
+	c  chan struct{} // nil while nobody waits
+}
+
+// wait returns a channel that the next ring closes.
+func (b *bell) wait() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.c == nil {
+		b.c = make(chan struct{})
+	}
+	return b.c
+}
+
+func (b *bell) ring() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.c != nil {
+		close(b.c)
+		b.c = nil
+	}
+}

@@ -1,0 +1,299 @@
+package openintent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// call is a request on its way through a handler.
+type call struct {
+	*http.Request
+	e    *Engine
+	w    http.ResponseWriter
+	who  Caller
+	args []string
+	body []byte
+}
+
+// errAnswered is the error of a handler that has answered by itself.
+var errAnswered = errors.New("answered")
+
+// errForwarded is that of one whose request another host has answered.
+var errForwarded = errAnswered
+
+// bodyRoom is what a body may have beyond the largest payload.
+const bodyRoom = 320 << 10
+
+// prefixes are where the API is served: the RFC's table says one, its samples
+// and every client say the other.
+var prefixes = []string{"/api/v1/", "/v1/"}
+
+// Handler returns the whole API. identify finds out who makes a request:
+// [Local], [Keys], or a function of whoever receives requests otherwise; its
+// error is an [*Error].
+func (e *Engine) Handler(identify func(*http.Request) (Caller, error)) http.Handler {
+	table := routes()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rt, args, missing := table.find(r)
+		if missing != nil {
+			fail(w, missing)
+			return
+		}
+		c := &call{Request: r, e: e, w: w, args: args}
+		status, body, err := e.serve(c, rt, identify)
+		switch {
+		case err == nil:
+			respond(w, status, body)
+		case err == errAnswered:
+		case r.Context().Err() != nil:
+			fail(w, refuse(http.StatusServiceUnavailable, "cancelled", "the request was cancelled"))
+		default:
+			r, ok := errors.AsType[*Error](err)
+			if !ok {
+				e.cfg.Log.Error("openintent: a request failed", "method", c.Method, "path", rt.path, "error", err)
+				r = refuse(http.StatusInternalServerError, "internal", "the daemon failed to do this: its log says why")
+			}
+			if rt.stream {
+				e.unhappy.hold(c)
+			}
+			fail(w, r)
+		}
+	})
+}
+
+func (e *Engine) serve(c *call, rt *route, identify func(*http.Request) (Caller, error)) (status int, body any, err error) {
+	if !rt.public {
+		if c.who, err = identify(c.Request); err != nil {
+			return 0, nil, err
+		}
+		e.saw(c.who)
+	}
+	if rt.hosted && len(c.args) > 0 {
+		if c.elsewhere(c.args[0]) {
+			return 0, nil, errForwarded
+		}
+	}
+	if rt.in != nil {
+		limit := int64(e.cfg.MaxPayload + bodyRoom)
+		// Not MaxBytesReader: it would close the connection under the answer.
+		if c.body, err = io.ReadAll(io.LimitReader(c.Body, limit+1)); err != nil {
+			return 0, nil, refuse(http.StatusBadRequest, "bad_body", "the body could not be read")
+		}
+		if int64(len(c.body)) > limit {
+			return 0, nil, refuse(http.StatusRequestEntityTooLarge, "too_large", "the body has more than %d bytes", limit)
+		}
+	}
+	return rt.do(e, c)
+}
+
+// elsewhere passes the request on if id was made by another host.
+func (c *call) elsewhere(id string) bool {
+	host, ok := HostOf(id)
+	if !ok || host == c.e.cfg.Host || c.e.cfg.Forward == nil {
+		return false
+	}
+	if c.body != nil {
+		c.Body = io.NopCloser(bytes.NewReader(c.body))
+	}
+	c.e.cfg.Forward(host, c.w, c.Request)
+	return true
+}
+
+func (c *call) arg(i int) string { return c.args[i] }
+
+// decode reads the body into v. No body is an empty object.
+func (c *call) decode(v any) error {
+	if len(bytes.TrimSpace(c.body)) == 0 {
+		c.body = []byte("{}")
+	}
+	if err := json.Unmarshal(c.body, v); err != nil {
+		return badBody(err)
+	}
+	return nil
+}
+
+func badBody(err error) error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	if s, ok := errors.AsType[*json.SemanticError](err); ok {
+		field := strings.TrimPrefix(string(s.JSONPointer), "/")
+		if field == "" {
+			field = "body"
+		}
+		if len(field) > maxName {
+			field = field[:maxName]
+		}
+		return invalid(strings.ToValidUTF8(field, ""), "a value of another type is needed")
+	}
+	return refuse(http.StatusBadRequest, "bad_json", "the body is no valid JSON: names must not repeat, text must be UTF-8")
+}
+
+// object makes sure that v is an object, in one line; none at all is an empty one.
+func object(field string, v *jsontext.Value) error {
+	if *v == nil || v.Kind() == 'n' {
+		*v = jsontext.Value("{}")
+		return nil
+	}
+	if v.Kind() != '{' {
+		return invalid(field, "an object is needed")
+	}
+	if err := v.Compact(); err != nil {
+		return invalid(field, "an object is needed")
+	}
+	return nil
+}
+
+// as returns who acts when a body names an agent: the caller, or, for an
+// operator, that agent.
+func (c *call) as(field, agent string) (Caller, error) {
+	if agent == "" || agent == c.who.Agent {
+		return c.who, nil
+	}
+	if !c.who.Operator {
+		return Caller{}, forbidden("sender_mismatch", "%s: you are another agent", field)
+	}
+	if !validAgentID(agent) {
+		return Caller{}, badAgent(field)
+	}
+	return Caller{Agent: agent}, nil
+}
+
+// actor is as for bodies where the name alone matters.
+func (c *call) actor(field, agent string) (string, error) {
+	who, err := c.as(field, agent)
+	return who.Agent, err
+}
+
+// query is the request's query.
+type query struct{ url.Values }
+
+func (c *call) query() query { return query{c.URL.Query()} }
+
+// page reads limit and offset.
+func (q query) page(usual int) (limit, offset int, err error) {
+	limit = usual
+	if text := q.Get("limit"); text != "" {
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxList {
+			return 0, 0, invalid("limit", "1 to %d", maxList)
+		}
+	}
+	if text := q.Get("offset"); text != "" {
+		if offset, err = strconv.Atoi(text); err != nil || offset < 0 || offset > 1<<40 {
+			return 0, 0, invalid("offset", "0 or more")
+		}
+	}
+	return limit, offset, nil
+}
+
+// ifMatch reads the version that If-Match names, bare or in quotes.
+func (c *call) ifMatch(missing int) (int64, error) {
+	text := strings.Trim(strings.TrimPrefix(strings.TrimSpace(c.Header.Get("If-Match")), "W/"), `"`)
+	if text == "" {
+		return 0, refuse(missing, "no_version", "the header If-Match must name the version that is to be changed")
+	}
+	v, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, refuse(http.StatusBadRequest, "bad_version", "If-Match: the version is a number")
+	}
+	return v, nil
+}
+
+func respond(w http.ResponseWriter, status int, body any) {
+	if status == http.StatusNoContent {
+		w.WriteHeader(status)
+		return
+	}
+	text, ok := body.(jsontext.Value)
+	if !ok {
+		var err error
+		if text, err = json.Marshal(body); err != nil {
+			panic(err) // our own types
+		}
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	w.WriteHeader(status)
+	w.Write(text) // an error is the reader's
+}
+
+// fail answers with an error. FastAPI's clients read detail, the SDK message.
+func fail(w http.ResponseWriter, r *Error) {
+	pairs := []any{"detail", r.Message, "message", r.Message, "error", r.Code}
+	for name, v := range r.More {
+		if name == "errors" && r.Status == http.StatusUnprocessableEntity {
+			pairs[1] = v
+		}
+		pairs = append(pairs, name, v)
+	}
+	if r.Status == http.StatusMethodNotAllowed {
+		w.Header().Set("Allow", r.More["allow"].(string))
+	}
+	respond(w, r.Status, members(pairs...))
+}
+
+// unhappy slows down clients that open a stream again at once when they were
+// refused: the Python SDK does so without any delay.
+type unhappy struct {
+	mu    sync.Mutex
+	tries map[string]try
+}
+
+type try struct {
+	n  int
+	at stamp
+}
+
+const (
+	maxUnhappy   = 1024
+	unhappyReset = time.Minute
+	unhappyMax   = 15 * time.Second
+)
+
+// hold waits before a stream is refused: not the first time, then ever longer.
+func (u *unhappy) hold(c *call) {
+	key := c.Header.Get(headerAgent) + " " + c.URL.Path
+	if len(key) > 1024 {
+		key = key[:1024]
+	}
+	at := now()
+	u.mu.Lock()
+	if u.tries == nil || len(u.tries) >= maxUnhappy {
+		u.tries = make(map[string]try)
+	}
+	t := u.tries[key]
+	if t.at.add(unhappyReset) < at {
+		t.n = 0
+	}
+	delay := time.Duration(0)
+	if t.n > 0 {
+		delay = min(time.Second<<min(t.n-1, 4), unhappyMax)
+	}
+	u.tries[key] = try{t.n + 1, at.add(delay)}
+	u.mu.Unlock()
+	if delay > 0 {
+		sleep(c.Context(), delay, c.e.done)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration, done <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-done:
+	}
+}

@@ -1,0 +1,369 @@
+package openintent
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/store"
+)
+
+const (
+	maxList = 1000
+	maxWait = 60 * time.Second
+)
+
+// filter says which messages of a channel a list is about.
+type filter struct {
+	who    Caller
+	since  int64 // those with a higher number
+	after  stamp // and a later time
+	newest bool  // of too many the last ones, otherwise the first ones
+	to     string
+	kinds  []string
+	status string
+	limit  int
+}
+
+// matches reports whether the list holds m. The world is read-locked.
+func (f *filter) matches(e *Engine, m *message, at stamp) bool {
+	if m.number <= f.since || m.at <= f.after || !m.kept(at) || !e.sees(m, f.who, at) {
+		return false
+	}
+	if f.to != "" && !e.receives(m, f.to, at) {
+		return false
+	}
+	if f.kinds != nil && !slices.Contains(f.kinds, m.kind) {
+		return false
+	}
+	status, _ := m.state(f.who.Agent, at)
+	if f.status == "" {
+		return status != statusExpired
+	}
+	return status == f.status
+}
+
+func (e *Engine) listMessages(c *call) (int, any, error) {
+	ch, err := e.channel(c, c.arg(0))
+	if err != nil {
+		return 0, nil, err
+	}
+	f, wait, err := e.filter(c, ch)
+	if err != nil {
+		return 0, nil, err
+	}
+	held := c.URL.RawQuery == "" && e.cfg.HeldList > 0
+	if held {
+		wait = e.cfg.HeldList
+	}
+	var timeout <-chan time.Time
+	for {
+		e.mu.RLock()
+		if ch = e.channels[c.arg(0)]; ch == nil {
+			e.mu.RUnlock()
+			return 0, nil, notFound("channel")
+		}
+		err := e.mayList(ch, c.who)
+		rung, open := ch.bell.wait(), ch.isOpen(now())
+		hold := held && open && ch.holds(c.who.Agent, now())
+		e.mu.RUnlock()
+		if err != nil {
+			return 0, nil, err
+		}
+		if !hold {
+			if held {
+				e.mu.Lock()
+				delete(ch.news, c.who.Agent)
+				e.mu.Unlock()
+			}
+			list, n, err := e.collect(c.Context(), ch, f)
+			if err != nil || n > 0 || held || wait == 0 || !open {
+				return http.StatusOK, list, err
+			}
+		}
+		if timeout == nil {
+			timer := time.NewTimer(wait)
+			defer timer.Stop()
+			timeout = timer.C
+		}
+		select {
+		case <-rung:
+		case <-timeout:
+			held, wait = false, 0
+		case <-e.done:
+			held, wait = false, 0
+		case <-c.Context().Done():
+			return 0, nil, c.Context().Err()
+		}
+	}
+}
+
+// mayList repeats the rules on a list that has waited.
+func (e *Engine) mayList(ch *channel, who Caller) error {
+	if _, _, err := e.enter(ch.in.doc.ID, who, levelRead, now()); err != nil {
+		return hidden(err, "channel")
+	}
+	return e.reads(ch, who)
+}
+
+// holds reports whether a plain list by agent should wait: it has asked
+// something here, and no response has come since its last plain list.
+func (ch *channel) holds(agent string, at stamp) bool {
+	if ch.news[agent] {
+		return false
+	}
+	for _, m := range ch.open {
+		if m.sender == agent && !m.expired(at) {
+			return true
+		}
+	}
+	return false
+}
+
+// filter reads the query of a list.
+func (e *Engine) filter(c *call, ch *channel) (*filter, time.Duration, error) {
+	q := c.query()
+	f := &filter{who: c.who, to: q.Get("to"), status: q.Get("status"), limit: maxList}
+	if f.to != "" && !validAgentID(f.to) {
+		return nil, 0, invalid("to", "the id of an agent is needed")
+	}
+	if f.status != "" && !slices.Contains(messageStatuses, f.status) {
+		return nil, 0, invalid("status", "one of %s", strings.Join(messageStatuses, ", "))
+	}
+	if kinds := q.Get("types"); kinds != "" {
+		f.kinds = strings.Split(kinds, ",")
+		for _, k := range f.kinds {
+			if !slices.Contains(messageKinds, k) {
+				return nil, 0, invalid("types", "some of %s, with commas", strings.Join(messageKinds, ", "))
+			}
+		}
+	}
+	if text := q.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > maxList {
+			return nil, 0, invalid("limit", "1 to %d", maxList)
+		}
+		f.limit = n
+	}
+	var wait time.Duration
+	if text := q.Get("wait"); text != "" {
+		s, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(s >= 0 && s <= maxWait.Seconds()) {
+			return nil, 0, invalid("wait", "0 to %d seconds", int(maxWait.Seconds()))
+		}
+		wait = time.Duration(s * float64(time.Second))
+	}
+	since := q.Get("since")
+	if since == "" {
+		f.newest = true
+		return f, wait, nil
+	}
+	var err error
+	if strings.HasPrefix(since, idMessage+"_") {
+		prefix, _, at, number, ok := splitID(since)
+		switch {
+		case !ok || prefix != idMessage:
+			err = refuse(http.StatusBadRequest, "bad_cursor", "since: neither the id of a message nor a time")
+		case number > 0:
+			f.since = number
+		default:
+			f.after = at
+		}
+		return f, wait, err
+	}
+	if f.after, err = parseStamp(since); err != nil {
+		err = refuse(http.StatusBadRequest, "bad_cursor", "since: neither the id of a message nor a time: %v", err)
+	}
+	return f, wait, err
+}
+
+// collect returns the messages that f matches as an array, and how many they
+// are. It reads the store only where memory does not reach back far enough.
+func (e *Engine) collect(ctx context.Context, ch *channel, f *filter) (jsontext.Value, int, error) {
+	at := now()
+	e.mu.RLock()
+	found, complete := e.fromMemory(ch, f, at)
+	if complete {
+		defer e.mu.RUnlock()
+		return render(found, f, at), len(found), nil
+	}
+	e.mu.RUnlock()
+	var stored []*message
+	err := e.db.Read(ctx, func(stx *store.Tx) error {
+		return messagesOf(stx, ch, f.since, f.after, f.newest, func(m *message) bool {
+			e.mu.RLock()
+			defer e.mu.RUnlock()
+			if m.seq <= e.settled && f.matches(e, m, at) {
+				stored = append(stored, m)
+			}
+			return len(stored) < f.limit
+		})
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	if f.newest {
+		slices.Reverse(stored)
+	}
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return render(stored, f, at), len(stored), nil
+}
+
+// fromMemory looks through the recent messages. complete says that these are
+// all that matter.
+func (e *Engine) fromMemory(ch *channel, f *filter, at stamp) (found []*message, complete bool) {
+	recent := ch.recent
+	for len(recent) > 0 && recent[len(recent)-1].seq > e.settled {
+		recent = recent[:len(recent)-1]
+	}
+	first := ch.count + 1
+	if len(recent) > 0 {
+		first = recent[0].number
+	}
+	// What is not in memory does not matter if all of it is evicted and pinned no
+	// more, or before the cursor.
+	whole := first <= ch.floor()+1 && (ch.dropped == 0 || ch.dropped.add(pinTime) <= at) ||
+		f.since > 0 && f.since >= ch.floor() && f.since+1 >= first ||
+		f.after > 0 && len(recent) > 0 && recent[0].at <= f.after
+	if f.newest {
+		for _, m := range slices.Backward(recent) {
+			if f.matches(e, m, at) {
+				if found = append(found, m); len(found) == f.limit {
+					whole = true
+					break
+				}
+			}
+		}
+		slices.Reverse(found)
+		return found, whole
+	}
+	if !whole {
+		return nil, false
+	}
+	from, _ := slices.BinarySearchFunc(recent, f.since+1, func(m *message, n int64) int { return int(m.number - n) })
+	for _, m := range recent[from:] {
+		if f.matches(e, m, at) {
+			if found = append(found, m); len(found) == f.limit {
+				break
+			}
+		}
+	}
+	return found, true
+}
+
+// render concatenates messages.
+func render(list []*message, f *filter, at stamp) jsontext.Value {
+	size := 2
+	for _, m := range list {
+		size += len(m.head) + 64
+	}
+	b := append(make([]byte, 0, size), '[')
+	for i, m := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = m.append(b, f.who.Agent, at, false)
+	}
+	return append(b, ']')
+}
+
+func (e *Engine) getMessage(c *call) (int, any, error) {
+	ch, err := e.channel(c, c.arg(0))
+	if err != nil {
+		return 0, nil, err
+	}
+	e.mu.RLock()
+	err = e.mayList(ch, c.who)
+	e.mu.RUnlock()
+	if err != nil {
+		return 0, nil, err
+	}
+	m, err := e.lookUp(c.Context(), ch, c.arg(1))
+	if err != nil {
+		return 0, nil, err
+	}
+	at := now()
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if m == nil || !m.kept(at) || !e.sees(m, c.who, at) {
+		return 0, nil, notFound("message")
+	}
+	return http.StatusOK, jsontext.Value(m.append(nil, c.who.Agent, at, false)), nil
+}
+
+// lookUp finds a message that was published, in memory or in the store.
+func (e *Engine) lookUp(ctx context.Context, ch *channel, id string) (*message, error) {
+	prefix, _, _, number, ok := splitID(id)
+	if !ok || prefix != idMessage {
+		return nil, nil
+	}
+	e.mu.RLock()
+	m, settled := ch.remembered(number), e.settled
+	e.mu.RUnlock()
+	if m == nil {
+		err := e.db.Read(ctx, func(stx *store.Tx) (err error) {
+			m, err = messageAt(stx, ch, number)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if m == nil || m.id != id || m.seq > settled {
+		return nil, nil
+	}
+	return m, nil
+}
+
+// markRead takes the receipt of a recipient.
+func (e *Engine) markRead(c *call) (int, any, error) {
+	var body statusChange
+	if err := c.decode(&body); err != nil {
+		return 0, nil, err
+	}
+	if body.Status != statusRead {
+		return 0, nil, invalid("status", "only read can be set")
+	}
+	ch, err := e.channel(c, c.arg(0))
+	if err != nil {
+		return 0, nil, err
+	}
+	var doc jsontext.Value
+	err = e.write(c.Context(), ch.durable(e), func(t *tx) error {
+		ch, err := e.existing(ch)(t)
+		if err != nil {
+			return err
+		}
+		if err := e.mayList(ch, c.who); err != nil {
+			return err
+		}
+		m, err := t.message(ch, c.arg(1))
+		if err != nil {
+			return err
+		}
+		switch {
+		case m == nil || !e.sees(m, c.who, t.now):
+			return notFound("message")
+		case !e.receives(m, c.who.Agent, t.now) || !ch.member(c.who.Agent):
+			return forbidden("not_recipient", "the message is for somebody else, who alone marks it as read")
+		case m.expired(t.now):
+			return conflict("message_expired", "the message has expired unread")
+		}
+		if !slices.ContainsFunc(m.reads, func(r receipt) bool { return r.agent == c.who.Agent }) {
+			r := receipt{c.who.Agent, t.now}
+			if err := t.insertReceipt(m, r); err != nil {
+				return err
+			}
+			t.apply(func() { m.reads = append(m.reads[:len(m.reads):len(m.reads)], r) })
+		}
+		doc = m.append(nil, c.who.Agent, t.now, false)
+		return nil
+	})
+	return http.StatusOK, doc, err
+}

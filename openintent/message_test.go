@@ -1,0 +1,367 @@
+package openintent
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// team is an open intent of planner's with a channel.
+func team(t *testing.T, change ...func(*Config)) (h *host, in, ch string) {
+	h = start(t, change...)
+	in = h.intent("planner")
+	return h, in, h.channel("planner", in, "talk")
+}
+
+func TestM1_MessageHasAllTwelveFields(t *testing.T) {
+	h, _, ch := team(t)
+	p := h.as("planner")
+	a := p.send(ch, obj{"payload": obj{"text": "a  b\u2028", "big": 12345678901234567}}).ok(201)
+	for _, name := range []string{"id", "channel_id", "sender", "to", "message_type", "correlation_id", "payload", "metadata", "status", "created_at", "expires_at", "read_at"} {
+		if _, ok := a.body.(obj)[name]; !ok {
+			t.Errorf("no %s in %s", name, a.raw)
+		}
+	}
+	a.has(obj{"metadata": obj{}, "to": nil, "read_at": nil, "correlation_id": nil})
+	if !timeForm.MatchString(a.str("created_at")) || !strings.Contains(string(a.raw), `"big":12345678901234567`) {
+		t.Errorf("%s", a.raw)
+	}
+	for _, bad := range []any{"text", 1, []int{1}, true} {
+		p.send(ch, obj{"payload": bad}).refused(422, "invalid")
+		p.send(ch, obj{"metadata": bad}).refused(422, "invalid")
+	}
+	p.post(ch+"/messages", obj{}).ok(201).has(obj{"payload": obj{}, "message_type": "notify", "sender": "planner"})
+	p.post(ch+"/messages", `{"payload": { "a" : [ 1,
+		2 ] }}`).ok(201)
+	p.post(ch+"/messages", `{"payload": {"a":1,"a":2}}`).refused(400, "bad_json")
+	p.post(ch+"/messages", `{"payload": `).refused(400, "bad_json")
+}
+
+func TestM2_MessageTypeIsChecked(t *testing.T) {
+	h, _, ch := team(t)
+	p := h.as("planner")
+	p.send(ch, obj{"message_type": "weird"}).refused(422, "invalid")
+	// What the MCP bridge sends where it means nothing in particular.
+	p.send(ch, obj{"message_type": "message", "to": "reviewer"}).ok(201).has(obj{"message_type": "notify"})
+	p.send(ch, obj{"message_type": "message"}).ok(201).has(obj{"message_type": "broadcast", "to": "*"})
+}
+
+func TestM3_SenderIsTheCaller(t *testing.T) {
+	h, _, ch := team(t)
+	h.as("stranger").send(ch, obj{"sender": "planner"}).refused(403, "sender_mismatch")
+	h.as("planner").post(ch+"/messages", obj{"payload": obj{}}).ok(201).has(obj{"sender": "planner"})
+	h.as("").send(ch, obj{"sender": "reviewer"}).ok(201).has(obj{"sender": "reviewer"}) // an operator may act as anybody
+	h.as("").send(ch, obj{"sender": "system"}).refused(400, "bad_agent_id")
+	h.as("system").get(ch).refused(400, "bad_agent_id")
+}
+
+func TestM4_RequestNeedsARecipient(t *testing.T) {
+	h, _, ch := team(t)
+	p := h.as("planner")
+	for _, to := range []any{nil, "", "*", "role:", "a b"} {
+		p.send(ch, obj{"message_type": "request", "to": to}).refused(422, "invalid")
+	}
+	p.send(ch, obj{"message_type": "request", "to": "reviewer", "correlation_id": "msg_1"}).refused(422, "invalid")
+	p.send(ch, obj{"message_type": "request", "to": "reviewer"}).ok(201).has(obj{"correlation_id": nil})
+	p.send(ch, obj{"message_type": "request", "to": "role:tester"}).ok(201)
+
+	h, _, ch = team(t, func(c *Config) { c.Lenient = true })
+	id := h.as("planner").say(ch, obj{"message_type": "request"})
+	h.as("reviewer").respond(ch, id).ok(201)
+}
+
+func TestM5_ResponseReferencesARequestOfTheChannel(t *testing.T) {
+	h, in, ch := team(t)
+	p, r := h.as("planner"), h.as("reviewer")
+	respond := func(id any) *answer {
+		return r.send(ch, obj{"message_type": "response", "correlation_id": id, "to": "desk"})
+	}
+	request := p.request(ch, "reviewer")
+	respond(request).ok(201).has(obj{"correlation_id": request, "to": "planner"})
+	r.respond(ch, request).ok(201).has(obj{"message_type": "response", "correlation_id": request, "to": "planner"})
+	respond(nil).refused(422, "invalid")
+	respond("msg_unknown").refused(422, "invalid")
+	respond(strings.Replace(request, hostID, "9999999999", 1)).refused(422, "invalid")
+	notify := p.say(ch, obj{})
+	respond(notify).refused(422, "invalid")
+	r.respond(ch, notify).refused(422, "invalid")
+	r.respond(ch, "msg_unknown").refused(404, "not_found")
+	other := h.channel("planner", in, "other")
+	elsewhere := p.request(other, "reviewer")
+	respond(elsewhere).refused(422, "invalid")
+	r.respond(ch, elsewhere).refused(404, "not_found")
+	h.as("desk").respond(ch, request).refused(404, "not_found") // it is not for desk, who does not see it
+	p.respond(ch, request).refused(403, "not_recipient")
+
+	h, _, ch = team(t, func(c *Config) { c.Lenient = true })
+	h.as("reviewer").respond(ch, h.as("planner").say(ch, obj{})).ok(201)
+}
+
+func TestM6_NotifyMayHaveARecipient(t *testing.T) {
+	h, _, ch := team(t)
+	p := h.as("planner")
+	for _, to := range []any{nil, "*", "reviewer", "role:tester"} {
+		p.send(ch, obj{"to": to}).ok(201).has(obj{"to": to})
+	}
+	p.send(ch, obj{"correlation_id": "msg_1"}).refused(422, "invalid")
+}
+
+func TestM7_BroadcastGoesToAll(t *testing.T) {
+	h, _, ch := team(t)
+	p := h.as("planner")
+	p.send(ch, obj{"message_type": "broadcast"}).ok(201).has(obj{"to": "*"})
+	p.send(ch, obj{"message_type": "broadcast", "to": "*"}).ok(201).has(obj{"to": "*"})
+	p.send(ch, obj{"message_type": "broadcast", "to": "reviewer"}).refused(422, "invalid")
+}
+
+func TestM8_DeliveredMeansStored(t *testing.T) {
+	h, _, ch := team(t)
+	a := h.as("planner").send(ch, obj{"to": "reviewer"}).ok(201).has(obj{"status": "delivered"})
+	h.restart()
+	b := h.as("reviewer").get(ch + "/messages/" + a.id()).ok(200)
+	if string(a.raw) != string(b.raw) {
+		t.Errorf("before the restart %s, after it %s", a.raw, b.raw)
+	}
+}
+
+func TestM9_ExpiredMessagesAreNotDelivered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, _, ch := team(t)
+		p, r := h.as("planner"), h.as("reviewer")
+		in := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(time.RFC3339Nano) }
+		late := p.send(ch, obj{"to": "reviewer", "expires_at": in(-time.Second)}).ok(201).has(obj{"status": "expired"}).id()
+		soon := p.say(ch, obj{"to": "reviewer", "expires_at": in(5 * time.Second)})
+		seen := p.say(ch, obj{"to": "reviewer", "expires_at": in(5 * time.Second)})
+		r.patch(ch+"/messages/"+seen, obj{"status": "read"}).ok(200)
+		kept := p.say(ch, obj{"to": "reviewer"})
+		r.messages(ch).is("id", soon, seen, kept)
+		time.Sleep(5 * time.Second)
+		r.messages(ch).is("id", seen, kept)
+		r.get(ch+"/messages?status=expired").is("id", late, soon)
+		r.get(ch+"/messages?status=read").is("id", seen)
+		r.get(ch+"/messages/"+soon).ok(200).has(obj{"status": "expired", "read_at": nil})
+		h.restart()
+		h.as("reviewer").messages(ch).is("id", seen, kept)
+		h.as("reviewer").get(ch+"/messages?status=expired").is("id", late, soon)
+		h.as("reviewer").get(ch+"/messages?status=lost").refused(422, "invalid")
+		p = h.as("planner")
+		for _, bad := range []any{"tomorrow", 5, "0001-01-01T00:00:00Z"} {
+			p.send(ch, obj{"expires_at": bad}).refused(422, "invalid")
+		}
+	})
+}
+
+func TestM10_OnlyARecipientMarksAsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, _, ch := team(t)
+		p, r, d := h.as("planner"), h.as("reviewer"), h.as("desk")
+		id := p.say(ch, obj{"to": "reviewer"})
+		path := ch + "/messages/" + id
+		r.patch(path, obj{"status": "bogus"}).refused(422, "invalid")
+		r.patch(path, obj{"status": "delivered"}).refused(422, "invalid")
+		p.patch(path, obj{"status": "read"}).refused(403, "not_recipient")
+		d.patch(path, obj{"status": "read"}).refused(404, "not_found")
+		first := r.patch(path, obj{"status": "read"}).ok(200).has(obj{"status": "read"}).str("read_at")
+		time.Sleep(time.Second)
+		r.patch(path, obj{"status": "read"}).ok(200).has(obj{"read_at": first})
+		p.get(path).has(obj{"status": "read", "read_at": first, "read_by": obj{"reviewer": first}})
+		// Of a broadcast everybody sees the own state.
+		all := ch + "/messages/" + p.say(ch, obj{"message_type": "broadcast"})
+		at := d.patch(all, obj{"status": "read"}).ok(200).has(obj{"status": "read"}).str("read_at")
+		for range 2 {
+			h.as("reviewer").get(all).has(obj{"status": "delivered", "read_at": nil, "read_by": obj{"desk": at}})
+			h.as("planner").get(all).has(obj{"status": "delivered", "read_by": obj{"desk": at}})
+			h.as("desk").get(all).has(obj{"status": "read", "read_at": at})
+			h.restart()
+		}
+		gone := h.as("planner").say(ch, obj{"to": "reviewer", "expires_at": "1999-01-01T00:00:00Z"})
+		h.as("reviewer").patch(ch+"/messages/"+gone, obj{"status": "read"}).refused(409, "message_expired")
+	})
+}
+
+func TestM11_MetadataIsPassedOn(t *testing.T) {
+	h, _, ch := team(t)
+	want := obj{"priority": "high", "nested": obj{"a": []any{1, "é"}}}
+	id := h.as("planner").say(ch, obj{"metadata": want})
+	h.as("reviewer").get(ch + "/messages/" + id).ok(200).has(obj{"metadata": want})
+}
+
+func TestM12_ListsHaveCursors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t)
+		in, p := h.intent("planner"), h.as("planner")
+		ch := h.channel("planner", in, "talk", obj{"options": obj{"max_messages": 4}})
+		var ids []any
+		var times []string
+		for n := range 6 {
+			time.Sleep(time.Second)
+			a := p.send(ch, obj{"payload": obj{"n": n}}).ok(201)
+			ids, times = append(ids, a.id()), append(times, a.str("created_at"))
+		}
+		for range 2 {
+			p = h.as("planner")
+			list := func(query string) *answer { return p.get(ch + "/messages?wait=0&" + query).ok(200) }
+			list("").is("id", ids[2:]...)
+			list(fmt.Sprint("since=", ids[3])).is("id", ids[4:]...)
+			list(fmt.Sprint("since=", ids[0])).is("id", ids[2:]...) // evicted, and yet a cursor
+			list(fmt.Sprint("since=", ids[5])).is("id")
+			list("since="+times[3]).is("id", ids[4:]...) // + of the offset means a space
+			list("since="+strings.Replace(times[3], "+00:00", "Z", 1)).is("id", ids[4:]...)
+			list("limit=2").is("id", ids[4:]...) // the newest
+			list(fmt.Sprint("limit=2&since=", ids[2])).is("id", ids[3:5]...)
+			list("types=request,response").is("id")
+			list("types=notify").is("id", ids[2:]...)
+			h.restart()
+		}
+		for _, bad := range []string{"since=garbage", "since=msg_1", "since=" + strings.TrimPrefix(ch, "/channels/")} {
+			p.get(ch+"/messages?"+bad).refused(400, "bad_cursor")
+		}
+		for _, bad := range []string{"limit=0", "limit=1001", "limit=x", "wait=-1", "wait=NaN", "wait=61", "types=all", "to=*"} {
+			p.get(ch+"/messages?"+bad).refused(422, "invalid")
+		}
+	})
+}
+
+func TestM13_ToFiltersByEffectiveRecipient(t *testing.T) {
+	h, _, ch := team(t)
+	p, r := h.as("planner"), h.as("reviewer")
+	r.register(obj{"role_id": "tester"}).ok(201)
+	direct := p.say(ch, obj{"to": "reviewer"})
+	role := p.say(ch, obj{"to": "role:tester"})
+	all := p.say(ch, obj{"message_type": "broadcast"})
+	none := p.say(ch, obj{})
+	p.say(ch, obj{"to": "desk"})
+	p.say(ch, obj{"to": "role:builder"})
+	r.get(ch+"/messages?wait=0&to=reviewer").is("id", direct, role, all, none)
+	p.get(ch+"/messages?wait=0&to=reviewer").is("id", direct, role, all, none)
+	r.get(ch+"/messages?wait=0&to=planner").is("id")
+}
+
+func TestM14_AMessageIsForThoseWhoSeeIt(t *testing.T) {
+	h, _, ch := team(t)
+	id := h.as("planner").say(ch, obj{"to": "reviewer"})
+	h.as("planner").get(ch + "/messages/" + id).ok(200)
+	h.as("reviewer").get(ch + "/messages/" + id).ok(200)
+	h.as("desk").get(ch+"/messages/"+id).refused(404, "not_found")
+	h.as("desk").messages(ch).is("id")
+	h.as("").get(ch + "/messages/" + id).ok(200)
+	h.as("planner").get(ch+"/messages/unknown").refused(404, "not_found")
+}
+
+func TestM15_RepliesArePushedAndRefusedWhenLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, _, ch := team(t)
+		p, r := h.as("planner"), h.as("reviewer")
+		s := h.follow(p, "/subscribe"+ch)
+		id := p.request(ch, "reviewer")
+		reply := r.respond(ch, id).ok(201).id()
+		if got := s.next(); got.name != kindMessage || got.data["id"] != reply || got.data["correlation_id"] != id {
+			t.Errorf("pushed %+v", got)
+		}
+		s.stop()
+		late := p.request(ch, "reviewer", obj{"expires_at": time.Now().Add(time.Second).UTC().Format(time.RFC3339)})
+		time.Sleep(2 * time.Second)
+		r.respond(ch, late).refused(409, "request_expired")
+		open := p.request(ch, "reviewer")
+		p.patch(ch, obj{"status": "closed"}).ok(200)
+		r.respond(ch, open).refused(409, "channel_closed")
+	})
+}
+
+func TestM16_ARequestMayHaveSeveralResponses(t *testing.T) {
+	h, _, ch := team(t)
+	id := h.as("planner").request(ch, "reviewer")
+	a, b := h.as("reviewer").respond(ch, id).ok(201).id(), h.as("reviewer").respond(ch, id).ok(201).id()
+	h.as("planner").get(ch+"/messages?types=response").is("id", a, b).is("correlation_id", id, id)
+}
+
+func TestM17_NothingIsSentOnAClosedChannel(t *testing.T) {
+	h, _, ch := team(t)
+	p := h.as("planner")
+	p.patch(ch, obj{"status": "closed"}).ok(200)
+	p.send(ch, obj{}).refused(409, "channel_closed")
+	p.post(ch+"/ask", obj{"to": "reviewer"}).refused(409, "channel_closed")
+	p.messages(ch).ok(200)
+}
+
+func TestM18_AnAskThatTimesOutHasExpired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, _, ch := team(t)
+		began := time.Now()
+		h.as("planner").post(ch+"/ask", obj{"to": "reviewer", "timeout": 2}).refused(504, "ask_timeout")
+		if took := time.Since(began); took != 2*time.Second {
+			t.Errorf("took %v", took)
+		}
+		id := h.as("planner").get(ch + "/messages?status=expired").list("id")[0].(string)
+		h.as("reviewer").messages(ch).is("id")
+		h.as("reviewer").respond(ch, id).refused(409, "request_expired")
+	})
+}
+
+// A request without expires_at is open for the default time (P10).
+func TestRequestsExpireByDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, _, ch := team(t)
+		id := h.as("planner").request(ch, "reviewer")
+		time.Sleep(10*time.Minute - time.Second)
+		h.as("reviewer").messages(ch).is("status", "delivered")
+		h.restart()
+		time.Sleep(time.Second)
+		h.as("reviewer").messages(ch).is("id")
+		h.as("reviewer").respond(ch, id).refused(409, "request_expired")
+		h.as("planner").get(ch + "/messages/" + id).has(obj{"status": "expired", "expires_at": nil})
+	})
+}
+
+// The first response to an ask stays for a while after its eviction (P9).
+func TestResponsesOutliveTheirEviction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t)
+		p := h.as("planner")
+		ch := h.channel("planner", h.intent("planner"), "talk", obj{"options": obj{"max_messages": 2}})
+		first := h.as("reviewer").respond(ch, p.request(ch, "reviewer")).ok(201).id()
+		var last []any
+		for range 10 {
+			last = append(last, p.say(ch, obj{}))
+		}
+		p.messages(ch).is("id", append([]any{first}, last[8:]...)...)
+		h.restart()
+		p = h.as("planner")
+		p.messages(ch).is("id", append([]any{first}, last[8:]...)...)
+		time.Sleep(pinTime)
+		p.messages(ch).is("id", last[8:]...)
+		p.say(ch, obj{})
+		p.messages(ch).ok(200)
+	})
+}
+
+// The same key sends once.
+func TestIdempotencyKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, _, ch := team(t)
+		p := h.as("planner").with("Idempotency-Key", "k1")
+		a := p.send(ch, obj{"to": "reviewer"}).ok(201)
+		h.restart()
+		p = h.as("planner").with("Idempotency-Key", "k1")
+		b := p.send(ch, obj{"to": "reviewer"}).ok(201)
+		if string(a.raw) != string(b.raw) || b.header.Get("Idempotency-Replayed") != "true" || a.header.Get("Idempotency-Replayed") != "" {
+			t.Errorf("first %s, then %s", a.raw, b.raw)
+		}
+		p.send(ch, obj{"to": "desk"}).refused(422, "invalid")
+		h.as("desk").with("Idempotency-Key", "k1").send(ch, obj{"to": "reviewer"}).ok(201)
+		h.as("").get(ch).has(obj{"message_count": 2})
+		// Replies too.
+		id := h.as("planner").request(ch, "reviewer")
+		r := h.as("reviewer").with("Idempotency-Key", "k2")
+		if x, y := r.respond(ch, id).ok(201).id(), r.respond(ch, id).ok(201).id(); x != y {
+			t.Errorf("replied with %s and %s", x, y)
+		}
+		time.Sleep(keyTTL + time.Second)
+		if c := p.send(ch, obj{"to": "reviewer"}).ok(201); c.id() == a.id() {
+			t.Error("a key is remembered for ever")
+		}
+		p.with("Idempotency-Key", strings.Repeat("k", 200)).send(ch, obj{}).refused(400, "bad_key")
+	})
+}

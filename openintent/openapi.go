@@ -1,0 +1,193 @@
+package openintent
+
+import (
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// WellKnown says what this server is.
+type WellKnown struct {
+	Name       string   `json:"name"`
+	Protocol   string   `json:"protocol"`
+	Version    string   `json:"version"`
+	Host       string   `json:"host"`
+	Endpoints  []string `json:"endpoints"`
+	RFCs       []string `json:"supported_rfcs"`
+	Partly     []string `json:"partly_supported_rfcs"`
+	NotOffered []string `json:"not_offered"`
+	OpenAPI    string   `json:"openapi_url"`
+}
+
+func (e *Engine) wellKnown(*call) (int, any, error) {
+	return http.StatusOK, WellKnown{
+		Name: "acpd", Protocol: "OpenIntent", Version: "1.0", Host: e.cfg.Host,
+		Endpoints: prefixes, RFCs: []string{"RFC-0021"},
+		Partly:     []string{"RFC-0001", "RFC-0006", "RFC-0011", "RFC-0012", "RFC-0013", "RFC-0016", "RFC-0018", "RFC-0019", "RFC-0020"},
+		NotOffered: []string{"federation", "webhooks", "workflows", "portfolios", "leases other than coordinators'", "plans", "attachments", "costs", "memory", "triggers", "tool grants", "arbitration", "Merkle proofs"},
+		OpenAPI:    "/openapi.json",
+	}, nil
+}
+
+// Message describes a message; it is written without it.
+type Message struct {
+	ID          string           `json:"id"`
+	ChannelID   string           `json:"channel_id"`
+	Sender      string           `json:"sender"`
+	To          *string          `json:"to"`
+	Kind        string           `json:"message_type"`
+	Correlation *string          `json:"correlation_id"`
+	Payload     map[string]any   `json:"payload"`
+	Metadata    map[string]any   `json:"metadata"`
+	CreatedAt   stamp            `json:"created_at"`
+	ExpiresAt   stamp            `json:"expires_at"`
+	Status      string           `json:"status"`
+	ReadAt      stamp            `json:"read_at"`
+	ReadBy      map[string]stamp `json:"read_by,omitzero"`
+}
+
+// Problem describes the body of an error.
+type Problem struct {
+	Detail  any    `json:"detail"`
+	Message string `json:"message"`
+	Error   string `json:"error"`
+}
+
+// openAPI describes the API in OpenAPI 3.1, made from the table of routes.
+func (e *Engine) openAPI(*call) (int, any, error) {
+	d := description{schemas: make(map[string]any)}
+	paths := make(map[string]any)
+	for _, rt := range routes() {
+		path := rt.path
+		if path[0] != '/' {
+			path = prefixes[0] + path
+		}
+		item, ok := paths[path].(map[string]any)
+		if !ok {
+			item = make(map[string]any)
+			paths[path] = item
+		}
+		item[strings.ToLower(rt.method)] = d.operation(&rt, path)
+	}
+	d.schemas["Problem"] = d.object(reflect.TypeFor[Problem]())
+	return http.StatusOK, map[string]any{
+		"openapi": "3.1.0",
+		"info": map[string]any{"title": "OpenIntent channels", "version": "1.0.0", "license": map[string]any{"name": "MIT", "identifier": "MIT"},
+			"description": "Agent-to-agent messaging (RFC-0021) and what it needs. Every path below /api/v1/ is served below /v1/ too."},
+		"servers":  []any{map[string]any{"url": "/", "description": "where this document is served"}},
+		"paths":    paths,
+		"security": []any{map[string]any{"key": []any{}}},
+		"components": map[string]any{
+			"schemas":         d.schemas,
+			"securitySchemes": map[string]any{"key": map[string]any{"type": "apiKey", "in": "header", "name": "X-API-Key"}},
+			"responses": map[string]any{"Problem": map[string]any{"description": "A refusal",
+				"content": map[string]any{"application/json": map[string]any{"schema": reference("Problem")}}}},
+		},
+	}, nil
+}
+
+type description struct{ schemas map[string]any }
+
+func (d *description) operation(rt *route, path string) map[string]any {
+	var params []any
+	for part := range strings.SplitSeq(path, "/") {
+		if name, ok := strings.CutPrefix(part, "{"); ok {
+			params = append(params, map[string]any{"name": strings.TrimSuffix(name, "}"), "in": "path", "required": true, "schema": map[string]any{"type": "string"}})
+		}
+	}
+	for _, name := range rt.query {
+		params = append(params, map[string]any{"name": name, "in": "query", "schema": map[string]any{"type": "string"}})
+	}
+	if strings.Contains(rt.does, "If-Match") {
+		params = append(params, map[string]any{"name": "If-Match", "in": "header", "required": true, "schema": map[string]any{"type": "string"}})
+	}
+	answer := map[string]any{"description": "Done"}
+	switch {
+	case rt.stream:
+		answer["content"] = map[string]any{"text/event-stream": map[string]any{"schema": map[string]any{"type": "string"}}}
+	case rt.out != nil:
+		answer["content"] = d.content(rt.out)
+	}
+	op := map[string]any{
+		"operationId": operationID(rt),
+		"summary":     rt.does,
+		"responses":   map[string]any{strconv.Itoa(rt.status): answer, "default": map[string]any{"$ref": "#/components/responses/Problem"}},
+	}
+	if params != nil {
+		op["parameters"] = params
+	}
+	if rt.in != nil {
+		op["requestBody"] = map[string]any{"required": rt.method != "POST" || reflect.TypeOf(rt.in).Kind() == reflect.Struct, "content": d.content(rt.in)}
+	}
+	if rt.public {
+		op["security"] = []any{}
+	}
+	return op
+}
+
+// operationID names an operation after its method and the words of its path.
+func operationID(rt *route) string {
+	id := strings.ToLower(rt.method)
+	for part := range strings.FieldsFuncSeq(rt.path, func(r rune) bool { return strings.ContainsRune("/{}.-", r) }) {
+		id += strings.ToUpper(part[:1]) + part[1:]
+	}
+	return id
+}
+
+func (d *description) content(v any) map[string]any {
+	return map[string]any{"application/json": map[string]any{"schema": d.schema(reflect.TypeOf(v))}}
+}
+
+func reference(name string) map[string]any {
+	return map[string]any{"$ref": "#/components/schemas/" + name}
+}
+
+func (d *description) schema(t reflect.Type) map[string]any {
+	switch t {
+	case reflect.TypeFor[stamp]():
+		return map[string]any{"type": []any{"string", "null"}, "format": "date-time"}
+	case reflect.TypeFor[jsontext.Value]():
+		return map[string]any{}
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		s := d.schema(t.Elem())
+		if kind, ok := s["type"].(string); ok {
+			s["type"] = []any{kind, "null"}
+		}
+		return s
+	case reflect.String:
+		return map[string]any{"type": "string"}
+	case reflect.Bool:
+		return map[string]any{"type": "boolean"}
+	case reflect.Int, reflect.Int64:
+		return map[string]any{"type": "integer"}
+	case reflect.Float64:
+		return map[string]any{"type": "number"}
+	case reflect.Slice:
+		return map[string]any{"type": "array", "items": d.schema(t.Elem())}
+	case reflect.Map:
+		return map[string]any{"type": "object", "additionalProperties": d.schema(t.Elem())}
+	case reflect.Struct:
+		name := strings.ToUpper(t.Name()[:1]) + t.Name()[1:]
+		if _, known := d.schemas[name]; !known {
+			d.schemas[name] = nil // it may hold itself
+			d.schemas[name] = d.object(t)
+		}
+		return reference(name)
+	}
+	return map[string]any{}
+}
+
+func (d *description) object(t reflect.Type) map[string]any {
+	properties := make(map[string]any)
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		properties[name] = d.schema(f.Type)
+	}
+	return map[string]any{"type": "object", "properties": properties}
+}

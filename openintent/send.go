@@ -1,0 +1,442 @@
+package openintent
+
+import (
+	"crypto/sha256"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// draft is a message before it has a place in a channel.
+type draft struct {
+	kind, sender, to  string
+	correlation       string
+	payload, metadata jsontext.Value
+	expires           stamp
+	ask               *ask // who waits for its responses
+}
+
+// sendMessage is the body of a send, a reply and an ask.
+type sendMessage struct {
+	Sender      string         `json:"sender"`
+	To          *string        `json:"to"`
+	Kind        string         `json:"message_type"`
+	Correlation *string        `json:"correlation_id"`
+	Payload     jsontext.Value `json:"payload"`
+	Metadata    jsontext.Value `json:"metadata"`
+	ExpiresAt   stamp          `json:"expires_at"`
+	IntentID    string         `json:"intent_id"` // makes a name of what is no channel's id
+}
+
+// draft checks everything that can be checked without the channel.
+func (s *sendMessage) draft(e *Engine) (*draft, error) {
+	d := &draft{kind: s.Kind, payload: s.Payload, metadata: s.Metadata, expires: s.ExpiresAt}
+	if s.To != nil {
+		d.to = *s.To
+	}
+	if s.Correlation != nil {
+		d.correlation = *s.Correlation
+	}
+	switch d.kind {
+	case "":
+		d.kind = kindNotify
+	case "message": // as the MCP bridge says
+		if d.kind = kindNotify; d.to == "" {
+			d.kind = kindBroadcast
+		}
+	}
+	role, isRole := strings.CutPrefix(d.to, toRole)
+	switch {
+	case d.kind != kindRequest && d.kind != kindResponse && d.kind != kindNotify && d.kind != kindBroadcast:
+		return nil, invalid("message_type", "one of %s", strings.Join(messageKinds, ", "))
+	case d.to != "" && d.to != toAll && !(isRole && validAgentID(role)) && !validAgentID(d.to):
+		return nil, invalid("to", "an agent's id, role:<role>, or *")
+	case d.kind == kindRequest && d.to == toAll:
+		return nil, invalid("to", "a request goes to one agent or role")
+	case d.kind == kindRequest && d.to == "" && !e.cfg.Lenient:
+		return nil, invalid("to", "a request needs an agent or a role")
+	case d.kind == kindBroadcast && d.to != "" && d.to != toAll:
+		return nil, invalid("to", "a broadcast goes to *")
+	case d.kind == kindResponse && d.correlation == "":
+		return nil, invalid("correlation_id", "a response needs the id of its request")
+	case d.kind != kindResponse && d.correlation != "":
+		return nil, invalid("correlation_id", "only a response has one")
+	}
+	if d.kind == kindBroadcast {
+		d.to = toAll
+	}
+	if err := object("payload", &d.payload); err != nil {
+		return nil, err
+	}
+	if len(d.payload) > e.cfg.MaxPayload {
+		return nil, refuse(http.StatusRequestEntityTooLarge, "too_large", "payload: %d bytes, at most %d are taken: put large data elsewhere and refer to it", len(d.payload), e.cfg.MaxPayload)
+	}
+	if err := object("metadata", &d.metadata); err != nil {
+		return nil, err
+	}
+	if len(d.metadata) > 64<<10 {
+		return nil, refuse(http.StatusRequestEntityTooLarge, "too_large", "metadata: at most 64 KiB are taken")
+	}
+	return d, nil
+}
+
+// post puts d into the channel. Its sender is the caller, whose rights have
+// been checked.
+func (t *tx) post(ch *channel, d *draft) (*message, error) {
+	e := t.e
+	at := max(t.now, ch.last) // the clock may go back; ids and cursors do not
+	m := &message{ch: ch, number: ch.count + 1, kind: d.kind, sender: d.sender, to: d.to, correlation: d.correlation, at: at, expires: d.expires, deadline: d.expires}
+	var request *message
+	if d.kind == kindResponse {
+		var err error
+		if request, err = t.answers(ch, d); err != nil {
+			return nil, err
+		}
+		m.to, m.lead = request.sender, request.kind == kindRequest && !request.answered
+	} else if err := t.reaches(ch, m); err != nil {
+		return nil, err
+	}
+	if m.kind == kindRequest && m.deadline == 0 {
+		m.deadline = at.add(e.cfg.RequestTTL)
+	}
+	if a := e.record(ch.in, d.sender); d.sender != system {
+		key := ""
+		if a != nil && a.doc.PublicKey != nil {
+			key = *a.doc.PublicKey
+		}
+		if err := checkProof(key, m, d.payload, d.metadata); err != nil {
+			return nil, err
+		}
+	}
+	m.seq, m.id = t.number(), e.messageID(at, m.number)
+	m.encode(d.payload, d.metadata)
+	if err := t.insertMessage(m); err != nil {
+		return nil, err
+	}
+	if m.lead {
+		if err := t.answer(request); err != nil {
+			return nil, err
+		}
+	}
+	if err := t.evict(ch, m); err != nil {
+		return nil, err
+	}
+	t.apply(func() {
+		ch.count, ch.last = m.number, at
+		if m.sender != system {
+			ch.used = at
+		}
+		if m.lead {
+			request.answered = true
+			delete(ch.open, request.id)
+		}
+		if m.kind == kindRequest && !m.expired(at) {
+			if ch.open == nil {
+				ch.open = make(map[string]*message)
+			}
+			ch.open[m.id] = m
+		}
+		if d.ask != nil {
+			d.ask.request = m
+			if ch.asks == nil {
+				ch.asks = make(map[string]*ask)
+			}
+			ch.asks[m.id] = d.ask
+		}
+		e.remember(m)
+	})
+	t.out = append(t.out, entry{seq: m.seq, in: ch.in, message: m})
+	if ch.opt.audit {
+		return m, t.audit(m, d)
+	}
+	return m, nil
+}
+
+// answers finds what a response answers and decides whether its sender may.
+func (t *tx) answers(ch *channel, d *draft) (*message, error) {
+	request, err := t.message(ch, d.correlation)
+	if err != nil {
+		return nil, err
+	}
+	who := Caller{Agent: d.sender}
+	switch {
+	case request == nil || !t.e.sees(request, who, t.now):
+		return nil, invalid("correlation_id", "there is no such request in this channel")
+	case request.kind != kindRequest && !t.e.cfg.Lenient:
+		return nil, invalid("correlation_id", "only requests are answered: this is a %s", request.kind)
+	case !t.e.receives(request, d.sender, t.now):
+		return nil, forbidden("not_recipient", "the request is for somebody else")
+	case request.deadline != 0 && request.deadline <= t.now && (request.kind == kindRequest && !request.answered || request.expires != 0):
+		return nil, conflict("request_expired", "the request has expired: its sender waits no more")
+	}
+	return request, nil
+}
+
+// reaches decides whether the message may go to whom it names, and notes who
+// holds the role that it names.
+func (t *tx) reaches(ch *channel, m *message) error {
+	e := t.e
+	if m.direct() {
+		if !ch.member(m.to) || e.agentLevel(ch.in, m.to, t.now) == levelNone {
+			return forbidden("recipient_not_member", "the recipient takes no part in the channel: ask its creator to add it")
+		}
+	}
+	if role, ok := strings.CutPrefix(m.to, toRole); ok {
+		for key := range e.agents {
+			if key.id != m.sender && key.home == ch.in.Homes[key.id] && e.roleOf(ch.in, key.id, t.now) == role &&
+				ch.member(key.id) && e.agentLevel(ch.in, key.id, t.now) > levelNone {
+				m.recipients = append(m.recipients, key.id)
+			}
+		}
+	}
+	if m.kind == kindRequest && len(ch.open) >= max(64, 2*ch.swept) {
+		t.apply(func() {
+			for id, r := range ch.open {
+				if r.expired(t.now) {
+					delete(ch.open, id)
+				}
+			}
+			ch.swept = len(ch.open)
+		})
+		if len(ch.open) >= maxOpen {
+			return tooMany("open requests in this channel", maxOpen)
+		}
+	}
+	return nil
+}
+
+// message finds a message of the channel by its id; nil if there is none any more.
+func (t *tx) message(ch *channel, id string) (*message, error) {
+	if m := ch.open[id]; m != nil {
+		return m, nil
+	}
+	prefix, _, _, number, ok := splitID(id)
+	if !ok || prefix != idMessage {
+		return nil, nil
+	}
+	if m := ch.remembered(number); m != nil && m.id == id {
+		return m, nil
+	}
+	m, err := messageAt(t.Tx, ch, number)
+	if err != nil || m == nil || m.id != id || !m.kept(t.now) {
+		return nil, err
+	}
+	return m, nil
+}
+
+// audit copies the message to the intent's log (A1).
+func (t *tx) audit(m *message, d *draft) error {
+	payload := []any{"channel_id", m.ch.doc.ID, "channel_name", m.ch.doc.Name, "message_id", m.id, "message_type", m.kind, "to", null(m.to), "payload", d.payload}
+	if m.correlation != "" {
+		payload = append(payload, "correlation_id", m.correlation)
+	}
+	ev := event{kind: kindMessage, actor: m.sender, payload: members(payload...)}
+	var trace struct {
+		TraceID string `json:"trace_id"`
+		Parent  string `json:"parent_event_id"`
+	}
+	// Metadata is the sender's own: what is no trace there is none.
+	if json.Unmarshal(d.metadata, &trace) == nil {
+		if traceForm.MatchString(trace.TraceID) {
+			ev.trace = trace.TraceID
+		}
+		if len(trace.Parent) <= maxAgentID {
+			ev.parent = trace.Parent
+		}
+	}
+	_, err := t.log(m.ch.in, ev)
+	return err
+}
+
+// sent is the outcome of a send: the message as its sender sees it.
+type sent struct {
+	m      *message
+	doc    jsontext.Value
+	repeat bool // an earlier send with the same Idempotency-Key made it
+}
+
+const keyTTL = 24 * time.Hour // of an Idempotency-Key
+
+// send puts a draft into the channel that find returns, in one write. who is
+// the sender, the caller or an agent that it may act as.
+func (e *Engine) send(c *call, who Caller, d *draft, durable bool, find func(*tx) (*channel, error)) (sent, error) {
+	var out sent
+	d.sender = who.Agent
+	key := c.Header.Get("Idempotency-Key")
+	if len(key) > maxName {
+		return out, refuse(http.StatusBadRequest, "bad_key", "Idempotency-Key: at most %d bytes", maxName)
+	}
+	err := e.write(c.Context(), durable, func(t *tx) error {
+		ch, err := find(t)
+		if err != nil {
+			return err
+		}
+		in, fresh, err := e.enter(ch.in.doc.ID, who, levelRead, t.now)
+		if err != nil {
+			return hidden(err, "channel")
+		}
+		if !ch.member(who.Agent) {
+			if !ch.opt.discoverable {
+				return notFound("channel")
+			}
+			return forbidden(notMemberCode, "the channel is for its members: ask its creator to add you")
+		}
+		var hash [sha256.Size]byte
+		if key != "" {
+			hash = sha256.Sum256(append([]byte(c.URL.Path+"\n"), c.body...))
+			if out.doc, err = t.sentBefore(ch, who.Agent, key, hash[:]); err != nil || out.doc != nil {
+				out.repeat = out.doc != nil
+				return err
+			}
+		}
+		if !ch.isOpen(t.now) {
+			return conflict(closedCode, "the channel is closed: open another")
+		}
+		if fresh {
+			if err := t.bind(in, who); err != nil {
+				return err
+			}
+		}
+		if out.m, err = t.post(ch, d); err != nil {
+			return err
+		}
+		out.doc = out.m.append(nil, who.Agent, t.now, false)
+		if key != "" {
+			return t.keepSent(ch, who.Agent, key, hash[:], out.doc)
+		}
+		return nil
+	})
+	return out, err
+}
+
+func (s sent) answer(c *call) (int, any, error) {
+	if s.repeat {
+		c.w.Header().Set("Idempotency-Replayed", "true")
+	}
+	return http.StatusCreated, s.doc, nil
+}
+
+// existing returns a find for send: the channel must still be there.
+func (e *Engine) existing(ch *channel) func(*tx) (*channel, error) {
+	id := ch.doc.ID
+	return func(*tx) (*channel, error) {
+		if ch := e.channels[id]; ch != nil {
+			return ch, nil
+		}
+		return nil, notFound("channel")
+	}
+}
+
+func (e *Engine) postMessage(c *call) (int, any, error) {
+	var body sendMessage
+	if err := c.decode(&body); err != nil {
+		return 0, nil, err
+	}
+	ch, err := e.channel(c, c.arg(0))
+	if err != nil {
+		// Implicit creation: what is no channel is a name in the intent that is named.
+		if r, ok := err.(*Error); ok && r.Status == http.StatusNotFound && body.IntentID != "" {
+			if _, isID := HostOf(c.arg(0)); !isID {
+				if c.elsewhere(body.IntentID) {
+					return 0, nil, errForwarded
+				}
+				return e.sendByName(c, body.IntentID, c.arg(0), body)
+			}
+		}
+		return 0, nil, err
+	}
+	if body.IntentID != "" && body.IntentID != ch.in.doc.ID {
+		return 0, nil, invalid("intent_id", "the channel belongs to another intent")
+	}
+	return e.sendTo(c, body, ch.durable(e), e.existing(ch))
+}
+
+func (e *Engine) postByName(c *call) (int, any, error) {
+	var body sendMessage
+	if err := c.decode(&body); err != nil {
+		return 0, nil, err
+	}
+	return e.sendByName(c, c.arg(0), c.arg(1), body)
+}
+
+func (e *Engine) sendTo(c *call, body sendMessage, durable bool, find func(*tx) (*channel, error)) (int, any, error) {
+	d, err := body.draft(e)
+	if err != nil {
+		return 0, nil, err
+	}
+	who, err := c.as("sender", body.Sender)
+	if err != nil {
+		return 0, nil, err
+	}
+	s, err := e.send(c, who, d, durable, find)
+	if err != nil {
+		return 0, nil, err
+	}
+	return s.answer(c)
+}
+
+// sendByName sends to the intent's open channel of that name, and creates it if
+// there is none (C11).
+func (e *Engine) sendByName(c *call, intentID, name string, body sendMessage) (int, any, error) {
+	in, err := e.intent(c, intentID, levelRead)
+	if err != nil {
+		return 0, nil, err
+	}
+	fresh := &channel{doc: Channel{Name: name, Policy: policyIntent}}
+	if err := fresh.prepare(nil); err != nil {
+		return 0, nil, err
+	}
+	e.mu.RLock()
+	ch := in.named(name, now())
+	durable := ch != nil && ch.opt.audit
+	e.mu.RUnlock()
+	return e.sendTo(c, body, durable, func(t *tx) (*channel, error) {
+		in := e.intents[in.doc.ID]
+		if ch := in.named(name, t.now); ch != nil {
+			return ch, nil
+		}
+		who, err := c.as("sender", body.Sender)
+		if err != nil {
+			return nil, err
+		}
+		if _, _, err := e.enter(in.doc.ID, who, levelWrite, t.now); err != nil {
+			return nil, err
+		}
+		fresh.doc.CreatedBy = who.Agent
+		return fresh, t.open(in, fresh)
+	})
+}
+
+func (e *Engine) reply(c *call) (int, any, error) {
+	var body sendMessage
+	if err := c.decode(&body); err != nil {
+		return 0, nil, err
+	}
+	ch, err := e.channel(c, c.arg(0))
+	if err != nil {
+		return 0, nil, err
+	}
+	id := c.arg(1)
+	body.Kind, body.Correlation, body.To = kindResponse, &id, nil
+	return e.sendTo(c, body, ch.durable(e), func(t *tx) (*channel, error) {
+		ch, err := e.existing(ch)(t)
+		if err != nil {
+			return nil, err
+		}
+		m, err := t.message(ch, id)
+		if err != nil {
+			return nil, err
+		}
+		who, err := c.as("sender", body.Sender)
+		if err != nil {
+			return nil, err
+		}
+		if ch.member(who.Agent) && (m == nil || !e.sees(m, who, t.now)) {
+			return nil, notFound("message")
+		}
+		return ch, nil
+	})
+}

@@ -1,0 +1,254 @@
+package openintent
+
+import (
+	"database/sql"
+	"errors"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/store"
+)
+
+// All SQL of the package. Times are microseconds of Unix time, 0 for none. A
+// doc is the object as it is answered.
+
+// schema is every step that these tables have taken; a released one never changes.
+var schema = []string{`
+CREATE TABLE openintent_intent (
+	row    INTEGER PRIMARY KEY,
+	id     TEXT NOT NULL UNIQUE,
+	doc    TEXT NOT NULL,
+	access TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE openintent_agent (
+	home TEXT NOT NULL,
+	id   TEXT NOT NULL,
+	doc  TEXT NOT NULL,
+	PRIMARY KEY (home, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE openintent_task (
+	id     TEXT PRIMARY KEY,
+	intent INTEGER NOT NULL REFERENCES openintent_intent,
+	doc    TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE openintent_coordinator (
+	id     TEXT PRIMARY KEY,
+	intent INTEGER NOT NULL REFERENCES openintent_intent,
+	doc    TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE openintent_event (
+	seq      INTEGER PRIMARY KEY,
+	intent   INTEGER NOT NULL REFERENCES openintent_intent,
+	sequence INTEGER NOT NULL,
+	type     TEXT NOT NULL,
+	at       INTEGER NOT NULL,
+	trace    TEXT NOT NULL,
+	doc      TEXT NOT NULL,
+	UNIQUE (intent, sequence)
+) STRICT;
+CREATE INDEX openintent_event_trace ON openintent_event (trace) WHERE trace <> '';
+
+CREATE TABLE openintent_channel (
+	row    INTEGER PRIMARY KEY,
+	id     TEXT NOT NULL UNIQUE,
+	intent INTEGER NOT NULL REFERENCES openintent_intent,
+	doc    TEXT NOT NULL
+) STRICT;
+CREATE INDEX openintent_channel_intent ON openintent_channel (intent);
+
+CREATE TABLE openintent_message (
+	seq         INTEGER PRIMARY KEY,
+	channel     INTEGER NOT NULL REFERENCES openintent_channel ON DELETE CASCADE,
+	number      INTEGER NOT NULL,
+	id          TEXT NOT NULL,
+	kind        TEXT NOT NULL,
+	sender      TEXT NOT NULL,
+	recipient   TEXT NOT NULL,
+	correlation TEXT NOT NULL,
+	at          INTEGER NOT NULL,
+	expires     INTEGER NOT NULL,
+	deadline    INTEGER NOT NULL,
+	answered    INTEGER NOT NULL,
+	lead        INTEGER NOT NULL,
+	recipients  TEXT NOT NULL,
+	receipts    INTEGER NOT NULL,
+	head        BLOB NOT NULL,
+	UNIQUE (channel, number)
+) STRICT;
+CREATE INDEX openintent_message_open ON openintent_message (deadline) WHERE kind = 'request' AND answered = 0;
+
+CREATE TABLE openintent_receipt (
+	message INTEGER NOT NULL REFERENCES openintent_message ON DELETE CASCADE,
+	agent   TEXT NOT NULL,
+	at      INTEGER NOT NULL,
+	PRIMARY KEY (message, agent)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE openintent_sent (
+	channel INTEGER NOT NULL REFERENCES openintent_channel ON DELETE CASCADE,
+	sender  TEXT NOT NULL,
+	key     TEXT NOT NULL,
+	hash    BLOB NOT NULL,
+	at      INTEGER NOT NULL,
+	doc     BLOB NOT NULL,
+	PRIMARY KEY (channel, sender, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX openintent_sent_at ON openintent_sent (at);
+`}
+
+// text is v as JSON, for a column.
+func text(v any) string {
+	b, err := json.Marshal(v, json.Deterministic(true))
+	if err != nil {
+		panic(err) // our own types
+	}
+	return string(b)
+}
+
+func (t *tx) saveIntent(in *intent, doc Intent, a access) error {
+	_, err := t.Exec("INSERT INTO openintent_intent VALUES (?, ?, ?, ?) ON CONFLICT (row) DO UPDATE SET doc = excluded.doc, access = excluded.access",
+		in.row, doc.ID, text(doc), text(a))
+	return err
+}
+
+func (t *tx) saveAgent(doc Agent) error {
+	_, err := t.Exec("INSERT INTO openintent_agent VALUES (?, ?, ?) ON CONFLICT (home, id) DO UPDATE SET doc = excluded.doc", doc.Host, doc.AgentID, text(doc))
+	return err
+}
+
+func (t *tx) saveTask(in *intent, doc Task) error {
+	_, err := t.Exec("INSERT INTO openintent_task VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET doc = excluded.doc", doc.ID, in.row, text(doc))
+	return err
+}
+
+func (t *tx) saveCoordinator(in *intent, doc Coordinator) error {
+	_, err := t.Exec("INSERT INTO openintent_coordinator VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET doc = excluded.doc", doc.ID, in.row, text(doc))
+	return err
+}
+
+func (t *tx) saveChannel(ch *channel, doc Channel) error {
+	_, err := t.Exec("INSERT INTO openintent_channel VALUES (?, ?, ?, ?) ON CONFLICT (row) DO UPDATE SET doc = excluded.doc", ch.row, doc.ID, ch.in.row, text(doc))
+	return err
+}
+
+func (t *tx) dropChannel(ch *channel) error {
+	_, err := t.Exec("DELETE FROM openintent_channel WHERE row = ?", ch.row)
+	return err
+}
+
+func (t *tx) insertEvent(seq int64, in *intent, doc *Event, trace string, text []byte) error {
+	_, err := t.Exec("INSERT INTO openintent_event VALUES (?, ?, ?, ?, ?, ?, ?)", seq, in.row, doc.Sequence, doc.Type, int64(doc.CreatedAt), trace, string(text))
+	return err
+}
+
+// eventsBack reads the documents of a log, the newest first.
+func eventsBack(stx *store.Tx, intent int64, kind, trace string, since stamp, limit, offset int, each func([]byte) error) error {
+	rows, err := stx.Query(`SELECT doc FROM openintent_event WHERE intent = ?1 AND (?2 = '' OR type = ?2) AND (?3 = '' OR trace = ?3) AND at > ?4
+		ORDER BY sequence DESC LIMIT ?5 OFFSET ?6`, intent, kind, trace, int64(since), limit, offset)
+	if err != nil {
+		return err
+	}
+	for rows.Next() {
+		var doc []byte
+		if err := rows.Scan(&doc); err != nil {
+			return err
+		}
+		if err := each(doc); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// eventsFrom reads the next 500 documents of a log after a sequence number.
+func eventsFrom(stx *store.Tx, intent, after int64, each func(int64, []byte) error) error {
+	rows, err := stx.Query("SELECT sequence, doc FROM openintent_event WHERE intent = ? AND sequence > ? ORDER BY sequence LIMIT 500", intent, after)
+	if err != nil {
+		return err
+	}
+	for rows.Next() {
+		var sequence int64
+		var doc []byte
+		if err := rows.Scan(&sequence, &doc); err != nil {
+			return err
+		}
+		if err := each(sequence, doc); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+func (t *tx) insertMessage(m *message) error {
+	recipients := ""
+	if m.recipients != nil {
+		recipients = text(m.recipients)
+	}
+	_, err := t.Exec("INSERT INTO openintent_message VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, 0, ?)",
+		m.seq, m.ch.row, m.number, m.id, m.kind, m.sender, m.to, m.correlation, int64(m.at), int64(m.expires), int64(m.deadline), m.lead, recipients, m.head)
+	return err
+}
+
+// answer notes that a request has a response.
+func (t *tx) answer(request *message) error {
+	_, err := t.Exec("UPDATE openintent_message SET answered = 1 WHERE seq = ?", request.seq)
+	return err
+}
+
+func (t *tx) expireRequest(m *message, at stamp) error {
+	_, err := t.Exec("UPDATE openintent_message SET deadline = ? WHERE seq = ?", int64(at), m.seq)
+	return err
+}
+
+func (t *tx) expireRequests(ch *channel, at stamp) error {
+	_, err := t.Exec("UPDATE openintent_message SET deadline = ?1 WHERE channel = ?2 AND kind = 'request' AND answered = 0 AND deadline > ?1", int64(at), ch.row)
+	return err
+}
+
+func (t *tx) insertReceipt(m *message, r receipt) error {
+	if _, err := t.Exec("INSERT INTO openintent_receipt VALUES (?, ?, ?)", m.seq, r.agent, int64(r.at)); err != nil {
+		return err
+	}
+	_, err := t.Exec("UPDATE openintent_message SET receipts = 1 WHERE seq = ?", m.seq)
+	return err
+}
+
+// evictStep is how many evicted messages are removed from the store at once.
+// Until then they are there and nobody sees them.
+const evictStep = 64
+
+// evict removes what max_messages has evicted before last, but for what is
+// pinned and for requests that may still be answered.
+func (t *tx) evict(ch *channel, last *message) error {
+	floor := last.number - ch.opt.max
+	if floor <= 0 || last.number%min(evictStep, ch.opt.max) != 0 {
+		return nil
+	}
+	_, err := t.Exec(`DELETE FROM openintent_message WHERE channel = ?1 AND number <= ?2 AND NOT (lead = 1 AND at > ?3)
+		AND NOT (kind = 'request' AND answered = 0 AND deadline > ?4)`, ch.row, floor, int64(last.at.add(-pinTime)), int64(last.at))
+	return err
+}
+
+func (t *tx) sentBefore(ch *channel, sender, key string, hash []byte) (doc []byte, err error) {
+	if _, err := t.Exec("DELETE FROM openintent_sent WHERE at < ?", int64(t.now.add(-keyTTL))); err != nil {
+		return nil, err
+	}
+	var before []byte
+	err = t.QueryRow("SELECT hash, doc FROM openintent_sent WHERE channel = ? AND sender = ? AND key = ?", ch.row, sender, key).Scan(&before, &doc)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err == nil && string(before) != string(hash) {
+		return nil, invalid("Idempotency-Key", "it was used with another message: take a new one")
+	}
+	return doc, err
+}
+
+func (t *tx) keepSent(ch *channel, sender, key string, hash, doc []byte) error {
+	_, err := t.Exec("INSERT INTO openintent_sent VALUES (?, ?, ?, ?, ?, ?)", ch.row, sender, key, hash, int64(t.now), doc)
+	return err
+}

@@ -1,0 +1,256 @@
+package openintent
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Task is the object of RFC-0012 as it is answered and stored.
+type Task struct {
+	ID           string         `json:"id"`
+	IntentID     string         `json:"intent_id"`
+	Name         string         `json:"name"`
+	Version      int64          `json:"version"`
+	Status       string         `json:"status"`
+	PlanID       *string        `json:"plan_id"`
+	Description  *string        `json:"description"`
+	Priority     string         `json:"priority"`
+	Input        jsontext.Value `json:"input"`
+	Output       jsontext.Value `json:"output"`
+	Artifacts    []string       `json:"artifacts"`
+	Assigned     *string        `json:"assigned_agent"`
+	Capabilities []string       `json:"capabilities_required"`
+	DependsOn    []string       `json:"depends_on"`
+	Blocks       []string       `json:"blocks"`
+	Parent       *string        `json:"parent_task_id"`
+	Retry        jsontext.Value `json:"retry_policy"`
+	Timeout      *int64         `json:"timeout_seconds"`
+	Attempt      int64          `json:"attempt"`
+	MaxAttempts  int64          `json:"max_attempts"`
+	Permissions  jsontext.Value `json:"permissions"`
+	BlockedBy    *string        `json:"blocked_reason"`
+	Error        *string        `json:"error"`
+	Metadata     jsontext.Value `json:"metadata"`
+	CreatedAt    stamp          `json:"created_at"`
+	StartedAt    stamp          `json:"started_at"`
+	CompletedAt  stamp          `json:"completed_at"`
+}
+
+type task struct {
+	in  *intent
+	doc Task
+}
+
+// taskEvents says which event tells of each status a task can have.
+var taskEvents = map[string]string{
+	"pending": "task.unblocked", "ready": "task.ready", "claimed": "task.claimed", "running": "task.started", "blocked": "task.blocked",
+	"completed": "task.completed", "failed": "task.failed", "cancelled": "task.cancelled", "skipped": "task.skipped",
+}
+
+// taskOver reports whether the channels of a task in that status close (L3). A
+// failed task may be tried again.
+func taskOver(status string) bool {
+	return status == "completed" || status == "cancelled" || status == "skipped"
+}
+
+// check bounds a task that a body was read into.
+func (d *Task) check() error {
+	switch {
+	case d.Name == "" || len(d.Name) > 1024:
+		return invalid("name", "1 to 1024 bytes are needed")
+	case taskEvents[d.Status] == "":
+		return invalid("status", "one of pending, ready, claimed, running, blocked, completed, failed, cancelled, skipped")
+	case max(len(d.Artifacts), len(d.Capabilities), len(d.DependsOn), len(d.Blocks)) > maxEntries:
+		return invalid("depends_on", "lists have at most %d entries", maxEntries)
+	case d.Assigned != nil && *d.Assigned != "" && !validAgentID(*d.Assigned):
+		return badAgent("assigned_agent")
+	}
+	for field, v := range map[string]*jsontext.Value{"input": &d.Input, "metadata": &d.Metadata} {
+		if err := object(field, v); err != nil {
+			return err
+		}
+	}
+	if d.Permissions == nil || d.Permissions.Kind() == 'n' {
+		d.Permissions = jsontext.Value(`"inherit"`)
+	}
+	for _, v := range []*jsontext.Value{&d.Output, &d.Retry} {
+		if *v == nil {
+			*v = jsontext.Value("null")
+		}
+		if err := v.Compact(); err != nil {
+			return err
+		}
+	}
+	for _, list := range []*[]string{&d.Artifacts, &d.Capabilities, &d.DependsOn, &d.Blocks} {
+		*list = append([]string{}, *list...)
+	}
+	return nil
+}
+
+func (e *Engine) createTask(c *call) (int, any, error) {
+	doc := Task{Status: "pending", Priority: "normal", Attempt: 1, MaxAttempts: 3}
+	if err := c.decode(&doc); err != nil {
+		return 0, nil, err
+	}
+	if doc.Status == "" {
+		doc.Status = "pending"
+	}
+	if err := doc.check(); err != nil {
+		return 0, nil, err
+	}
+	if c.elsewhere(doc.IntentID) {
+		return 0, nil, errForwarded
+	}
+	err := e.writeIntent(c, doc.IntentID, levelWrite, func(t *tx, in *intent) error {
+		if in.terminal() {
+			return conflict("intent_terminal", "the intent is %s: it gets no more tasks", in.doc.Status)
+		}
+		if len(e.tasks) >= maxTasks {
+			return tooMany("tasks", maxTasks)
+		}
+		doc.ID, doc.Version, doc.CreatedAt, doc.StartedAt, doc.CompletedAt = e.newID(idTask, t.now), 1, t.now, 0, 0
+		k := &task{in: in, doc: doc}
+		if err := t.saveTask(in, doc); err != nil {
+			return err
+		}
+		t.apply(func() {
+			in.tasks = append(in.tasks, k)
+			e.tasks[doc.ID] = k
+		})
+		_, err := t.log(in, event{kind: "task.created", actor: c.who.Agent, payload: members("task_id", doc.ID, "name", doc.Name)})
+		return err
+	})
+	return http.StatusCreated, doc, err
+}
+
+// task finds a task whose intent the caller can see.
+func (e *Engine) task(c *call) (*task, error) {
+	e.mu.RLock()
+	k := e.tasks[c.arg(0)]
+	e.mu.RUnlock()
+	if k == nil {
+		return nil, notFound("task")
+	}
+	if _, err := e.intent(c, k.in.doc.ID, levelRead); err != nil {
+		return nil, hidden(err, "task")
+	}
+	return k, nil
+}
+
+// hidden makes an intent that cannot be seen a thing of it that is not there.
+func hidden(err error, what string) error {
+	if r, ok := err.(*Error); ok && r.Status == http.StatusNotFound {
+		return notFound(what)
+	}
+	return err
+}
+
+func (e *Engine) getTask(c *call) (int, any, error) {
+	k, err := e.task(c)
+	if err != nil {
+		return 0, nil, err
+	}
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return http.StatusOK, k.doc, nil
+}
+
+func (e *Engine) listTasks(c *call) (int, any, error) {
+	in, err := e.intent(c, c.arg(0), levelRead)
+	if err != nil {
+		return 0, nil, err
+	}
+	q := c.query()
+	limit, offset, err := q.page(100)
+	if err != nil {
+		return 0, nil, err
+	}
+	status := q.Get("status")
+	list := []Task{}
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	for _, k := range in.tasks {
+		if status != "" && k.doc.Status != status {
+			continue
+		}
+		if offset--; offset >= 0 {
+			continue
+		}
+		if len(list) == limit {
+			break
+		}
+		list = append(list, k.doc)
+	}
+	return http.StatusOK, list, nil
+}
+
+func (e *Engine) patchTask(c *call) (int, any, error) {
+	version, err := c.ifMatch(http.StatusPreconditionRequired)
+	if err != nil {
+		return 0, nil, err
+	}
+	var raw jsontext.Value
+	if err := c.decode(&raw); err != nil {
+		return 0, nil, err
+	}
+	if err := object("body", &raw); err != nil {
+		return 0, nil, err
+	}
+	k, err := e.task(c)
+	if err != nil {
+		return 0, nil, err
+	}
+	var doc Task
+	err = e.writeIntent(c, k.in.doc.ID, levelWrite, func(t *tx, in *intent) error {
+		old := k.doc
+		if old.Version != version {
+			return versionConflict(old.Version)
+		}
+		// Read into a copy: members that are not in the body stay.
+		doc = old
+		doc.Artifacts, doc.Capabilities = slices.Clone(old.Artifacts), slices.Clone(old.Capabilities)
+		doc.DependsOn, doc.Blocks = slices.Clone(old.DependsOn), slices.Clone(old.Blocks)
+		doc.Input, doc.Output, doc.Retry = old.Input.Clone(), old.Output.Clone(), old.Retry.Clone()
+		doc.Permissions, doc.Metadata = old.Permissions.Clone(), old.Metadata.Clone()
+		if err := json.Unmarshal(raw, &doc); err != nil {
+			return badBody(err)
+		}
+		doc.ID, doc.IntentID, doc.Version, doc.CreatedAt, doc.StartedAt, doc.CompletedAt = old.ID, old.IntentID, version+1, old.CreatedAt, old.StartedAt, old.CompletedAt
+		if err := doc.check(); err != nil {
+			return err
+		}
+		ended := doc.Status != old.Status && taskOver(doc.Status)
+		if taskOver(old.Status) && doc.Status != old.Status {
+			return conflict("task_over", "the task is %s, which is final: create another", old.Status)
+		}
+		if doc.Status == "running" && doc.StartedAt == 0 {
+			doc.StartedAt = t.now
+		}
+		if ended {
+			doc.CompletedAt = t.now
+		}
+		if err := t.saveTask(in, doc); err != nil {
+			return err
+		}
+		t.apply(func() { k.doc = doc })
+		if doc.Status != old.Status {
+			if _, err := t.log(in, event{kind: taskEvents[doc.Status], actor: c.who.Agent, payload: members("task_id", doc.ID, "old_status", old.Status, "new_status", doc.Status)}); err != nil {
+				return err
+			}
+		}
+		if ended {
+			for _, ch := range in.channels {
+				if ch.doc.TaskID != nil && *ch.doc.TaskID == doc.ID && ch.isOpen(t.now) {
+					if err := t.close(ch, t.now); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		return nil
+	})
+	return http.StatusOK, doc, err
+}
