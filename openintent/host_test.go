@@ -130,7 +130,7 @@ func (c *client) doContext(ctx context.Context, method, path string, body any) *
 		text = []byte(b)
 	default:
 		var err error
-		if text, err = json.Marshal(b); err != nil {
+		if text, err = json.Marshal(b, json.Deterministic(true)); err != nil {
 			c.t.Fatal(err)
 		}
 	}
