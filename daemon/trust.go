@@ -247,10 +247,7 @@ func (d *Daemon) pending(context.Context, *session, *none) (any, error) {
 }
 
 // isTaken reports whether a claim is the name of a trusted peer.
-func (d *Daemon) isTaken(claim string) bool {
-	p, err := d.trust.Resolve(claim)
-	return err == nil && p.Name == claim
-}
+func (d *Daemon) isTaken(claim string) bool { return d.trust.FreeName(claim) != claim }
 
 // peers lists everybody: the trusted, those who called and wait for trust, the
 // strangers on the network, the blocked.
@@ -295,13 +292,16 @@ func (d *Daemon) peers(context.Context, *session, *none) (any, error) {
 	return &client.Peers{Peers: rows}, nil
 }
 
-// reach returns where a peer may be reached, first and then what the table has, and
-// where the first address of the table comes from.
+// maxReach bounds the addresses in a row of peers.
+const maxReach = 8
+
+// reach returns where a peer may be reached, first and then the best that the table
+// has, and where the first address of the table comes from.
 func reach(e discovery.Entry, first ...string) (addrs []string, source string) {
 	addrs = append([]string{}, first...)
 	for _, a := range e.Addrs {
 		source = cmp.Or(source, string(a.Source))
-		if !slices.Contains(addrs, a.HostPort) {
+		if len(addrs) < maxReach && !slices.Contains(addrs, a.HostPort) {
 			addrs = append(addrs, a.HostPort)
 		}
 	}
