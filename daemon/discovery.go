@@ -3,7 +3,6 @@ package daemon
 import (
 	"cmp"
 	"context"
-	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -98,13 +97,13 @@ func (d *Daemon) dialHint(id identity.ID) {
 	}
 }
 
-// hinted is when discovery last brought about a dial of each peer.
+// hinted is when discovery last brought about a dial of each peer that has been
+// trusted in this run.
 type hinted map[identity.ID]time.Time
 
 // take reports whether discovery may bring about another now.
 func (h hinted) take(id identity.ID, now time.Time) bool {
-	maps.DeleteFunc(h, func(_ identity.ID, at time.Time) bool { return now.Sub(at) >= hintPause })
-	if _, recent := h[id]; recent {
+	if now.Sub(h[id]) < hintPause {
 		return false
 	}
 	h[id] = now

@@ -234,12 +234,6 @@ func TestHintsAreLimited(t *testing.T) {
 	if dials[identity.ID{1}] != 4 || dials[identity.ID{2}] != 4 {
 		t.Errorf("dials in 20 s: %v", dials)
 	}
-	for i := range 1000 {
-		h.take(identity.ID{byte(i), byte(i >> 8)}, now.Add(time.Duration(i)*time.Minute))
-	}
-	if len(h) != 1 {
-		t.Errorf("%d are remembered", len(h))
-	}
 }
 
 // Hints bring about dials of trusted peers alone.
