@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
 )
 
 func (a *app) trustCmd() *cobra.Command {
@@ -52,8 +54,8 @@ asked for. Both sides have to trust each other; acpctl invite does that in one g
 				return a.print(peer)
 			}
 			a.trusted(peer)
-			if who, err := a.daemon.Whoami(ctx); err == nil {
-				a.talk("messages pass once the other side trusts this daemon too; there: acpctl trust %s", client.Line(who.Name))
+			if a.errTTY {
+				a.talk("%s", a.mutual(ctx, peer))
 			}
 			return nil
 		},
@@ -63,6 +65,20 @@ asked for. Both sides have to trust each other; acpctl invite does that in one g
 	f.StringSliceVar(&p.Addrs, "addr", nil, "address of the peer, host:port; may be given several times")
 	f.BoolVar(&yes, "yes", false, "never ask: ID must be the full id")
 	return cmd
+}
+
+// mutual says whether the other side trusts this daemon too, and else what is next.
+func (a *app) mutual(ctx context.Context, peer *client.NamedPeer) string {
+	_, err := a.daemon.Ping(ctx, client.PingParams{To: peer.ID.String(), TimeoutMS: 1000})
+	switch {
+	case err == nil:
+		return "it trusts this daemon too: try acpctl ping " + peer.Name
+	case errors.Is(err, &kinds.Error{Code: kinds.NotTrusted}):
+		if who, err := a.daemon.Whoami(ctx); err == nil {
+			return "messages pass once the other side trusts this daemon too; there: acpctl trust " + client.Line(who.Name)
+		}
+	}
+	return "messages pass once it is reached and trusts this daemon too: acpctl ping " + peer.Name
 }
 
 // trusted says who is trusted now: to a person whose key that is, to a script the

@@ -235,6 +235,28 @@ func TestTrustOfANameThatOthersHave(t *testing.T) {
 	}
 }
 
+// A person hears whether the trust is mutual, and what to type over there.
+func TestTrustSaysWhatIsNext(t *testing.T) {
+	f := newFake(t)
+	f.on(client.MethodTrust, &client.NamedPeer{ID: deskID, Name: "desk"})
+	f.on(client.MethodWhoami, &client.Whoami{ID: me, Name: "laptop"})
+	for _, c := range []struct {
+		pong any
+		want string
+	}{
+		{&client.Answer{ID: someID, From: deskID, Kind: kinds.KindPong}, "try acpctl ping desk"},
+		{kinds.Errorf(kinds.NotTrusted, "no"), "there: acpctl trust laptop"},
+		{kinds.Errorf(kinds.Unreachable, "no answer"), "once it is reached"},
+	} {
+		f.on(client.MethodPing, c.pong)
+		if got := f.typed("", "trust", deskID.String()); got.code != 0 || !strings.Contains(got.err, c.want) {
+			t.Errorf("%+v, want %q", got, c.want)
+		}
+	}
+	f.does(client.MethodPing, func(*client.Request) (any, error) { t.Error("a script waits for a ping"); return nil, nil })
+	f.want(f.run("trust", deskID.String()), 0, "desk\n", "")
+}
+
 // peers says what to do next, to a person alone.
 func TestPeersSaysWhatIsNext(t *testing.T) {
 	f := newFake(t)
