@@ -58,7 +58,9 @@ def validate(request):
 def verify(request):
     def run(path):
         pins = ["--pins", request["pins"]] if request.get("pins") else []
-        return command(message_verify.main, [path, "--json", *pins])
+        answer = command(message_verify.main, [path, "--json", *pins])
+        answer["line"] = command(message_verify.main, [path, *pins])["stdout"].rstrip("\n")
+        return answer
 
     return on_file(request["data"], run)
 

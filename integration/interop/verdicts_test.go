@@ -5,13 +5,14 @@ package interop
 import (
 	"flag"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
 )
 
-var record = flag.Bool("record", false, "write the verdicts into vectors/oacp/messages.json anew")
+var record = flag.Bool("record", false, "write the verdicts into vectors/oacp anew")
 
 // maxFields is how long the recorded fields of one message may be.
 const maxFields = 4096
@@ -45,13 +46,58 @@ func writeCorpus(t *testing.T, corpus []vector) {
 	for i, v := range corpus {
 		lines[i] = line(t, v)
 	}
-	text := "[\n" + strings.Join(lines, ",\n") + "\n]\n"
-	if err := os.WriteFile(corpusFile, []byte(text), 0o644); err != nil {
+	write(t, corpusFile, "[\n"+strings.Join(lines, ",\n")+"\n]\n")
+}
+
+// TestSignatureVerdicts holds the recorded judgements against the reference itself.
+func TestSignatureVerdicts(t *testing.T) {
+	ref := start(t, "pinned")
+	s := readSignatures(t)
+	lines := make([]string, len(s.Vectors))
+	for i, old := range s.Vectors {
+		now := old
+		request := map[string]any{"op": "verify", "data": old.data()}
+		path := filepath.Join(t.TempDir(), "allowed_signers.yaml")
+		if !old.Unpinned {
+			write(t, path, s.pins(old))
+			request["pins"] = path
+		}
+		var answer struct {
+			Exit   int    `json:"exit"`
+			Stdout string `json:"stdout"`
+			Line   string `json:"line"`
+		}
+		ref.ask(t, request, &answer)
+		auth, err := normal([]byte(strings.ReplaceAll(answer.Stdout, path, pinsName)))
+		if err != nil {
+			t.Fatalf("%s: %v", old.Name, err)
+		}
+		now.Auth, now.Line = auth, shorten(strings.ReplaceAll(answer.Line, path, pinsName))
+		lines[i] = line(t, now)
+		if was := line(t, old); was != lines[i] && !*record {
+			t.Errorf("the reference says otherwise:\nrecorded %s\nnow      %s", was, lines[i])
+		}
+		if ok := auth["status"] == "unsigned" || auth["status"] == "verified"; ok != (answer.Exit == 0) || !ok && answer.Exit != 3 {
+			t.Errorf("%s: %s exits with %d", old.Name, auth["status"], answer.Exit)
+		}
+	}
+	if *record {
+		pins, err := json.Marshal(s.Pins)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, signaturesFile, "{\"pins\":"+string(pins)+",\"vectors\":[\n"+strings.Join(lines, ",\n")+"\n]}\n")
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func line(t *testing.T, v vector) string {
+func line(t *testing.T, v any) string {
 	text, err := json.Marshal(v, json.Deterministic(true), json.OmitZeroStructFields(true))
 	if err != nil {
 		t.Fatal(err)

@@ -217,7 +217,7 @@ func readPins(root *yaml.Node) (map[string]pin, error) {
 		return nil, errors.New(" must be a YAML mapping")
 	}
 	if v := member(root, "version"); v == nil || nested(v) || v.Value != "1" {
-		return nil, fmt.Errorf(" has unsupported version %s", shownNode(v))
+		return nil, fmt.Errorf(" has unsupported version %s", version(v))
 	}
 	signers := member(root, "signers")
 	if null(signers) {
@@ -263,7 +263,7 @@ func readPin(entry *yaml.Node) (string, pin, error) {
 	}
 	status := "active"
 	if n := member(entry, "status"); n != nil {
-		status = strings.ToLower(strip(str(n)))
+		status = strings.ToLower(strip(shownNode(n)))
 	}
 	if status != "active" && status != "revoked" {
 		return "", p, fmt.Errorf(" has unknown status '%s'", status)
@@ -334,12 +334,18 @@ func text(n *yaml.Node) (string, bool) {
 	return n.Value, true
 }
 
+// version shows a version that is not 1: text in quotes, numbers without.
+func version(n *yaml.Node) string {
+	if s, ok := text(n); ok {
+		return quote(s)
+	}
+	return shownNode(n)
+}
+
+// shownNode is Python's str of a value, with nulls as they are there.
 func shownNode(n *yaml.Node) string {
 	if null(n) {
 		return "None"
-	}
-	if s, ok := text(n); ok {
-		return quote(s)
 	}
 	return str(n)
 }
