@@ -8,8 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/acpd/acpd/oacp/message"
@@ -61,13 +64,18 @@ func entries(dir string) ([]Entry, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	all := make([]Entry, 0, len(names))
-	for _, name := range names {
-		if e := open(filepath.Join(dir, name)); !errors.Is(e.Err, fs.ErrNotExist) {
-			all = append(all, e)
-		}
+	all := make([]Entry, len(names))
+	var next atomic.Int64
+	var readers sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(names)) { // parsing takes most of the time
+		readers.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(names)); i = next.Add(1) - 1 {
+				all[i] = open(filepath.Join(dir, names[i]))
+			}
+		})
 	}
-	return all, err
+	readers.Wait()
+	return slices.DeleteFunc(all, func(e Entry) bool { return errors.Is(e.Err, fs.ErrNotExist) }), err
 }
 
 // Entries returns the messages in the agent's inbox, in the order of their names.
