@@ -1,0 +1,238 @@
+package openintent
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/base64"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/store"
+)
+
+const trace = "0af7651916cd43dd8448eb211c80319c"
+
+func TestA1_AuditedMessagesAreEvents(t *testing.T) {
+	h := start(t)
+	in, p := h.intent("planner"), h.as("planner")
+	ch := h.channel("planner", in, "talk", obj{"options": obj{"audit": true}, "members": []string{"reviewer"}})
+	h.as("reviewer").register(obj{}).ok(201)
+	request := p.request(ch, "reviewer", obj{"payload": obj{"question": "which?"}})
+	reply := h.as("reviewer").respond(ch, request).ok(201).id()
+	h.as("reviewer").do("DELETE", "/agents/reviewer", nil).ok(200)
+	a := p.get("/intents/" + in + "/events?event_type=channel_message").ok(200).is("actor", "system", "reviewer", "planner")
+	payloads := a.list("payload")
+	first := payloads[2].(obj)
+	want := obj{"channel_id": strings.TrimPrefix(ch, "/channels/"), "channel_name": "talk", "message_id": request, "message_type": "request", "to": "reviewer", "payload": obj{"question": "which?"}}
+	if text(first) != text(want) {
+		t.Errorf("got %s, want %s", text(first), text(want))
+	}
+	if second := payloads[1].(obj); second["message_id"] != reply || second["correlation_id"] != request {
+		t.Errorf("got %s", text(second))
+	}
+	// A refused message leaves no event.
+	p.send(ch, obj{"message_type": "request", "to": nil}).refused(422, "invalid")
+	p.get("/intents/"+in+"/events?event_type=channel_message").is("actor", "system", "reviewer", "planner")
+	// since and limit.
+	at := a.list("created_at")[1].(string)
+	p.get("/intents/"+in+"/events?since="+strings.ReplaceAll(at, "+", "%2B")).is("actor", "system")
+	p.get("/intents/"+in+"/events?limit=1&offset=1").is("actor", "reviewer")
+	p.get("/intents/"+in+"/events?since=garbage").refused(400, "bad_cursor")
+}
+
+func TestA2_OtherChannelsEmitNoEvents(t *testing.T) {
+	h, in, ch := team(t)
+	h.as("reviewer").respond(ch, h.as("planner").request(ch, "reviewer")).ok(201)
+	h.as("planner").get("/intents/"+in+"/events").is("event_type", "intent_created")
+}
+
+func TestA3_TracesArePassedOn(t *testing.T) {
+	h := start(t)
+	in, p := h.intent("planner"), h.as("planner")
+	ch := h.channel("planner", in, "talk", obj{"options": obj{"audit": true}})
+	p.say(ch, obj{"metadata": obj{"trace_id": trace, "parent_event_id": "evt_1"}})
+	p.say(ch, obj{"metadata": obj{"trace_id": "no trace", "parent_event_id": 7}})
+	p.get("/intents/"+in+"/events?event_type=channel_message").is("trace_id", nil, trace).is("parent_event_id", nil, "evt_1")
+	p.get("/intents/"+in+"/events?trace_id="+trace).is("trace_id", trace)
+	p.post("/intents/"+in+"/events", obj{"event_type": "comment", "payload": obj{}, "trace_id": trace, "parent_event_id": "evt_2"}).ok(201).has(obj{"trace_id": trace, "parent_event_id": "evt_2", "actor": "planner"})
+	p.post("/intents/"+in+"/events", obj{"event_type": "comment", "trace_id": "short"}).refused(422, "invalid")
+}
+
+func TestA4_TheLogIsAChain(t *testing.T) {
+	h := start(t)
+	in, p := h.intent("planner"), h.as("planner")
+	ch := h.channel("planner", in, "talk", obj{"options": obj{"audit": true}})
+	for n := range 5 {
+		p.say(ch, obj{"payload": obj{"n": n, "é": 1e21, "text": "\u2028<&>"}})
+	}
+	for range 2 {
+		a := h.as("planner").get("/intents/" + in + "/events").ok(200)
+		seqs, hashes, previous := a.list("sequence"), a.list("event_hash"), a.list("previous_event_hash")
+		for i := range seqs {
+			if seqs[i] != float64(len(seqs)-i) {
+				t.Errorf("sequence %v", seqs)
+			}
+			if i+1 < len(seqs) && previous[i] != hashes[i+1] {
+				t.Errorf("event %v does not follow", seqs[i])
+			}
+		}
+		if previous[len(previous)-1] != nil {
+			t.Error("the first event follows from something")
+		}
+		h.as("planner").get("/intents/" + in + "/events/verify").ok(200).has(obj{"intent_id": in, "valid": true, "chain_valid": true, "event_count": 6, "first_sequence": 1, "last_sequence": 6, "breaks": []any{}})
+		h.restart()
+		p = h.as("planner")
+		p.say(ch, obj{}) // the chain goes on
+		if err := h.db.Write(t.Context(), false, func(stx *store.Tx) error {
+			_, err := stx.Exec("DELETE FROM openintent_event WHERE sequence > 6")
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		h.restart()
+	}
+	verify := func(query string) *answer {
+		t.Helper()
+		if err := h.db.Write(t.Context(), false, func(stx *store.Tx) error {
+			_, err := stx.Exec(query)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return h.as("planner").get("/intents/" + in + "/events/verify").ok(200)
+	}
+	verify(`UPDATE openintent_event SET doc = replace(doc, '"n":2', '"n":7') WHERE sequence = 4`).has(obj{"valid": false, "chain_valid": false})
+	verify(`UPDATE openintent_event SET doc = replace(doc, '"n":7', '"n":2') WHERE sequence = 4`).has(obj{"valid": true})
+	verify(`DELETE FROM openintent_event WHERE sequence = 6`).has(obj{"valid": false})
+	h.restart()
+	verify(`DELETE FROM openintent_event WHERE sequence = 3`).has(obj{"valid": false, "event_count": 4})
+}
+
+func TestA4_HashIsOverTheCanonicalEvent(t *testing.T) {
+	ev := Event{ID: "evt_1", IntentID: "intent_1", Type: "comment", Actor: "planner", Payload: jsontext.Value(`{"b":1.0,"a":"\u00e9"}`), CreatedAt: 1e15, Sequence: 1}
+	one, err := ev.chain()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev.Payload, ev.Hash = jsontext.Value(`{ "a": "é", "b": 1 }`), one
+	two, err := ev.chain()
+	if one != two || err != nil {
+		t.Errorf("%s, %s, %v", one, two, err)
+	}
+	// Computed by Python's hashlib over the same text.
+	const want = "sha256:X9crLc1jlvIrVFC256TiC06YfCyXvoXAlryKG46qLPw"
+	if one != want {
+		t.Errorf("%s, want %s", one, want)
+	}
+}
+
+func TestA4_ProofsAreChecked(t *testing.T) {
+	h, in, _ := team(t)
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := h.as("planner")
+	ch := h.channel("planner", in, "signed", obj{"options": obj{"audit": true}})
+	sign := func(signed obj) obj {
+		b, err := json.Marshal(signed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := jsontext.Value(b)
+		if err := v.Canonicalize(); err != nil {
+			t.Fatal(err)
+		}
+		return obj{"type": proofType, "signature": base64.StdEncoding.EncodeToString(ed25519.Sign(private, v))}
+	}
+	form := obj{"channel_id": strings.TrimPrefix(ch, "/channels/"), "sender": "planner", "to": "reviewer", "message_type": "notify", "correlation_id": nil,
+		"payload": obj{"n": 1}, "expires_at": nil, "metadata": obj{"trace_id": trace}}
+	proof := sign(form)
+	body := obj{"to": "reviewer", "metadata": obj{"trace_id": trace, "proof": proof}}
+	p.send(ch, body).refused(403, "bad_proof") // no key yet
+	p.register(obj{"public_key": "not a key"}).refused(422, "invalid")
+	p.register(obj{"public_key": "ed25519:" + base64.RawURLEncoding.EncodeToString(public)}).ok(201)
+	p.send(ch, body).ok(201).has(obj{"metadata": obj{"trace_id": trace, "proof": proof}})
+	for _, change := range []obj{{"to": "desk"}, {"payload": obj{"n": 2}}, {"metadata": obj{"proof": proof}}, {"expires_at": "2100-01-01T00:00:00Z"}, {"message_type": "request"}} {
+		other := obj{}
+		for _, m := range []obj{body, change} {
+			for k, v := range m {
+				other[k] = v
+			}
+		}
+		p.send(ch, other).refused(403, "bad_proof")
+	}
+	p.send(ch, obj{"metadata": obj{"proof": "yes"}}).refused(403, "bad_proof")
+	p.send(ch, obj{"metadata": obj{"proof": obj{"type": "None"}}}).refused(403, "bad_proof")
+	p.get(ch).has(obj{"message_count": 1})
+}
+
+// Events that only the server writes cannot be forged.
+func TestReservedEvents(t *testing.T) {
+	h, in, _ := team(t)
+	for _, kind := range ownKinds {
+		h.as("planner").post("/intents/"+in+"/events", obj{"event_type": kind}).refused(403, "reserved_event")
+	}
+	h.as("planner").post("/intents/"+in+"/events", obj{"event_type": "Bad Type"}).refused(422, "invalid")
+	h.as("planner").post("/intents/"+in+"/events", obj{"event_type": "comment", "actor": "reviewer"}).refused(403, "sender_mismatch")
+}
+
+func TestS1_NobodyReadsOthersMessages(t *testing.T) {
+	h, in, ch := team(t)
+	p := h.as("planner")
+	secret := p.request(ch, "reviewer", obj{"payload": obj{"password": "hidden"}})
+	h.as("reviewer").respond(ch, secret).ok(201)
+	d := h.as("desk")
+	for _, path := range []string{ch, ch + "/messages", ch + "/messages?to=reviewer", ch + "/messages?since=" + secret, ch + "/messages?status=delivered", "/intents/" + in + "/events", "/intents/" + in + "/channels"} {
+		if a := d.get(path); strings.Contains(string(a.raw), "hidden") || strings.Contains(string(a.raw), "answer") {
+			t.Errorf("%s: %s", path, a.raw)
+		}
+	}
+}
+
+func TestS2_PayloadsAreBoundedObjects(t *testing.T) {
+	h, _, ch := team(t, func(c *Config) { c.MaxPayload = 1000 })
+	p := h.as("planner")
+	p.send(ch, obj{"payload": obj{"a": strings.Repeat("x", 1000-8)}}).ok(201)
+	p.send(ch, obj{"payload": obj{"a": strings.Repeat("x", 1000-7)}}).refused(413, "too_large")
+	p.send(ch, obj{"payload": obj{"a": strings.Repeat("x", 1000+bodyRoom)}}).refused(413, "too_large")
+	p.send(ch, obj{"metadata": obj{"a": strings.Repeat("x", 70<<10)}}).refused(413, "too_large")
+	p.post(ch+"/messages", `{"payload":`+strings.Repeat(`{"a":`, 20_000)+`1`+strings.Repeat(`}`, 20_000)+`}`).refused(400, "bad_json")
+}
+
+// An audited message is durable before it is answered, others are not fsynced;
+// both are there after the process has died.
+func TestAuditIsDurable(t *testing.T) {
+	h := start(t)
+	in := h.intent("planner")
+	for _, audit := range []bool{true, false} {
+		ch := h.channel("planner", in, "talk", obj{"options": obj{"audit": audit}})
+		if got := h.e.channels[strings.TrimPrefix(ch, "/channels/")].durable(h.e); got != audit {
+			t.Errorf("durable is %v", got)
+		}
+		h.as("planner").do("DELETE", ch, nil).ok(200)
+	}
+	// The store fails: nothing of the message is seen afterwards.
+	ch := h.channel("planner", in, "talk", obj{"options": obj{"audit": true}})
+	if err := h.db.Write(context.Background(), false, func(stx *store.Tx) error {
+		_, err := stx.Exec("CREATE TRIGGER openintent_fault BEFORE INSERT ON openintent_event BEGIN SELECT raise(ABORT, 'fault'); END")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	h.as("planner").send(ch, obj{}).refused(500, "internal")
+	h.as("planner").get(ch).has(obj{"message_count": 0})
+	h.as("planner").messages(ch).is("id")
+	if err := h.db.Write(context.Background(), false, func(stx *store.Tx) error {
+		_, err := stx.Exec("DROP TRIGGER openintent_fault")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	id := h.as("planner").say(ch, obj{})
+	h.as("planner").messages(ch).is("id", id)
+	h.as("planner").get("/intents/" + in + "/events/verify").has(obj{"valid": true})
+}
