@@ -1,0 +1,263 @@
+package integration
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/client"
+)
+
+var kills = flag.Int("kills", 8, "how often TestMailSurvivesKills kills a daemon")
+
+// agentDir is the folder of an agent of the project demo on this machine; nothing
+// says where mailboxes are, so they are below the user's home.
+func (m *machine) agentDir(agent string) string {
+	return filepath.Join(m.home, "oacp", "projects", "demo", "agents", agent)
+}
+
+func (m *machine) mailInbox(agent string) string { return filepath.Join(m.agentDir(agent), "inbox") }
+
+// hosts makes the folders of an agent.
+func (m *machine) hosts(agent string) {
+	m.t.Helper()
+	for _, dir := range []string{"inbox", "outbox"} {
+		if err := os.MkdirAll(filepath.Join(m.agentDir(agent), dir), 0o777); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+}
+
+func (m *machine) binds(agent string, to *machine) {
+	m.t.Helper()
+	if _, err := m.client().OACPBind(inTime(m.t), client.OACPBindParams{Project: "demo", Agent: agent, Peer: to.name}); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// correspondents runs two daemons: the planner lives at the desk and the reviewer at
+// the laptop, and each side knows of the other's.
+func correspondents(t *testing.T) (desk, laptop *machine) {
+	t.Helper()
+	desk, laptop = friends(t)
+	desk.hosts("planner")
+	laptop.hosts("reviewer")
+	desk.binds("reviewer", laptop)
+	laptop.binds("planner", desk)
+	return desk, laptop
+}
+
+// mail writes a message of the planner's to the reviewer as other tools do: under a
+// hidden name and then renamed, into the inbox and the outbox.
+func (m *machine) mail(name, priority, body string) {
+	m.t.Helper()
+	text := fmt.Sprintf("id: msg-%s\nfrom: planner\nto: reviewer\ntype: question\npriority: %s\ncreated_at_utc: \"2026-11-20T13:00:00Z\"\nsubject: s\nbody: %s\n", name, priority, body)
+	for _, dir := range []string{m.mailInbox("reviewer"), filepath.Join(m.agentDir("planner"), "outbox")} {
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			m.t.Fatal(err)
+		}
+		temp := filepath.Join(dir, "."+name+".tmp-1-abcdef")
+		if err := os.WriteFile(temp, []byte(text), 0o644); err != nil {
+			m.t.Fatal(err)
+		}
+		if err := os.Rename(temp, filepath.Join(dir, name)); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+}
+
+// mailIn returns the hashes of the messages in a folder, by their names.
+func mailIn(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string]string)
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".yaml") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := sha256.Sum256(text)
+		all[e.Name()] = hex.EncodeToString(sum[:])
+	}
+	return all
+}
+
+// debris are the names in a folder that are neither messages nor folders.
+func debris(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !e.IsDir() && !strings.HasSuffix(e.Name(), ".yaml") {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+// longer waits for what takes its time on a busy machine.
+func longer(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(4 * patience); time.Now().Before(end); <-tick.C {
+		if holds() {
+			return
+		}
+	}
+	t.Fatalf("%s: it never holds", what)
+}
+
+// TestMailSurvivesKills kills both sides at random moments while 500 messages are on
+// their way: the reviewer has each of them once, whole at every moment, and when it
+// is done with them the copies at the planner's machine go.
+func TestMailSurvivesKills(t *testing.T) {
+	t.Parallel()
+	desk, laptop := correspondents(t)
+	const letters = 500
+	inbox, outbox := laptop.mailInbox("reviewer"), filepath.Join(desk.agentDir("planner"), "outbox")
+
+	// What is seen of the inbox at any moment is whole.
+	ctx, stop := context.WithCancel(t.Context())
+	looked := make(chan map[string]string)
+	go func() {
+		seen := make(map[string]string)
+		for ctx.Err() == nil {
+			entries, _ := os.ReadDir(inbox)
+			for _, e := range entries {
+				if text, err := os.ReadFile(filepath.Join(inbox, e.Name())); err == nil && strings.HasSuffix(e.Name(), ".yaml") && seen[e.Name()] == "" {
+					sum := sha256.Sum256(text)
+					seen[e.Name()] = hex.EncodeToString(sum[:])
+				}
+			}
+		}
+		looked <- seen
+	}()
+
+	sent := 0
+	for k := range *kills {
+		for ; sent < letters*(k+1) / *kills; sent++ {
+			desk.mail(fmt.Sprintf("20261120130000_planner_question_%04d.yaml", sent), "P2", strings.Repeat("x", rand.IntN(3000)))
+		}
+		victim := []*machine{desk, laptop}[rand.IntN(2)]
+		select { // a random moment: of that there is no sign to wait for
+		case <-time.After(rand.N(200 * time.Millisecond)):
+		case <-t.Context().Done():
+		}
+		victim.kill()
+		victim.start()
+	}
+	want := mailIn(t, outbox)
+	if len(want) != letters {
+		t.Fatalf("%d messages in the outbox", len(want))
+	}
+	longer(t, "all arrive", func() bool { return len(mailIn(t, inbox)) >= letters })
+	longer(t, "the sender knows", func() bool {
+		queue, err := desk.client().OACPQueue(inTime(t), "demo")
+		return err == nil && len(queue) == letters && !slices.ContainsFunc(queue, func(q client.OACPQueued) bool { return q.State != client.MailDelivered })
+	})
+	stop()
+	if seen := <-looked; !maps.Equal(seen, want) {
+		t.Errorf("of %d files that were seen some were no messages", len(seen))
+	}
+	if got := mailIn(t, inbox); !maps.Equal(got, want) {
+		t.Errorf("%d messages arrived, not those that were sent", len(got))
+	}
+	if left := debris(t, inbox); left != nil {
+		t.Errorf("debris: %v", left)
+	}
+	// The reviewer deals with all of them, while daemons die.
+	for i, name := range slices.Sorted(maps.Keys(want)) {
+		if err := os.Remove(filepath.Join(inbox, name)); err != nil {
+			t.Fatal(err)
+		}
+		if i == letters/3 {
+			laptop.kill()
+			laptop.start()
+		}
+		if i == 2*letters/3 {
+			desk.kill()
+			desk.start()
+		}
+	}
+	longer(t, "the copies go", func() bool { return len(mailIn(t, desk.mailInbox("reviewer"))) == 0 })
+	if got := mailIn(t, inbox); len(got) != 0 {
+		t.Errorf("%d messages came again", len(got))
+	}
+}
+
+// TestMailWaits: 200 messages that were sent while the other side was down arrive
+// after its start, once, the urgent before the others.
+func TestMailWaits(t *testing.T) {
+	t.Parallel()
+	desk, laptop := correspondents(t)
+	laptop.stop()
+	const letters = 200
+	for i := range letters {
+		desk.mail(fmt.Sprintf("20261120130000_planner_question_%04d.yaml", i), fmt.Sprintf("P%d", 3-i%4), fmt.Sprint(i))
+	}
+	inbox := laptop.mailInbox("reviewer")
+	longer(t, "all wait", func() bool {
+		queue, err := desk.client().OACPQueue(inTime(t), "demo")
+		return err == nil && len(queue) == letters
+	})
+	laptop.start()
+	longer(t, "all arrive", func() bool { return len(mailIn(t, inbox)) == letters })
+	if got, want := mailIn(t, inbox), mailIn(t, filepath.Join(desk.agentDir("planner"), "outbox")); !maps.Equal(got, want) {
+		t.Errorf("%d messages arrived, not those that were sent", len(got))
+	}
+	// The order in which the names were made is that of the priorities.
+	var order []string
+	entries, err := os.ReadDir(inbox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	infos := make(map[string]time.Time)
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		infos[e.Name()] = info.ModTime()
+		order = append(order, e.Name())
+	}
+	slices.SortFunc(order, func(a, b string) int { return infos[a].Compare(infos[b]) })
+	last := ""
+	for _, name := range order {
+		text, err := os.ReadFile(filepath.Join(inbox, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(text), "priority: ")
+		if rest[:2] < last {
+			t.Errorf("%s with priority %s came after one of %s", name, rest[:2], last)
+		}
+		last = max(last, rest[:2])
+	}
+	if left := debris(t, inbox); left != nil {
+		t.Errorf("debris: %v", left)
+	}
+}
