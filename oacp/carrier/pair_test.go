@@ -3,16 +3,13 @@ package carrier
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -321,14 +318,4 @@ func eventually(t testing.TB, what string, holds func() bool) {
 		}
 	}
 	t.Fatalf("%s: it never holds", what)
-}
-
-func hashes(files map[string]string) []string {
-	var all []string
-	for text := range maps.Values(files) {
-		sum := sha256.Sum256([]byte(text))
-		all = append(all, hex.EncodeToString(sum[:]))
-	}
-	slices.Sort(all)
-	return all
 }

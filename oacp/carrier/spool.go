@@ -31,10 +31,9 @@ type spool struct {
 	entries map[string]*entry
 	pruned  bool // the ledger knows of no file that went while nobody looked
 
-	status   string // of the agent, as its status.yaml should say
-	statusAt time.Time
-	fed      string // what status.yaml says
-	fedAt    time.Time
+	status string // of the agent, as its peer says
+	fed    string // what its status.yaml says
+	fedAt  time.Time
 }
 
 func newSpool(b Binding) *spool { return &spool{Binding: b, entries: make(map[string]*entry)} }
