@@ -63,8 +63,8 @@ func TestCut(t *testing.T) {
 			}
 			within(t, "failure of a new call", again.took, 3*time.Second+slack)
 			// Who waits for nothing learns it later, and then ends the agent's work.
-			t.Logf("the agent is told after %s", eventually(t, at, 20*time.Second+slack, "the agent is told", func() bool { return agent().Active == 0 }).Round(time.Millisecond))
-			desk.hears(client.EventDown, laptop.id, at, 20*time.Second+slack)
+			t.Logf("the agent is told after %s", eventually(t, at, 20*time.Second+2*slack, "the agent is told", func() bool { return agent().Active == 0 }).Round(time.Millisecond))
+			desk.hears(client.EventDown, laptop.id, at, 20*time.Second+2*slack)
 
 			at = time.Now()
 			l.bridge.ip(up)

@@ -18,6 +18,7 @@ func TestPoorNetworks(t *testing.T) {
 		a.h.l.t.Helper()
 		a.trusts(b, b.listen)
 		b.trusts(a, a.listen)
+		a.connects(b, time.Now(), patience)
 		a.acpctl("", "ping", b.name, "-c", "1").exits(0)
 		b.acpctl("", "ping", a.name, "-c", "1").exits(0)
 	}
