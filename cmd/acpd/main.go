@@ -62,7 +62,7 @@ func (f *failed) Unwrap() error { return f.error }
 
 func command(stdout, stderr io.Writer) *cobra.Command {
 	var o daemon.Options
-	var verbose, quiet, settings bool
+	var verbose, quiet, settings, showVersion bool
 	cmd := &cobra.Command{
 		Use:   "acpd",
 		Short: "Carry messages between this machine's agents and those of its peers",
@@ -72,11 +72,16 @@ func command(stdout, stderr io.Writer) *cobra.Command {
 		Long: `acpd runs until it gets SIGTERM or SIGINT; SIGHUP makes it read config.yaml again.
 The state directory is --home, else $ACP_HOME, else ~/.acp. Settings beyond these
 flags stand in config.yaml there: acpd --settings prints what it may hold.`,
-		Version:       release(),
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			// Cobra's own way would link text/template, and by that keep every method of
+			// every type: 2 MB of program, nearly all of it resident.
+			if showVersion {
+				_, err := fmt.Fprintln(stdout, "acpd", release())
+				return err
+			}
 			if settings {
 				_, err := io.WriteString(stdout, config.Reference())
 				return err
@@ -105,9 +110,8 @@ flags stand in config.yaml there: acpd --settings prints what it may hold.`,
 	f.BoolVarP(&verbose, "verbose", "v", false, "log more")
 	f.BoolVarP(&quiet, "quiet", "q", false, "log errors only")
 	f.BoolVar(&settings, "settings", false, "print what config.yaml may hold, as a file to start from")
-	f.Bool("version", false, "print the version") // without cobra's -v, which is taken
+	f.BoolVar(&showVersion, "version", false, "print the version")
 	cmd.MarkFlagsMutuallyExclusive("verbose", "quiet")
-	cmd.SetVersionTemplate("acpd {{.Version}}\n")
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	return cmd
 }
