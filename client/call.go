@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strconv"
+	"time"
 
 	"github.com/acpd/acpd/kinds"
 )
@@ -22,6 +23,13 @@ type call struct {
 // An error of the other end is a *kinds.Error where it names a code of the
 // protocol, else an *RPCError. If the connection ends first it is [ErrClosed].
 func (c *Conn) Call(ctx context.Context, method string, params, result any) error {
+	return c.CallWithin(ctx, 0, method, params, result)
+}
+
+// CallWithin is [Conn.Call] that waits for limit at most, if that is not 0, and
+// then fails with context.DeadlineExceeded. A context with the deadline would do the
+// same for five times the price.
+func (c *Conn) CallWithin(ctx context.Context, limit time.Duration, method string, params, result any) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -51,12 +59,23 @@ func (c *Conn) Call(ctx context.Context, method string, params, result any) erro
 		}
 		return err
 	}
+	var late <-chan time.Time
+	if limit > 0 {
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		late = timer.C
+	}
 	select {
 	case <-w.done:
 	case <-ctx.Done():
+		err = ctx.Err()
+	case <-late:
+		err = context.DeadlineExceeded
+	}
+	if err != nil {
 		if c.take(id) != nil {
 			c.giveUp(id)
-			return ctx.Err()
+			return err
 		}
 		<-w.done // the response was quicker
 	}

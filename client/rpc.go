@@ -155,7 +155,7 @@ func (c *Conn) end(cause error) {
 	c.mu.Unlock()
 
 	for _, r := range waiting {
-		r.cancel()
+		r.cancel(nil)
 	}
 	c.out.close(cause)
 	c.conn.Close()

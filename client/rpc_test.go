@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -253,6 +256,54 @@ func TestCancel(t *testing.T) {
 	if err := caller.Call(ctx, "quick", nil, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("a call whose context has ended: %v", err)
 	}
+}
+
+// A call ends at its limit and gives its request up; a handler's context ends when
+// the request expires.
+func TestDeadlines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := net.Pipe()
+		causes := make(chan error, 1)
+		near, far := NewConn(a, Options{}), NewConn(b, Options{Handler: func(ctx context.Context, _ *Conn, r *Request) {
+			if r.Method == "quick" {
+				r.Expire(time.Second)()
+				time.Sleep(2 * time.Second)
+				r.Reply(map[string]bool{"ended": ctx.Err() != nil})
+				return
+			}
+			defer r.Expire(5 * time.Second)()
+			<-ctx.Done()
+			causes <- context.Cause(ctx)
+			r.ReplyError(context.Cause(ctx))
+		}})
+		var running sync.WaitGroup
+		defer running.Wait()
+		defer near.Close()
+		running.Go(func() { near.Run(t.Context()) })
+		running.Go(func() { far.Run(t.Context()) })
+
+		began := time.Now()
+		if err := near.CallWithin(t.Context(), 3*time.Second, "slow", nil, nil); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 3*time.Second {
+			t.Errorf("the call ended after %v: %v", time.Since(began), err)
+		}
+		if cause := <-causes; !errors.Is(cause, context.Canceled) {
+			t.Errorf("the handler of a call given up: %v", cause)
+		}
+		began = time.Now()
+		timeout := &kinds.Error{Code: kinds.Timeout}
+		if err := near.Call(t.Context(), "slow", nil, nil); !errors.Is(err, timeout) || time.Since(began) != 5*time.Second {
+			t.Errorf("the request expired after %v: %v", time.Since(began), err)
+		}
+		if cause := <-causes; !errors.Is(cause, context.DeadlineExceeded) {
+			t.Errorf("the handler of a request that expired: %v", cause)
+		}
+		var quick struct {
+			Ended bool `json:"ended"`
+		}
+		if err := near.Call(t.Context(), "quick", nil, &quick); err != nil || quick.Ended {
+			t.Errorf("a request that was not to expire any more: %+v, %v", quick, err)
+		}
+	})
 }
 
 // An error about a line of ours without an id ends the connection: the call that

@@ -147,11 +147,9 @@ func (d *Daemon) onQuery(ctx context.Context, sender identity.Peer, env *wire.En
 	d.exchanges.enter(env)
 	defer d.exchanges.leave(env)
 	deadline := queryDeadline(q)
-	ctx, cancel := context.WithTimeout(ctx, deadline)
-	defer cancel()
 	var answer wire.Payload
 	in := &client.Inbound{Envelope: *env, Name: sender.Name, DeadlineMS: uint64(deadline.Milliseconds())}
-	if err := ask(ctx, a, in, &answer); err != nil {
+	if err := ask(ctx, deadline, a, in, &answer); err != nil {
 		return nil, err
 	}
 	return &wire.Envelope{Kind: kinds.KindResponse, Payload: answer}, nil
@@ -193,9 +191,7 @@ func (d *Daemon) confirmed(ctx context.Context, takers []*agent, in *client.Inbo
 		return false
 	}
 	tell := func(a *agent) error {
-		ctx, cancel := context.WithTimeout(ctx, confirmTime)
-		defer cancel()
-		err := ask(ctx, a, in, nil)
+		err := ask(ctx, confirmTime, a, in, nil)
 		if err != nil {
 			d.log.Debug("not confirmed", "agent", a.Name, "kind", in.Kind, "id", in.ID, "err", err)
 		}
@@ -219,8 +215,8 @@ func (d *Daemon) confirmed(ctx context.Context, takers []*agent, in *client.Inbo
 
 // ask calls an agent by the message's kind and puts what goes wrong in the
 // sender's terms.
-func ask(ctx context.Context, a *agent, in *client.Inbound, answer any) error {
-	err := a.conn.Call(ctx, in.Kind, in, answer)
+func ask(ctx context.Context, limit time.Duration, a *agent, in *client.Inbound, answer any) error {
+	err := a.conn.CallWithin(ctx, limit, in.Kind, in, answer)
 	if err == nil {
 		return nil
 	}
@@ -229,6 +225,8 @@ func ask(ctx context.Context, a *agent, in *client.Inbound, answer any) error {
 	switch {
 	case ctx.Err() != nil:
 		return ended(ctx)
+	case errors.Is(err, context.DeadlineExceeded):
+		return late()
 	case errors.Is(err, client.ErrFull):
 		e := kinds.Errorf(kinds.Overloaded, "agent %s has too many messages to read: try again later", a.Name)
 		e.RetryAfterMS = overloadedRetryMS
@@ -248,11 +246,13 @@ func ended(ctx context.Context) *kinds.Error {
 	if e := (*kinds.Error)(nil); errors.As(context.Cause(ctx), &e) {
 		return e
 	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return kinds.Errorf(kinds.Timeout, "the deadline passed: allow more time")
+	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		return late()
 	}
 	return kinds.Errorf(kinds.Cancelled, "the caller gave up")
 }
+
+func late() *kinds.Error { return kinds.Errorf(kinds.Timeout, "the deadline passed: allow more time") }
 
 // givenUp reports whether the sender reset its exchange, as opposed to a
 // connection that was lost under it: those errors all are net.ErrClosed too.

@@ -22,7 +22,7 @@ import (
 var methods = map[string]method{
 	client.MethodPing:      with((*Daemon).ping),
 	client.MethodDiscover:  with((*Daemon).discover),
-	client.MethodQuery:     with((*Daemon).query),
+	client.MethodQuery:     queryPeer,
 	client.MethodDelegate:  spliced(with((*Daemon).delegate)),
 	client.MethodCancel:    spliced(with((*Daemon).cancel)),
 	client.MethodNotify:    with((*Daemon).notify),

@@ -140,7 +140,12 @@ func (d *Daemon) ping(ctx context.Context, _ *session, p *client.PingParams) (an
 	return answer(env, reply, rtt), nil
 }
 
-func (d *Daemon) query(ctx context.Context, _ *session, p *client.QueryParams) (any, error) {
+// queryPeer reads its own params, since the deadline that they hold is the request's.
+func queryPeer(ctx context.Context, s *session, r *client.Request) (any, error) {
+	d, p := s.daemon, new(client.QueryParams)
+	if err := r.Bind(p); err != nil {
+		return nil, err
+	}
 	env, to, err := d.compose(kinds.KindQuery, &p.Head, p.To, p.Payload)
 	if err != nil {
 		return nil, err
@@ -149,8 +154,7 @@ func (d *Daemon) query(ctx context.Context, _ *session, p *client.QueryParams) (
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, queryDeadline(facts))
-	defer cancel()
+	defer r.Expire(queryDeadline(facts))()
 	reply, rtt, err := d.exchange(ctx, to.ID, env)
 	if err != nil {
 		return nil, err

@@ -42,7 +42,7 @@ func (d *Daemon) onDelegate(ctx context.Context, sender identity.Peer, env *wire
 		return refused(err)
 	}
 
-	running, cancel := context.WithTimeout(context.WithoutCancel(ctx), ackTime)
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
 		if givenUp(ctx) {
@@ -51,7 +51,7 @@ func (d *Daemon) onDelegate(ctx context.Context, sender identity.Peer, env *wire
 	})()
 	var ack wire.Payload
 	in := &client.Inbound{Envelope: *env, Name: sender.Name, DeadlineMS: p.DeadlineMS}
-	if err := ask(running, a, in, &ack); err != nil {
+	if err := ask(running, ackTime, a, in, &ack); err != nil {
 		return outcome{err: d.lost(ctx, t, err)}, true
 	}
 	said, err := parseAck(ack)
@@ -126,9 +126,7 @@ func (d *Daemon) onCancel(ctx context.Context, sender identity.Peer, env *wire.E
 	}
 	ack := kinds.Encode(&kinds.Ack{Accepted: true})
 	if a := d.agents.named(t.agent); a != nil {
-		running, cancel := context.WithTimeout(ctx, ackTime)
-		defer cancel()
-		if err := ask(running, a, &client.Inbound{Envelope: *env, Name: sender.Name, Delegation: d.describe(ctx, t, false)}, &ack); err != nil {
+		if err := ask(ctx, ackTime, a, &client.Inbound{Envelope: *env, Name: sender.Name, Delegation: d.describe(ctx, t, false)}, &ack); err != nil {
 			return refused(err) // cancelling twice does no harm
 		}
 	}

@@ -207,9 +207,7 @@ func (d *Daemon) sever(ctx context.Context, t *task, why string) error {
 		Payload: kinds.Encode(&kinds.Cancel{Reason: gone.Message}), Thread: t.chain.thread, Hops: t.chain.hops,
 	}}
 	d.calls.Go(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirmTime)
-		defer cancel()
-		if err := ask(ctx, a, in, nil); err != nil {
+		if err := ask(context.WithoutCancel(ctx), confirmTime, a, in, nil); err != nil {
 			d.log.Debug("not confirmed", "agent", a.Name, "kind", in.Kind, "id", in.ID, "err", err)
 		}
 	})

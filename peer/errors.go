@@ -90,7 +90,7 @@ func (n *Node) callError(ctx context.Context, c *conn, err error) *kinds.Error {
 }
 
 func contextError(n *Node, ctx context.Context, id identity.ID, d kinds.Delivered) *kinds.Error {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		return kinds.Errorf(kinds.Timeout, "%s gave no answer before the deadline; allow more time, or repeat with the same id", n.nameOf(id)).WithDelivered(d)
 	}
 	return kinds.Errorf(kinds.Cancelled, "the caller gave up before %s answered", n.nameOf(id)).WithDelivered(d)

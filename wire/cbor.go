@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -267,8 +266,11 @@ func (v value) fields(prefix string, read func(key []byte, v value) error, requi
 			return malformed(prefix+printable(key), "twice in one map")
 		}
 		seen[i], last = uint32(at), key
-		if slices.Contains(required, string(key)) {
-			found++
+		for _, name := range required {
+			if name == string(key) {
+				found++
+				break
+			}
 		}
 		if err := read(key, val); err != nil {
 			return within(prefix+string(key), err)
