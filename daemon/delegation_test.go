@@ -389,6 +389,18 @@ func TestWaitEnds(t *testing.T) {
 	if s.State != client.TaskAccepted {
 		t.Errorf("%+v", s)
 	}
+	// It is the daemon that ends, and not the caller.
+	waiting := make(chan error, 1)
+	go func() { waiting <- asker.call("wait", client.WaitParams{ID: given.ID}, nil) }()
+	eventually(t, "the wait", func() bool {
+		desk.tasks.mu.Lock()
+		defer desk.tasks.mu.Unlock()
+		return desk.tasks.table[taskKey{client.Given, laptop.ID(), given.ID}].changed != nil
+	})
+	desk.stop()
+	if err := receive(t, "the end of the wait", waiting); !errors.Is(err, &kinds.Error{Code: kinds.DaemonUnavailable}) {
+		t.Error(err)
+	}
 }
 
 func TestDetachedAgentsRequestsFail(t *testing.T) {

@@ -129,8 +129,20 @@ func (s *session) handle(ctx context.Context, _ *client.Conn, r *client.Request)
 	}
 	result, err := m(ctx, s, r)
 	if err != nil {
-		r.ReplyError(err)
+		r.ReplyError(s.stopping(ctx, r.Method, err))
 		return
 	}
 	r.Reply(result)
+}
+
+// stopping tells a caller that still waits when the daemon ends that it was not
+// the caller who gave up.
+func (s *session) stopping(ctx context.Context, method string, err error) error {
+	e := kinds.AsError(err)
+	if ctx.Err() == nil || !s.daemon.draining.Load() || e.Code != kinds.Cancelled || e.From != "" {
+		return err
+	}
+	told := kinds.Errorf(kinds.DaemonUnavailable, "%s: the daemon is shutting down: try again when it is back", method)
+	told.Details = e.Details
+	return told
 }

@@ -3,6 +3,7 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -97,7 +98,8 @@ func (d *Daemon) candidate(op, ref string) (identity.Peer, error) {
 		}
 		return identity.Peer{ID: id, Since: time.Now()}, nil
 	}
-	if known, err := d.trust.Resolve(ref); err == nil {
+	known, err := d.trust.Resolve(ref)
+	if err == nil {
 		return identity.Peer{ID: known.ID}, nil
 	}
 	var found []peer.Pending
@@ -108,6 +110,9 @@ func (d *Daemon) candidate(op, ref string) (identity.Peer, error) {
 	}
 	switch len(found) {
 	case 0:
+		if unknown := (*identity.UnknownPeerError)(nil); !errors.As(err, &unknown) || len(unknown.Near) > 0 {
+			return identity.Peer{}, coded(op, err) // a trusted peer was meant
+		}
 		return identity.Peer{}, kinds.Errorf(kinds.UnknownPeer, "%s: %q names nobody who has called or is on the network: give the full id, 64 hex digits", op, ref)
 	case 1:
 		return d.stranger(found[0]), nil

@@ -136,7 +136,7 @@ func (n *Node) connectionError(id identity.ID, cause error) *kinds.Error {
 		return n.unreachable(id, kinds.DeliveredUnknown, "it shut down; repeat with the same id when it is back")
 	case errors.As(cause, &app) && app.ErrorCode == closeShutdown:
 		return n.unreachable(id, kinds.DeliveredUnknown, "this daemon is shutting down")
-	case errors.As(cause, &reset):
+	case errors.As(cause, &reset), errors.As(cause, &app) && app.ErrorCode == closeReplaced && !app.Remote:
 		return n.unreachable(id, kinds.DeliveredUnknown, "its daemon restarted; repeat with the same id")
 	case errors.As(cause, &app) && app.ErrorCode == closeDead, errors.As(cause, &idle):
 		return n.unreachable(id, kinds.DeliveredUnknown, "it stopped answering; repeat with the same id when it is back")

@@ -97,6 +97,8 @@ func inWords(cmd *cobra.Command, message string) string {
 	flag := strings.ReplaceAll(param, "_", "-")
 	switch {
 	case !ok:
+	case flag == "parent" && !cmd.Flags().Changed(flag):
+		return "ACP_ID: " + rest
 	case cmd.Flags().Lookup(flag) != nil:
 		return "--" + flag + ": " + rest
 	case param == "to":

@@ -27,7 +27,7 @@ is a secret until it is used or expires. On a terminal a QR code is shown too.`,
 		Args:              words(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if expires < 0 || expires > 0 && expires < time.Second || expires > client.MaxInvitation {
+			if cmd.Flags().Changed("expires") && (expires < time.Second || expires > client.MaxInvitation) {
 				return usagef("--expires: expected a duration of 1s to 24h")
 			}
 			if name != "" {

@@ -107,7 +107,7 @@ func (a *app) notifyAll(ctx context.Context, params client.NotifyParams) error {
 				return err
 			}
 		case r.Error != nil:
-			fmt.Fprintf(a.err, "acpctl notify: %s: %s\n", client.Text(r.To), client.Text(r.Error.Message))
+			fmt.Fprintf(a.err, "acpctl notify: %s: %s\n", client.Text(r.To), client.Text(strings.TrimPrefix(r.Error.Message, "to: ")))
 		default:
 			a.say("%s\t%s", client.Text(r.To), a.paint(colours[r.State], r.State))
 		}

@@ -65,8 +65,27 @@ unreachable or unknown, 6 no daemon, 7 any other error of the peer, 130 interrup
 		a.oacpCmd(),
 		a.completionCmd(), a.versionCmd(),
 	)
+	cmd.SetHelpCommand(helpCmd())
 	cmd.InitDefaultHelpCmd()
 	return cmd
+}
+
+// helpCmd is cobra's help, but that it knows what it does not know.
+func helpCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:    "help [VERB]",
+		Short:  "Show how a verb is used",
+		Hidden: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, left, err := cmd.Root().Find(args)
+			if err != nil || len(left) > 0 {
+				return usagef("unknown verb %q", strings.Join(args, " "))
+			}
+			about.InitDefaultHelpFlag()
+			about.InitDefaultVersionFlag()
+			return about.Help()
+		},
+	}
 }
 
 func noVerb(cmd *cobra.Command, args []string) error {
