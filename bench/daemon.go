@@ -12,8 +12,9 @@ import (
 )
 
 // spawnDaemon starts acpd on a state directory and waits until its socket answers.
-func (f *fleet) spawnDaemon(dir string) (client.Whoami, error) {
-	cmd := exec.CommandContext(f.ctx, filepath.Join(f.bin, "acpd"), "--home", dir, "--listen", loopback, "--no-mdns", "--quiet")
+// Without --no-mdns among the flags it announces itself, on loopback.
+func (f *fleet) spawnDaemon(dir string, flags ...string) (client.Whoami, error) {
+	cmd := exec.CommandContext(f.ctx, filepath.Join(f.bin, "acpd"), append([]string{"--home", dir, "--listen", loopback, "--quiet"}, flags...)...)
 	cmd.Env = quietEnv()
 	cmd.Stderr = os.Stderr
 	// It does not read its standard input and would outlive us. The kernel means
@@ -35,13 +36,13 @@ func (f *fleet) spawnDaemon(dir string) (client.Whoami, error) {
 // spawnPair starts the far daemon, tells the near home where that is, and starts
 // the near one.
 func (f *fleet) spawnPair(near, far home) error {
-	who, err := f.spawnDaemon(far.dir)
+	who, err := f.spawnDaemon(far.dir, "--no-mdns")
 	if err != nil {
 		return err
 	}
 	if err := near.trust("far", far, who.Listen...); err != nil {
 		return err
 	}
-	_, err = f.spawnDaemon(near.dir)
+	_, err = f.spawnDaemon(near.dir, "--no-mdns")
 	return err
 }
