@@ -40,6 +40,26 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// TestCommand holds the command itself, as from a shell, against a few verdicts.
+func TestCommand(t *testing.T) {
+	home := t.TempDir()
+	for i, v := range readCorpus(t) {
+		if i%150 != 0 {
+			continue
+		}
+		path := filepath.Join(home, "message.yaml")
+		write(t, path, string(v.data()))
+		stdout, stderr, exit := oacp(t, home, "validate", path)
+		want := ""
+		for _, line := range v.Lines {
+			want += "ERROR: " + line + "\n"
+		}
+		if exit != v.Exit || stderr != want || (exit == 0) != (stdout == "OK: "+path+"\n") {
+			t.Errorf("%s: exits with %d, prints %q and %q, recorded %d and %q", v.Name, exit, stdout, stderr, v.Exit, want)
+		}
+	}
+}
+
 // writeCorpus writes a vector a line.
 func writeCorpus(t *testing.T, corpus []vector) {
 	lines := make([]string, len(corpus))

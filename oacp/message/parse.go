@@ -33,8 +33,8 @@ func Parse(data []byte) (*Document, error) {
 	if len(data) > MaxBytes {
 		return nil, fmt.Errorf("failed to read file: larger than %d bytes", MaxBytes)
 	}
-	if i := invalidUTF8(data); i >= 0 {
-		return nil, fmt.Errorf("failed to read file: byte %d is not UTF-8", i)
+	if !utf8.Valid(data) {
+		return nil, fmt.Errorf("failed to read file: byte %d is not UTF-8", invalidUTF8(data))
 	}
 	root, err := load(data)
 	if err != nil {
@@ -54,27 +54,22 @@ func Parse(data []byte) (*Document, error) {
 }
 
 func invalidUTF8(data []byte) int {
-	if utf8.Valid(data) {
-		return -1
-	}
-	for i := 0; ; {
+	for i := 0; i < len(data); {
 		r, width := utf8.DecodeRune(data[i:])
 		if r == utf8.RuneError && width == 1 {
 			return i
 		}
 		i += width
 	}
+	return -1
 }
 
 // load returns the root of the only document in data, nil if there is none. It
 // accepts what the reference's YAML library does.
 func load(data []byte) (*yaml.Node, error) {
-	for i := 0; i < len(data); {
-		r, width := utf8.DecodeRune(data[i:])
-		if !allowed(r) {
-			return nil, fmt.Errorf("character %U at byte %d is not allowed: write it as an escape in double quotes", r, i)
-		}
-		i += width
+	if i := bytes.IndexFunc(data, func(r rune) bool { return !allowed(r) }); i >= 0 {
+		r, _ := utf8.DecodeRune(data[i:])
+		return nil, fmt.Errorf("character %U at byte %d is not allowed: write it as an escape in double quotes", r, i)
 	}
 	m := mask{text: bytes.TrimPrefix(data, []byte(bom)), next: 0xf0000}
 	return m.load()
@@ -157,8 +152,8 @@ func restoreEscape(n *yaml.Node, letter string) bool {
 func (m *mask) load() (*yaml.Node, error) {
 	mark, slash, apostrophe := m.hide(bom), m.hideEscape("/"), m.hideEscape("'")
 	root, err := m.loadTabs()
-	if err != nil {
-		return nil, err
+	if err != nil || mark+slash+apostrophe == "" {
+		return root, err
 	}
 	walk(root, func(n *yaml.Node) {
 		restore(n, mark, bom)
@@ -234,7 +229,7 @@ func trimYAML(err error) error {
 // are scalars.
 type graph struct {
 	anchors map[string]bool
-	open    map[*yaml.Node]bool
+	open    map[*yaml.Node]bool // anchored nodes that the one being checked is in
 }
 
 func (g *graph) check(n *yaml.Node, depth int) error {
@@ -257,8 +252,10 @@ func (g *graph) check(n *yaml.Node, depth int) error {
 	if !nested(n) {
 		return nil
 	}
-	g.open[n] = true
-	defer delete(g.open, n)
+	if n.Anchor != "" {
+		g.open[n] = true
+		defer delete(g.open, n)
+	}
 	for i, child := range n.Content {
 		if n.Kind == yaml.MappingNode && i%2 == 0 && nested(resolve(child)) {
 			return fmt.Errorf("line %d: a list or mapping cannot be a key", child.Line)

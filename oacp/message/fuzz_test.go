@@ -1,0 +1,180 @@
+package message
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
+)
+
+const vectors = "../../integration/vectors/oacp/"
+
+type seed struct {
+	Text   string `json:"text"`
+	Base64 []byte `json:"base64"`
+}
+
+func (s seed) data() []byte {
+	if s.Base64 != nil {
+		return s.Base64
+	}
+	return []byte(s.Text)
+}
+
+func readVectors(tb testing.TB, name string, into any) {
+	tb.Helper()
+	text, err := os.ReadFile(vectors + name)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// FuzzParse: whatever a file holds is judged, and what is valid survives being
+// written again.
+func FuzzParse(f *testing.F) {
+	var seeds []seed
+	readVectors(f, "messages.json", &seeds)
+	for _, s := range seeds {
+		f.Add(s.data())
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if m, err := Carriable(data); err == nil && !LegalAgent(m.From) {
+			t.Errorf("carries mail from %q", m.From)
+		}
+		d, err := Parse(data)
+		if err != nil {
+			return
+		}
+		m := d.Message()
+		m.Strict()
+		if d.Validate() != nil {
+			return
+		}
+		if lines := m.Validate(); lines != nil {
+			t.Errorf("%q is valid as a file, but %q", data, lines)
+		}
+		again, err := m.Render()
+		if strings.ContainsRune(m.Subject+m.Body+m.ContextKeys+m.ID+m.RelatedPacket+m.ParentID, 0) {
+			return // "\0" in quotes
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err = Parse(again)
+		if err != nil {
+			t.Fatalf("%q is written as %q: %v", data, again, err)
+		}
+		if diff := cmp.Diff(trimmed(m), trimmed(d.Message())); diff != "" {
+			t.Errorf("%q is written as %q (-before +after):\n%s", data, again, diff)
+		}
+	})
+}
+
+// trimmed is a message without what Render leaves out.
+func trimmed(m Message) Message {
+	m.Body, m.ContextKeys = strings.TrimRight(m.Body, "\n"), strings.TrimRight(m.ContextKeys, "\n")
+	return m
+}
+
+// FuzzRender: every text comes back as it was.
+func FuzzRender(f *testing.F) {
+	for _, s := range []string{"a\tb", " a\nb", "  \nb", "!a", "\x01", "a\rb", "a\u2028b", "\u0085", "\ufeff", "null", "\n\na", "a\n\n b", "\ta\nb", "a: b #", "\\", "\"", "-", "~"} {
+		f.Add(s, s)
+	}
+	f.Fuzz(func(t *testing.T, line, text string) {
+		m := Message{ID: "m", From: "planner", To: []string{"reviewer"}, Subject: line, Body: text, ContextKeys: text, RelatedPacket: line}
+		data, err := m.Render()
+		if !utf8.ValidString(line) || !utf8.ValidString(text) || strings.ContainsRune(line+text, 0) {
+			if err == nil {
+				t.Errorf("renders %q and %q", line, text)
+			}
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := Parse(data)
+		if len(data) > MaxBytes {
+			return
+		}
+		if err != nil {
+			t.Fatalf("%q: %v", data, err)
+		}
+		text = strings.TrimRight(text, "\n")
+		for key, want := range map[string]string{"subject": line, "body": text, "context_keys": text, "related_packet": line} {
+			if got := str(d.fields[key]); got != want && got != want+"\n" || got != want && !strings.Contains(want, "\n") {
+				t.Errorf("%q: %s is %q, was %q", data, key, got, want)
+			}
+		}
+	})
+}
+
+// FuzzVerify: what is verified is what was signed, byte for byte.
+func FuzzVerify(f *testing.F) {
+	var file struct {
+		Pins    string `json:"pins"`
+		Vectors []seed `json:"vectors"`
+	}
+	readVectors(f, "signatures.json", &file)
+	pins := ParsePins("", []byte(file.Pins))
+	if pins.Err != nil {
+		f.Fatal(pins.Err)
+	}
+	var genuine [][]byte
+	for _, s := range file.Vectors {
+		f.Add(s.data())
+		if Verify(s.data(), pins, time.Time{}).Status == Verified {
+			prefix, _, _ := splitAuth(s.data())
+			genuine = append(genuine, prefix)
+		}
+	}
+	if genuine == nil {
+		f.Fatal("no vector is verified")
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if Verify(data, pins, time.Time{}).Status != Verified {
+			return
+		}
+		prefix, _, _ := splitAuth(data)
+		for _, g := range genuine {
+			if bytes.Equal(prefix, g) {
+				return
+			}
+		}
+		t.Errorf("%q is verified, and nobody signed it", data)
+	})
+}
+
+// FuzzPins: a pin file has keys or an error.
+func FuzzPins(f *testing.F) {
+	var file struct {
+		Pins    string `json:"pins"`
+		Vectors []struct {
+			Pins string `json:"pins"`
+		} `json:"vectors"`
+	}
+	readVectors(f, "signatures.json", &file)
+	f.Add([]byte(file.Pins))
+	for _, v := range file.Vectors {
+		f.Add([]byte(v.Pins))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p := ParsePins("pins", data)
+		if p.Err != nil && p.keys != nil {
+			t.Errorf("%q: %v, and %d keys", data, p.Err, len(p.keys))
+		}
+		for kid, pin := range p.keys {
+			if pin.agent == "" || checkKID(kid) != nil || !pin.revoked && len(pin.key) != 32 {
+				t.Errorf("%q pins %q: %+v", data, kid, pin)
+			}
+		}
+	})
+}

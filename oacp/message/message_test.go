@@ -1,0 +1,204 @@
+package message
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func TestCompare(t *testing.T) {
+	const early, late, future = "2026-11-20T10:00:00Z", "2026-11-20T11:00:00Z", "2026-11-20T13:00:00Z"
+	ordered := []Message{
+		{Priority: "P0", Type: "notification", Created: late},
+		{Priority: "P1", Type: "task_request", Created: early},
+		{Priority: "P1", Type: "review_request", Created: late, Expires: future},
+		{Priority: "P1", Type: "review_request", Created: "late"},
+		{Priority: "P1", Type: "question", Created: early},
+		{Priority: "P1", Type: "question", Created: late, Expires: "soon"},
+		{Priority: "P2", Type: "task_request", Created: early},
+		{Priority: "P3", Type: "task_request", Created: early},
+		{Priority: "urgent", Type: "task_request", Created: early},
+		{Priority: "P0", Type: "task_request", Created: early, Expires: late},
+	}
+	for range 20 {
+		got := slices.Clone(ordered)
+		rand.Shuffle(len(got), func(i, j int) { got[i], got[j] = got[j], got[i] })
+		slices.SortFunc(got, func(a, b Message) int { return Compare(a, b, noon) })
+		if diff := cmp.Diff(ordered, got); diff != "" {
+			t.Fatalf("order (-want +got):\n%s", diff)
+		}
+	}
+}
+
+func TestExpiredAt(t *testing.T) {
+	for expires, want := range map[string]bool{
+		"": false, "2026-11-20T11:59:59Z": true, "2026-11-20T12:00:00Z": false, "2026-11-20T12:00:01Z": false, "2026-11-20": false, "2026-02-30T00:00:00Z": false,
+	} {
+		if got := (Message{Expires: expires}).ExpiredAt(noon); got != want {
+			t.Errorf("%q: %t", expires, got)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	zone := noon.In(time.FixedZone("", 3*3600))
+	for _, c := range []struct{ form, first, second string }{
+		{`^msg-20261120120000-planner-[0-9a-f]{4}$`, NewID(zone, "planner"), NewID(zone, "planner")},
+		{`^20261120120000_planner_question_[0-9a-f]{4}\.yaml$`, NewFileName(zone, "planner", "question", ""), NewFileName(zone, "planner", "question", "")},
+		{`^20261120120000_planner_question_[0-9a-f]{4}_two\.yaml$`, NewFileName(zone, "planner", "question", "two"), NewFileName(zone, "planner", "question", "two")},
+		{`^conv-20261120-planner-[0-9]{6}$`, NewConversationID(zone, "planner"), NewConversationID(zone, "planner")},
+	} {
+		if !regexp.MustCompile(c.form).MatchString(c.first) {
+			t.Errorf("%s does not match %s", c.first, c.form)
+		}
+		if strings.HasSuffix(c.first, ".yaml") && !LegalFileName(c.first) {
+			t.Errorf("%s is not legal", c.first)
+		}
+	}
+	drawn := make(map[string]bool)
+	for range 100 {
+		drawn[NewID(noon, "planner")] = true
+	}
+	if len(drawn) < 90 {
+		t.Errorf("%d different ids in 100", len(drawn))
+	}
+	m := full()
+	if m.ConversationID = NewConversationID(noon, strings.Repeat("a", 64)); m.Validate() != nil {
+		t.Error(m.Validate())
+	}
+}
+
+func TestLegal(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		legal func(string) bool
+		good  []string
+		bad   []string
+	}{
+		{"agent", LegalAgent, []string{"a", "9", "x.", "A-b_c.d", strings.Repeat("a", 64)},
+			[]string{"", "_a", ".a", "-a", "a b", "é", "a/b", "..", "a\n", strings.Repeat("a", 65)}},
+		{"file name", LegalFileName, []string{"a.yaml", "20260211T1430Z_codex_task_request.yaml", strings.Repeat("a", 195) + ".yaml", "a.yaml.yaml", "a..yaml"},
+			[]string{"", ".yaml", ".a.yaml", "a.yml", "a.YAML", "a", "a b.yaml", "../a.yaml", "a/b.yaml", "é.yaml", "a\x00.yaml", "-a.yaml", strings.Repeat("a", 196) + ".yaml", "a.yaml\n"}},
+		{"suffix", LegalSuffix, []string{"a", ".", "..", "_x-", strings.Repeat("a", 64)}, []string{"", "a b", "a/b", strings.Repeat("a", 65)}},
+	} {
+		for _, s := range c.good {
+			if !c.legal(s) {
+				t.Errorf("%s %q is refused", c.what, s)
+			}
+		}
+		for _, s := range c.bad {
+			if c.legal(s) {
+				t.Errorf("%s %q passes", c.what, s)
+			}
+		}
+	}
+}
+
+func TestExpiresAfter(t *testing.T) {
+	for duration, want := range map[string]string{
+		"30m": "2026-11-20T12:30:00Z", "2 H": "2026-11-20T14:00:00Z", " 1d\n": "2026-11-21T12:00:00Z", "0m": "2026-11-20T12:00:00Z", "2912119d": "9999-12-31T12:00:00Z",
+	} {
+		if got, err := ExpiresAfter(duration, noon); got != want || err != nil {
+			t.Errorf("%q: %s, %v, expected %s", duration, got, err, want)
+		}
+	}
+	for duration, want := range map[string]string{
+		"1w":                    "invalid duration format: '1w' — expected <number><unit> where unit is h/d/m",
+		"it's":                  `invalid duration format: "it's" — expected <number><unit> where unit is h/d/m`,
+		"2912120d":              "duration '2912120d' ends after the year 9999: choose a shorter one",
+		"99999999999999999999d": "duration '99999999999999999999d' ends after the year 9999: choose a shorter one",
+		"9223372036854775807h":  "duration '9223372036854775807h' ends after the year 9999: choose a shorter one",
+		"\u0663h":               "invalid duration format: '\u0663h' — expected <number><unit> where unit is h/d/m",
+		"106751991167300d":      "duration '106751991167300d' ends after the year 9999: choose a shorter one",
+	} {
+		if got, err := ExpiresAfter(duration, noon); err == nil || err.Error() != want {
+			t.Errorf("%q: %s, %v, expected %s", duration, got, err, want)
+		}
+	}
+}
+
+func TestReplyTypes(t *testing.T) {
+	for _, typ := range append(Types(), "unknown") {
+		for _, reply := range ReplyTypes(typ) {
+			if !slices.Contains(Types(), reply) {
+				t.Errorf("%s is answered with %q", typ, reply)
+			}
+		}
+	}
+	for typ, want := range map[string]string{
+		"question": "[notification]", "handoff": "[handoff_complete]", "review_request": "[review_feedback review_lgtm]", "review_feedback": "[review_addressed]",
+		"notification": "[]", "handoff_complete": "[]", "review_lgtm": "[]", "follow_up": "[]",
+	} {
+		if got := fmt.Sprint(ReplyTypes(typ)); got != want {
+			t.Errorf("%s is answered with %s, expected %s", typ, got, want)
+		}
+	}
+}
+
+func TestCarriable(t *testing.T) {
+	m, err := Carriable([]byte("from: planner\nnew_field: [1]\npriority: P0\n"))
+	if err != nil || m.From != "planner" || m.Priority != "P0" {
+		t.Errorf("%+v, %v", m, err)
+	}
+	for data, want := range map[string]string{
+		"":                     "the file is empty",
+		"from: [":              "YAML parse error: ",
+		"\xff":                 "failed to read file: byte 0 is not UTF-8",
+		"planner":              "top-level YAML must be a mapping/object",
+		"from: ../x":           "field 'from' must match " + agentPattern,
+		"from: [planner]":      "field 'from' must match " + agentPattern,
+		"to: planner":          "field 'from' must match " + agentPattern,
+		"from: &a planner\x00": "YAML parse error: character U+0000 at byte 16 is not allowed",
+		"from: planner\n#" + strings.Repeat("x", MaxBytes): "failed to read file: larger than 1048576 bytes",
+	} {
+		if _, err := Carriable([]byte(data)); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%.40q: %v, expected %s", data, err, want)
+		}
+	}
+	full := "from: planner\n#" + strings.Repeat("x", MaxBytes-15)
+	if _, err := Carriable([]byte(full)); err != nil || len(full) != MaxBytes {
+		t.Errorf("%d bytes: %v", len(full), err)
+	}
+}
+
+// Aliases can name text that is exponentially longer than the file.
+func TestGrowingAliases(t *testing.T) {
+	text := "to: [*i]\na: &a [x, x, x, x, x, x, x, x, x, x]\n"
+	for c := 'b'; c <= 'i'; c++ {
+		text += fmt.Sprintf("%c: &%c [", c, c) + strings.Repeat(fmt.Sprintf("*%c, ", c-1), 9) + "]\n"
+	}
+	before, rest, _ := strings.Cut(text, "\n")
+	d, err := Parse([]byte(rest + before + "\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range d.Validate() {
+		if len(line) > 2*maxShown {
+			t.Errorf("a line of %d bytes", len(line))
+		}
+	}
+}
+
+func TestRenderRefuses(t *testing.T) {
+	for name, spoil := range map[string]func(*Message){
+		"NUL":              func(m *Message) { m.Subject = "a\x00" },
+		"broken UTF-8":     func(m *Message) { m.Body = "a\xff" },
+		"no recipient":     func(m *Message) { m.To = nil },
+		"unsafe recipient": func(m *Message) { m.To = []string{"reviewer", "a]\nfrom: desk"} },
+	} {
+		m := full()
+		m.ToList = false
+		spoil(&m)
+		if data, err := m.Render(); err == nil {
+			t.Errorf("%s: renders %q", name, data)
+		}
+	}
+}
