@@ -134,7 +134,7 @@ func (c *client) doContext(ctx context.Context, method, path string, body any) *
 			c.t.Fatal(err)
 		}
 	}
-	if !strings.HasPrefix(path, "/.") && !strings.HasPrefix(path, "/v1/") && !strings.HasPrefix(path, "/api/") {
+	if path != "/openapi.json" && !strings.HasPrefix(path, "/.") && !strings.HasPrefix(path, "/v1/") && !strings.HasPrefix(path, "/api/") {
 		path = "/api/v1" + path
 	}
 	r := httptest.NewRequestWithContext(ctx, method, path, bytes.NewReader(text))
