@@ -26,8 +26,8 @@ func TestPoorNetworks(t *testing.T) {
 		t.Parallel()
 		h := newLab(t).host("desk")
 		first, second := h.acpd("first"), h.acpd("second")
-		first.sees(second.id, second.listen, second.begun, sightTime)
-		second.sees(first.id, first.listen, second.begun, sightTime)
+		first.sees(second.id, second.listen, second.begun, patience)
+		second.sees(first.id, first.listen, second.begun, patience)
 		first.warns(1, first.begun, patience) // nobody on another host is found
 		second.warns(1, second.begun, patience)
 		talk(first, second)
@@ -62,8 +62,8 @@ func TestPoorNetworks(t *testing.T) {
 			host.ip("route add prohibit 224.0.0.0/4")
 		}
 		desk, laptop := h[0].acpd("desk"), h[1].acpd("laptop")
-		desk.sees(laptop.id, "", laptop.begun, sightTime) // what is sent names its interface
-		laptop.sees(desk.id, "", laptop.begun, sightTime)
+		desk.sees(laptop.id, "", laptop.begun, patience) // what is sent names its interface
+		laptop.sees(desk.id, "", laptop.begun, patience)
 		talk(desk, laptop)
 		desk.warned(0)
 		laptop.warned(0)
