@@ -109,7 +109,7 @@ func (o *oacp) agent(project, name string) (mailbox.Agent, error) {
 	return p.Agent(name)
 }
 
-// completeAgent completes PROJECT and then AGENT.
+// completeAgent completes PROJECT, AGENT and FILE.
 func (o *oacp) completeAgent(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	var names []string
 	switch len(args) {
@@ -120,6 +120,13 @@ func (o *oacp) completeAgent(_ *cobra.Command, args []string, _ string) ([]strin
 	case 1:
 		if p, err := o.project(args[0]); err == nil {
 			names, _ = p.Agents()
+		}
+	case 2:
+		if a, err := o.agent(args[0], args[1]); err == nil {
+			entries, _ := a.Entries()
+			for _, e := range entries {
+				names = append(names, e.Name)
+			}
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp

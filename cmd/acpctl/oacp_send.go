@@ -33,10 +33,12 @@ type letter struct {
 	dryRun, quiet            bool
 	wait, waitDelivered      time.Duration
 	inherited                *inherited
+	given                    func(flag string) bool
 }
 
 func (l *letter) flags(f *pflag.FlagSet) {
 	m := &l.message
+	l.given = f.Changed
 	f.StringVar(&l.from, "from", "", "the sender (default $OACP_AGENT or $AGENT_NAME)")
 	f.StringVar(&l.to, "to", "", "the recipient, or several with commas")
 	f.StringVar(&l.typ, "type", "", "one of "+strings.Join(letters.Types(), ", "))
@@ -79,9 +81,9 @@ stored there (--wait-delivered) in time.`,
 		ValidArgsFunction: o.completeProject,
 		RunE: o.run(func(ctx context.Context, args []string) error {
 			var missing []string
-			for _, f := range [][2]string{{l.to, "--to"}, {l.typ, "--type"}, {l.subject, "--subject"}} {
-				if f[0] == "" {
-					missing = append(missing, f[1])
+			for _, name := range []string{"to", "type", "subject"} {
+				if !l.given(name) {
+					missing = append(missing, "--"+name)
 				}
 			}
 			if len(missing) > 0 {
@@ -291,9 +293,9 @@ func (l *letter) text(ctx context.Context, o *oacp) (string, error) {
 	switch {
 	case l.bodyFile == "-" && o.inTTY:
 		return "", misusef("--body-file - specified but stdin is a terminal (no piped input)")
-	case l.bodyFile != "" && l.bodyFile != "-":
+	case l.given("body-file") && l.bodyFile != "-":
 		return textFile("body", l.bodyFile)
-	case l.bodyFile == "" && l.body != "":
+	case !l.given("body-file") && l.given("body"):
 		return l.body, nil
 	case o.inTTY:
 		return "", misusef("no message body provided — use --body, --body-file, or pipe to stdin")

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"github.com/acpd/acpd/oacp/message"
 )
 
@@ -68,7 +70,7 @@ type workspaceFile struct {
 }
 
 // Init makes a project with the tree that the reference tool makes; files that are
-// there stay, but workspace.json is written anew. It returns the links that it made
+// there stay; workspace.json notes the time, and the repository if one is named. It returns the links that it made
 // and those whose source is not there.
 func (h Home) Init(name string, w Workspace) (p Project, made, skipped []Link, err error) {
 	p = Project{h, name}
@@ -98,13 +100,18 @@ func (h Home) Init(name string, w Workspace) (p Project, made, skipped []Link, e
 		}
 	}
 	stamp := now.UTC().Format("2006-01-02T15:04:05.000000+00:00")
-	file := workspaceFile{ProjectName: name, CreatedAt: stamp, UpdatedAt: stamp, SpecVersion: specVersion}
+	path := filepath.Join(p.Dir(), "workspace.json")
+	file := workspaceFile{CreatedAt: stamp}
+	if old, err := ReadNamed(path); err == nil && json.Unmarshal(old, &file) != nil {
+		file = workspaceFile{CreatedAt: stamp} // what cannot be read is written anew
+	}
+	file.ProjectName, file.UpdatedAt, file.SpecVersion = name, stamp, specVersion
 	if w.Repo != "" {
 		file.RepoPath = &w.Repo
 	}
 	b, err := JSON(file, true)
 	if err == nil {
-		err = replace(filepath.Join(p.Dir(), "workspace.json"), append(b, '\n'))
+		err = replace(path, append(b, '\n'))
 	}
 	if err != nil {
 		return p, nil, nil, fmt.Errorf("init: %w", err)

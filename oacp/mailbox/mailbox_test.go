@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -182,8 +183,13 @@ func TestInit(t *testing.T) {
 	}
 	facts := filepath.Join(p.Dir(), "memory/project_facts.md")
 	write(t, facts, "mine")
-	if _, _, _, err := home.Init("demo", w); err != nil {
+	workspace := filepath.Join(p.Dir(), "workspace.json")
+	created := strings.Split(content(t, workspace), "\n")[:4] // all but the time of the last change
+	if _, _, _, err := home.Init("demo", Workspace{Agents: []string{"reviewer"}}); err != nil {
 		t.Fatal(err)
+	}
+	if now := strings.Split(content(t, workspace), "\n")[:4]; !slices.Equal(now, created) || !strings.Contains(now[2], repo) {
+		t.Errorf("workspace.json began with %q and begins with %q", created, now)
 	}
 	if got := content(t, facts); got != "mine" {
 		t.Errorf("a second init has written %q", got)

@@ -8,12 +8,17 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// rescan is how often folders are looked at where nothing is heard from the system,
-// which loses notices under load and gives none on network file systems.
-const rescan = 2 * time.Second
+const (
+	// rescan is how often folders are looked at where nothing is heard from the
+	// system, which loses notices under load and gives none on network file systems.
+	rescan = 2 * time.Second
 
-// settling is how long a file that looks unfinished must stay unchanged.
-const settling = 300 * time.Millisecond
+	// settling is how long a file that looks unfinished must stay unchanged.
+	settling = 300 * time.Millisecond
+
+	// gathering is how long a scan waits for what comes with what was heard of.
+	gathering = 5 * time.Millisecond
+)
 
 // pulse calls scan now, whenever something happens in one of the folders that it
 // returned, and at least every [rescan], or after [settling] if it says soon. It
@@ -28,15 +33,22 @@ func pulse(ctx context.Context, scan func() (folders []string, soon, done bool, 
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	hurried := true // the timer is not to be set again: notices without end put nothing off
+	hurry := func(d time.Duration) {
+		if !hurried {
+			hurried = true
+			timer.Reset(d)
+		}
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-events:
-			timer.Reset(5 * time.Millisecond) // several files come together
+			hurry(gathering)
 			continue
 		case <-lost: // the scan finds what the notice was about
-			timer.Reset(0)
+			hurry(gathering)
 			continue
 		case <-timer.C:
 		}
@@ -44,6 +56,7 @@ func pulse(ctx context.Context, scan func() (folders []string, soon, done bool, 
 		if done || err != nil {
 			return err
 		}
+		hurried = false
 		timer.Reset(rescan)
 		if soon {
 			timer.Reset(settling)
@@ -54,7 +67,7 @@ func pulse(ctx context.Context, scan func() (folders []string, soon, done bool, 
 		watched := watcher.WatchList()
 		for _, dir := range folders {
 			if !slices.Contains(watched, dir) && watcher.Add(dir) == nil {
-				timer.Reset(0) // what came before the watch
+				hurry(0) // what came before the watch
 			}
 		}
 	}
