@@ -10,7 +10,12 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-const strangerTime = time.Second
+// What a stranger may cost until its hello is in.
+const (
+	strangerTime  = time.Second
+	strangerBytes = 64 << 10             // handshake and hello take a quarter of it
+	strangerTick  = 5 * time.Millisecond // between looks at how many there are
+)
 
 // acceptAll takes connections in a tight loop: whoever it would wait for could
 // stall everybody else.
@@ -65,6 +70,7 @@ func (n *Node) accept(qc *quic.Conn) {
 }
 
 func (n *Node) acceptStranger(qc *quic.Conn, id identity.ID) {
+	n.tasks.Go(func() { boundStranger(qc) })
 	c := &conn{node: n, qc: qc, id: id}
 	if _, err := c.greet(strangerTime, false); err != nil {
 		code := closeProtocolError
@@ -75,4 +81,22 @@ func (n *Node) acceptStranger(qc *quic.Conn, id identity.ID) {
 		return
 	}
 	c.refuse(&refusedError{closeNotTrusted, "not trusted", EventPending})
+}
+
+// boundStranger closes a connection on which more comes than a hello takes, and
+// returns when it has ended. The windows are those of a peer: they are set before
+// anybody knows whose key it is.
+func boundStranger(qc *quic.Conn) {
+	look := time.NewTicker(strangerTick)
+	defer look.Stop()
+	for {
+		select {
+		case <-qc.Context().Done():
+			return
+		case <-look.C:
+			if qc.ConnectionStats().BytesReceived > strangerBytes {
+				qc.CloseWithError(closeNotTrusted, "not trusted")
+			}
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,6 +76,36 @@ func TestStrangers(t *testing.T) {
 		}
 		if n := len(b.Pending()); n != 1 {
 			t.Errorf("%d pending, want 1", n)
+		}
+	})
+}
+
+// TestFloodingStranger fills the windows instead of saying hello: it is cut off
+// long before they are full, and before its time is over.
+func TestFloodingStranger(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		b, h := w.facing(nil)
+		c := h.dial(b, newKey(t))
+		start := time.Now()
+		var sent atomic.Int64
+		for range 200 {
+			s, err := c.qc.OpenStream()
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				for b, err := make([]byte, 4<<10), error(nil); err == nil; {
+					var n int
+					n, err = s.Write(b)
+					sent.Add(int64(n))
+				}
+			}()
+		}
+		if got := c.closed(); got != closeNotTrusted || time.Since(start) > strangerTime/4 {
+			t.Errorf("close code %d after %v", got, time.Since(start))
+		}
+		if n := sent.Load(); n > 1<<20 {
+			t.Errorf("it could send %d bytes", n)
 		}
 	})
 }
