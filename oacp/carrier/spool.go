@@ -104,13 +104,17 @@ func (c *Carrier) look(ctx context.Context, p place, which names) {
 		return
 	}
 	defer inbox.Close()
-	found, err := sight(inbox, which)
+	_, bound := c.bound(p)
+	found, err := sight(inbox, which, bound)
 	if err != nil {
 		c.cfg.Log.Warn("mail: an inbox cannot be read", "project", p.project, "agent", p.agent, "err", err)
 		return
 	}
 	c.notice(ctx, p, found, which)
 
+	if !bound {
+		return
+	}
 	c.mu.Lock()
 	s := c.spools[p]
 	if s == nil {
@@ -131,8 +135,9 @@ func (c *Carrier) look(ctx context.Context, p place, which names) {
 	}
 }
 
-// sight finds the files of a folder that are, or might be taken for, messages.
-func sight(inbox *os.Root, which names) (map[string]sighting, error) {
+// sight finds the files of a folder that are, or might be taken for, messages, and
+// looks closer at them if it is asked to.
+func sight(inbox *os.Root, which names, closer bool) (map[string]sighting, error) {
 	found := make(map[string]sighting)
 	see := func(name string) error {
 		info, err := inbox.Lstat(name)
@@ -163,10 +168,13 @@ func sight(inbox *os.Root, which names) (map[string]sighting, error) {
 		return nil, err
 	}
 	for _, f := range all {
-		if strings.HasSuffix(f.Name(), extension) && !f.IsDir() {
-			if err := see(f.Name()); err != nil {
-				return nil, err
-			}
+		if !strings.HasSuffix(f.Name(), extension) || f.IsDir() {
+			continue
+		}
+		if !closer {
+			found[f.Name()] = sighting{}
+		} else if err := see(f.Name()); err != nil {
+			return nil, err
 		}
 	}
 	return found, nil

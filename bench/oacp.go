@@ -1,0 +1,321 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/acpd/acpd/client"
+)
+
+const (
+	mailProject = "demo"
+	mailSingles = 100  // messages that are sent one after the other
+	mailWaiting = 1000 // messages that wait together
+	mailRounds  = 5
+	mailInboxes = 100 // that are watched
+)
+
+// oacpVariant is no way for a request to travel: it is mail, from a file on one
+// machine to a file on the other.
+var oacpVariant = variant{name: "oacp", programs: []string{"acpd"}}
+
+// oacp measures how fast mail is carried, against a loop that copies the same files
+// as durably, and what watching inboxes costs. It writes a Markdown table to out and
+// progress to log.
+func oacp(ctx context.Context, out, log io.Writer) (err error) {
+	bin, err := os.MkdirTemp("", "bench")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(bin)
+	if err := buildPrograms(ctx, bin, oacpVariant.programs...); err != nil {
+		return err
+	}
+	f, err := newFleet(ctx, oacpVariant, bin)
+	if err != nil {
+		return err
+	}
+	m := &mail{fleet: f}
+	figures, err := m.measure(log)
+	err = errors.Join(err, f.stop())
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return reportFigures(out, figures)
+}
+
+// mail is two daemons: the planner lives at the near one, everybody else at the far one.
+type mail struct {
+	*fleet
+	near, far  home
+	client     client.Client // of the near daemon
+	there      client.Client
+	arrived    chan struct{} // one for each message that is stored there
+	subscribed chan error
+}
+
+func (m *mail) measure(log io.Writer) ([]figure, error) {
+	if err := m.start(); err != nil {
+		return nil, err
+	}
+	defer m.client.Close()
+	defer m.there.Close()
+	single := figure{what: "one message, from the rename here until it is stored there", unit: "ms", target: 50}
+	copied := figure{what: "copying one file: write, fsync, rename, fsync the folder", unit: "ms"}
+	waiting := figure{what: fmt.Sprintf("%d waiting messages, until all are stored there", mailWaiting), unit: "s", target: 10}
+	loop := figure{what: fmt.Sprintf("copying %d files", mailWaiting), unit: "s"}
+	ratio := figure{what: "the one over the other", unit: "times", target: 3}
+	effort := figure{what: fmt.Sprintf("CPU of a daemon that watches %d inboxes", mailInboxes), unit: "%", target: 0.3}
+
+	fmt.Fprintln(log, "one by one")
+	if err := m.bind("single"); err != nil {
+		return nil, err
+	}
+	for i := range mailSingles {
+		took, err := m.one(i)
+		if err != nil {
+			return nil, err
+		}
+		single.values = append(single.values, millis(took))
+		if took, err = m.copies("copied", i, 1); err != nil {
+			return nil, err
+		}
+		copied.values = append(copied.values, millis(took))
+	}
+	for round := range mailRounds {
+		fmt.Fprintf(log, "round %d of %d\n", round+1, mailRounds)
+		floor, err := m.copies(fmt.Sprint("floor", round), 0, mailWaiting)
+		if err != nil {
+			return nil, err
+		}
+		took, err := m.many(fmt.Sprint("many", round))
+		if err != nil {
+			return nil, err
+		}
+		loop.values = append(loop.values, floor.Seconds())
+		waiting.values = append(waiting.values, took.Seconds())
+		ratio.values = append(ratio.values, took.Seconds()/floor.Seconds())
+	}
+	fmt.Fprintln(log, "rest")
+	for i := range mailInboxes {
+		if err := m.bind(fmt.Sprint("idle", i)); err != nil {
+			return nil, err
+		}
+	}
+	if err := m.unbindMany(); err != nil {
+		return nil, err
+	}
+	if _, err := rest(m.ctx, patience, nil); err != nil { // what came before is over
+		return nil, err
+	}
+	shares, err := rest(m.ctx, idleTime, m.procs)
+	if err != nil {
+		return nil, err
+	}
+	effort.values = shares
+	return []figure{single, copied, waiting, loop, ratio, effort}, nil
+}
+
+// start starts the daemons and listens for mail.
+func (m *mail) start() (err error) {
+	if m.near, m.far, err = makePair(m.fleet); err != nil {
+		return err
+	}
+	for _, h := range []home{m.near, m.far} {
+		if err := os.WriteFile(filepath.Join(h.dir, "config.yaml"), fmt.Appendf(nil, "oacp: {home: %q}\n", h.oacp()), 0o600); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(m.near.mailbox("planner"), m.spawnPair(m.near, m.far)); err != nil {
+		return err
+	}
+	m.client.Socket, m.there.Socket = m.near.socket(), m.far.socket()
+	if err := m.far.mailbox("reviewer"); err != nil { // makes the project
+		return err
+	}
+	if _, err := m.there.OACPBind(m.ctx, client.OACPBindParams{Project: mailProject, Agent: "planner", Peer: "near"}); err != nil {
+		return err
+	}
+	m.arrived, m.subscribed = make(chan struct{}, mailWaiting), make(chan error, 1)
+	var ready atomic.Bool
+	go func() { // ends with the fleet's context
+		filter := client.SubscribeParams{Events: client.EventFilter{Types: []string{client.EventMail}}}
+		m.subscribed <- m.there.Subscribe(m.ctx, filter, nil, func(e *client.Event) {
+			if strings.Contains(string(e.Details), client.MailArrived) {
+				ready.Store(true)
+				m.arrived <- struct{}{}
+			}
+		})
+	}()
+	// The first message is the proof that all is ready.
+	if err := m.bind("ready"); err != nil {
+		return err
+	}
+	for i := 0; !ready.Load(); i++ {
+		if err := m.near.write("ready", i); err != nil {
+			return err
+		}
+		select {
+		case <-m.arrived:
+		case <-time.After(patience / 10):
+		case <-m.ctx.Done():
+			return context.Cause(m.ctx)
+		}
+	}
+	return nil
+}
+
+// bind makes an agent one that lives at the far daemon.
+func (m *mail) bind(agent string) error {
+	if err := m.far.mailbox(agent); err != nil {
+		return err
+	}
+	_, err := m.client.OACPBind(m.ctx, client.OACPBindParams{Project: mailProject, Agent: agent, Peer: "far"})
+	return err
+}
+
+// unbindMany leaves the inboxes that are empty.
+func (m *mail) unbindMany() error {
+	all, err := m.client.OACPBindings(m.ctx, mailProject)
+	for _, b := range all {
+		if !strings.HasPrefix(b.Agent, "idle") {
+			_, fail := m.client.OACPUnbind(m.ctx, client.OACPUnbindParams{Project: mailProject, Agent: b.Agent})
+			err = errors.Join(err, fail)
+		}
+	}
+	return err
+}
+
+// one sends a message and waits until it is stored.
+func (m *mail) one(i int) (time.Duration, error) {
+	began := time.Now()
+	if err := m.near.write("single", i); err != nil {
+		return 0, err
+	}
+	return m.wait(1, began)
+}
+
+// many lets messages wait for an agent that nobody carries mail for, binds it, and
+// waits until all are stored.
+func (m *mail) many(agent string) (time.Duration, error) {
+	if err := m.near.mailbox(agent); err != nil {
+		return 0, err
+	}
+	for i := range mailWaiting {
+		if err := m.near.write(agent, i); err != nil {
+			return 0, err
+		}
+	}
+	began := time.Now()
+	if err := m.bind(agent); err != nil {
+		return 0, err
+	}
+	return m.wait(mailWaiting, began)
+}
+
+func (m *mail) wait(n int, began time.Time) (time.Duration, error) {
+	limit := time.After(patience * 6)
+	for i := range n {
+		select {
+		case <-m.arrived:
+		case err := <-m.subscribed:
+			return 0, fmt.Errorf("listening for mail: %w", err)
+		case <-limit:
+			return 0, fmt.Errorf("%d of %d messages arrived in time", i, n)
+		case <-m.ctx.Done():
+			return 0, context.Cause(m.ctx)
+		}
+	}
+	return time.Since(began), nil
+}
+
+// copies copies n files as durably as mail is stored, one after the other.
+func (m *mail) copies(name string, first, n int) (time.Duration, error) {
+	from, to := m.path(name+"-from"), m.path(name+"-to")
+	if err := errors.Join(os.MkdirAll(from, 0o777), os.MkdirAll(to, 0o777)); err != nil {
+		return 0, err
+	}
+	for i := first; i < first+n; i++ {
+		if err := os.WriteFile(filepath.Join(from, mailName(i)), mailText(i), 0o666); err != nil {
+			return 0, err
+		}
+	}
+	began := time.Now()
+	for i := first; i < first+n; i++ {
+		if err := copyDurably(from, to, mailName(i)); err != nil {
+			return 0, err
+		}
+	}
+	return time.Since(began), nil
+}
+
+func copyDurably(from, to, name string) error {
+	text, err := os.ReadFile(filepath.Join(from, name))
+	if err != nil {
+		return err
+	}
+	temp := filepath.Join(to, "."+name+".tmp")
+	f, err := os.Create(temp)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(temp, filepath.Join(to, name)); err != nil {
+		return err
+	}
+	d, err := os.Open(to)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func (h home) oacp() string { return filepath.Join(h.dir, "oacp") }
+
+func (h home) inbox(agent string) string {
+	return filepath.Join(h.oacp(), "projects", mailProject, "agents", agent, "inbox")
+}
+
+// mailbox makes an agent's folders.
+func (h home) mailbox(agent string) error { return os.MkdirAll(h.inbox(agent), 0o777) }
+
+// write puts a message into an inbox as other tools do: under a hidden name, then
+// renamed.
+func (h home) write(agent string, i int) error {
+	name := mailName(i)
+	temp := filepath.Join(h.inbox(agent), "."+name+".tmp-1-abcdef")
+	if err := os.WriteFile(temp, mailText(i), 0o666); err != nil {
+		return err
+	}
+	return os.Rename(temp, filepath.Join(h.inbox(agent), name))
+}
+
+func mailName(i int) string { return fmt.Sprintf("20261120130000_planner_question_%04x.yaml", i) }
+
+// mailText is an ordinary message of about 500 bytes.
+func mailText(i int) []byte {
+	return fmt.Appendf(nil, `id: msg-20261120130000-planner-%04x
+from: planner
+to: reviewer
+type: question
+priority: P2
+created_at_utc: "2026-11-20T13:00:00Z"
+conversation_id: conv-20261120-planner-1
+subject: Is the change safe?
+body: |
+  %s
+`, i, strings.Repeat("Please look at the parser. ", 12))
+}
