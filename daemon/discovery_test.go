@@ -140,7 +140,7 @@ func TestDiscoveryIsReloaded(t *testing.T) {
 	desk, laptop := discovering(t, stateDir(t), ownName("desk")), discovering(t, stateDir(t), ownName("laptop"))
 	desk.becomes(client.PeerDiscovered, laptop)
 	laptop.becomes(client.PeerDiscovered, desk)
-	told := desk.events(laptop)
+	told, own := desk.events(laptop), laptop.events(desk)
 	set := func(text string) {
 		t.Helper()
 		writeConfig(t, laptop.dir, text)
@@ -152,13 +152,38 @@ func TestDiscoveryIsReloaded(t *testing.T) {
 	if e := receive(t, "lost", told); e.Type != client.EventLost {
 		t.Errorf("%+v", e)
 	}
-	eventually(t, "forgotten", func() bool { return laptop.row(desk).State == "" })
+	if e := receive(t, "lost", own); e.Type != client.EventLost {
+		t.Errorf("%+v", e)
+	}
+	if p := laptop.row(desk); p.State != "" {
+		t.Errorf("%+v", p)
+	}
 	set("discovery: {include: [no-such-interface]}")
 	set("discovery: {mdns: on}")
 	if e := receive(t, "discovered", told); e.Type != client.EventDiscovered {
 		t.Errorf("%+v", e)
 	}
 	laptop.becomes(client.PeerDiscovered, desk)
+}
+
+// An invitation needs no address where its daemon is found, and what was found does
+// not become a configured one.
+func TestJoinFindsTheInviter(t *testing.T) {
+	t.Parallel()
+	desk, laptop := discovering(t, stateDir(t), ownName("desk")), discovering(t, stateDir(t), ownName("laptop"))
+	laptop.becomes(client.PeerDiscovered, desk)
+	var inv client.Invitation
+	desk.dial().must("invite", nil, &inv)
+	parsed, err := identity.ParseInvitation(inv.URI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed.Addrs = nil
+	laptop.dial().must("join", client.JoinParams{URI: parsed.String()}, nil)
+	laptop.dial().must("ping", client.PingParams{To: desk.name}, nil)
+	if p, _ := laptop.trust.Get(desk.ID()); len(p.Addrs) > 0 {
+		t.Errorf("configured: %v", p.Addrs)
+	}
 }
 
 // Where a peer was last connected is remembered: it leads there where nobody

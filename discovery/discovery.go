@@ -76,8 +76,8 @@ type Config struct {
 }
 
 // Run announces this daemon, answers questions about it and fills the table, until
-// ctx ends; then it says goodbye, removes what the network said from the table
-// without telling, and returns when its goroutines have ended. The error is nil
+// ctx ends; then it says goodbye, removes what the network said from the table, and
+// returns when its goroutines have ended. The error is nil
 // whatever the network does.
 func Run(ctx context.Context, cfg Config) error {
 	n := &node{

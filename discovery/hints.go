@@ -198,12 +198,21 @@ func (t *Table) age(now time.Time) (ask []string, changes []*Change, next time.T
 
 // forget removes all hints: nobody is left to see them die.
 func (t *Table) forget() {
+	for _, c := range t.clear() {
+		t.tell(c)
+	}
+}
+
+func (t *Table) clear() (changes []*Change) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for id, p := range t.peers {
-		t.drop(id, p)
+		if len(p.hints) > 0 {
+			changes = append(changes, t.drop(id, p))
+		}
 	}
 	t.next = time.Time{}
+	return changes
 }
 
 // wake makes sweep look again at a time, or earlier.

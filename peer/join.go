@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -42,20 +43,26 @@ type joinReply struct {
 	Message string `cbor:"message,omitempty"`
 }
 
-// Join redeems an invitation: both sides trust each other when it returns. It
-// blocks for 10 s at most. The error is a *kinds.Error; repeating the call is safe.
+// Join redeems an invitation: both sides trust each other when it returns. It dials
+// what the invitation names and what [Config.Addrs] knows of the inviter. It blocks for 10 s at most. The error is a *kinds.Error; repeating the call is safe.
 func (n *Node) Join(ctx context.Context, inv identity.Invitation) (identity.Peer, error) {
 	if inv.ID == n.self {
 		return identity.Peer{}, kinds.Errorf(kinds.Invalid, "join: the invitation is this daemon's own; use it on the other machine")
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinTime)
 	defer cancel()
-	if len(inv.Addrs) == 0 {
-		return identity.Peer{}, kinds.Errorf(kinds.Invalid, "join: the invitation names no address")
+	addrs := slices.Clone(inv.Addrs)
+	for _, a := range n.cfg.Addrs(inv.ID) {
+		if !slices.Contains(addrs, a) {
+			addrs = append(addrs, a)
+		}
+	}
+	if len(addrs) == 0 {
+		return identity.Peer{}, kinds.Errorf(kinds.Invalid, "join: the invitation names no address, and none is known of %s: ask for one with an address", inv.ID.Label())
 	}
 	connected := make(chan *quic.Conn, 1)
 	dialing, stop := context.WithTimeout(ctx, dialTime)
-	fail := n.raceAddrs(dialing, inv.ID, inv.Addrs, func(ctx context.Context, addr string, udp *net.UDPAddr) *failure {
+	fail := n.raceAddrs(dialing, inv.ID, addrs, func(ctx context.Context, addr string, udp *net.UDPAddr) *failure {
 		qc, err := n.handshake(ctx, inv.ID, identity.ALPNJoin, udp)
 		if err != nil {
 			return &failure{Error: n.joinError(inv, addr, err)}
