@@ -93,26 +93,30 @@ func sameLines(ours, theirs []string) bool {
 	})
 }
 
-// fieldsMessage is the message in the fields as the reference loads them.
-func fieldsMessage(fields map[string]any) message.Message {
+// fieldsMessage is the message in the fields as the reference loads them: the short ones
+// without the space around them.
+func fieldsMessage(fields map[string]any) message.Message { return compile(fields, trim) }
+
+// compile makes a message of fields; word is what becomes of the short ones.
+func compile(fields map[string]any, word func(string) string) message.Message {
 	text := func(key string) string { s, _ := fields[key].(string); return s }
-	word := func(key string) string { return trim(text(key)) }
+	short := func(key string) string { return word(text(key)) }
 	m := message.Message{
-		ID: word("id"), From: word("from"), Type: word("type"), Priority: word("priority"), Created: word("created_at_utc"),
-		Subject: word("subject"), Body: text("body"), Expires: word("expires_at"), Channel: word("channel"),
-		AutonomyHint: word("autonomy_hint"), RelatedPacket: word("related_packet"), RelatedPR: word("related_pr"),
-		ConversationID: word("conversation_id"), ParentID: word("parent_message_id"), ContextKeys: text("context_keys"),
+		ID: short("id"), From: short("from"), Type: short("type"), Priority: short("priority"), Created: short("created_at_utc"),
+		Subject: short("subject"), Body: text("body"), Expires: short("expires_at"), Channel: short("channel"),
+		AutonomyHint: short("autonomy_hint"), RelatedPacket: short("related_packet"), RelatedPR: short("related_pr"),
+		ConversationID: short("conversation_id"), ParentID: short("parent_message_id"), ContextKeys: text("context_keys"),
 	}
 	switch to := fields["to"].(type) {
 	case string:
-		if trim(to) != "" {
-			m.To = []string{trim(to)}
+		if short("to") != "" {
+			m.To = []string{short("to")}
 		}
 	case []any:
 		m.ToList = true
 		for _, item := range to {
 			if name, ok := item.(string); ok {
-				m.To = append(m.To, trim(name))
+				m.To = append(m.To, word(name))
 			}
 		}
 	}

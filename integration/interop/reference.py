@@ -66,11 +66,10 @@ def verify(request):
 
 
 def render(request):
-    fields = {key: base64.b64decode(value).decode("utf-8") for key, value in request["fields"].items()}
-    text = send_inbox_message.render_yaml(fields).encode("utf-8")
-    answer = load(base64.b64encode(text))
-    answer["data"] = base64.b64encode(text).decode("ascii")
-    return answer
+    """What the writer makes of fields, and what the loader makes of that."""
+    text = send_inbox_message.render_yaml(json.loads(base64.b64decode(request["fields"]))).encode("utf-8")
+    data = base64.b64encode(text).decode("ascii")
+    return {"data": data, **load(data)}
 
 
 OPERATIONS = {

@@ -133,8 +133,8 @@ func compose(r *rand.Rand, typ string) (message.Message, []string) {
 	return m, args
 }
 
-// TestExpiry holds ExpiresAfter against oacp send --expires.
-func TestExpiry(t *testing.T) {
+// TestDurations holds ExpiresAfter against oacp send --expires.
+func TestDurations(t *testing.T) {
 	ref := start(t, "pinned")
 	for _, duration := range []string{
 		"1h", "2d", "30m", "0m", "1H", " 90 M ", "1\td", "1\u00a0h", "1\x1ch", "007h", "2900000d", "h", "1", "1w", "-1h", "1.5h", "1h30m", "1h\n", "\n1h", "+1h", "1_0h", "it's",

@@ -21,22 +21,44 @@ const maxFields = 4096
 func TestVerdicts(t *testing.T) {
 	ref := start(t, "pinned")
 	corpus := readCorpus(t)
+	lines := make([]string, len(corpus))
 	for i, old := range corpus {
 		now := vector{Name: old.Name, Text: old.Text, Base64: old.Base64, Ours: old.Ours, Why: old.Why}
 		ref.ask(t, map[string]any{"op": "validate", "data": old.data()}, &now)
 		if len(old.data()) < maxFields {
 			ref.ask(t, map[string]any{"op": "load", "data": old.data()}, &now)
 		}
-		if was, is := line(t, old), line(t, now); was != is && !*record {
-			t.Errorf("the reference says otherwise:\nrecorded %s\nnow      %s", was, is)
+		lines[i] = line(t, now)
+		if was := line(t, old); was != lines[i] && !*record {
+			t.Errorf("the reference says otherwise:\nrecorded %s\nnow      %s", was, lines[i])
 		}
 		if now.Why != "" {
 			_, now.Ours = judge(now.data())
+			lines[i] = line(t, now)
 		}
-		corpus[i] = now
 	}
 	if *record {
-		writeCorpus(t, corpus)
+		write(t, corpusFile, "[\n"+strings.Join(lines, ",\n")+"\n]\n")
+	}
+}
+
+// TestRenderVerdicts holds the recorded files against the reference's writer and reader.
+func TestRenderVerdicts(t *testing.T) {
+	ref := start(t, "pinned")
+	renders := readRenders(t)
+	lines := make([]string, len(renders))
+	for i, old := range renders {
+		var theirs loaded
+		ref.ask(t, map[string]any{"op": "render", "fields": fields(t, old.Message)}, &theirs)
+		now := old
+		now.Text, now.Lost = string(theirs.Data), !survives(theirs.Fields, old.message())
+		lines[i] = line(t, now)
+		if was := line(t, old); was != lines[i] && !*record {
+			t.Errorf("the reference says otherwise:\nrecorded %s\nnow      %s", was, lines[i])
+		}
+	}
+	if *record {
+		write(t, rendersFile, "[\n"+strings.Join(lines, ",\n")+"\n]\n")
 	}
 }
 
@@ -58,15 +80,6 @@ func TestCommand(t *testing.T) {
 			t.Errorf("%s: exits with %d, prints %q and %q, recorded %d and %q", v.Name, exit, stdout, stderr, v.Exit, want)
 		}
 	}
-}
-
-// writeCorpus writes a vector a line.
-func writeCorpus(t *testing.T, corpus []vector) {
-	lines := make([]string, len(corpus))
-	for i, v := range corpus {
-		lines[i] = line(t, v)
-	}
-	write(t, corpusFile, "[\n"+strings.Join(lines, ",\n")+"\n]\n")
 }
 
 // TestSignatureVerdicts holds the recorded judgements against the reference itself.
