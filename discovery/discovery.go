@@ -180,6 +180,7 @@ func (n *node) follow(now time.Time) {
 	first := n.watch.nics == nil
 	changed, err := n.watch.poll()
 	if err != nil {
+		n.lookAt = now.Add(pollTime)
 		n.warn("interfaces", fmt.Errorf("list interfaces: %w: nobody is discovered until that works; configured addresses do", err))
 		return
 	}

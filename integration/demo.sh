@@ -46,6 +46,7 @@ fails() {
 	[ $got = "$want" ] || { echo "demo: exit $got, expected $want"; exit 1; }
 	echo "(exit $got)"
 }
+# What is shown here is no business of the network: --no-mdns.
 start() {
 	echo "$(basename "$1")\$ acpd --name $(basename "$1") &"
 	"$bin/acpd" --home "$1" --name "$(basename "$1")" --listen 127.0.0.1:0 --no-mdns 2>"$1.log" &
