@@ -16,9 +16,8 @@
 // Verify judges a signature over the bytes of a file against a receiver's pins.
 // Bytes are never rewritten, and keys are not made here.
 //
-// Differences from the reference, all towards refusal: digits are ASCII, a file has
-// at most 1 MiB and one hundred levels of nesting, "\ud800" and a backslash before a
-// real tab are errors in quoted text.
+// What the reference accepts and says is recorded in integration/vectors/oacp; the few
+// vectors with a "why" are the known differences.
 //
 // The package touches no file, clock or network but the random source that names
 // are drawn from.

@@ -187,6 +187,26 @@ func TestGrowingAliases(t *testing.T) {
 	}
 }
 
+// A file may hold every letter that could stand in for a tab, but the last few.
+func TestCrowdedLetters(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("from: planner\nsubject: \"a\tb\\/\"\nbody: |\n  \tc\ufeff\n  ")
+	for r := rune(0x10ffff); b.Len() < MaxBytes-4; r-- {
+		b.WriteRune(r)
+	}
+	start := time.Now()
+	d, err := Parse([]byte(b.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("took %v", took)
+	}
+	if m := d.Message(); m.Subject != "a\tb/" || !strings.HasPrefix(m.Body, "\tc\ufeff\n\U0010ffff") {
+		t.Errorf("subject %q, body %.20q", m.Subject, m.Body)
+	}
+}
+
 func TestRenderRefuses(t *testing.T) {
 	for name, spoil := range map[string]func(*Message){
 		"NUL":              func(m *Message) { m.Subject = "a\x00" },
