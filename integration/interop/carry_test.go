@@ -1,0 +1,248 @@
+//go:build interop
+
+package interop
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/oacp/message"
+)
+
+// station is a machine: mailboxes that both tools use, and a daemon.
+type station struct {
+	*both
+	name  string
+	state string // the daemon's directory
+	acpd  *exec.Cmd
+}
+
+// stations are two machines that know each other: the planner lives at the desk, the
+// reviewer and the tester at the laptop, and each side has bound the other's.
+func stations(t *testing.T) (desk, laptop *station) {
+	t.Helper()
+	bin := t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", bin, "../../cmd/acpctl", "../../cmd/acpd").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	set := func(name, agents string) *station {
+		state, err := os.MkdirTemp("/tmp", "acp") // a socket's path cannot be long
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.RemoveAll(state) })
+		s := &station{both: &both{t, filepath.Join(t.TempDir(), "home"), filepath.Join(bin, "acpctl")}, name: name, state: state}
+		s.must("theirs", "init", "demo", "--agents", agents)
+		s.start()
+		return s
+	}
+	desk, laptop = set("desk", "planner"), set("laptop", "reviewer,tester")
+	laptop.daemon("join", strings.TrimSpace(desk.daemon("invite")))
+	desk.daemon("oacp", "bind", "demo", "reviewer", "laptop")
+	desk.daemon("oacp", "bind", "demo", "tester", "laptop")
+	laptop.daemon("oacp", "bind", "demo", "planner", "desk")
+	return desk, laptop
+}
+
+func (s *station) start() {
+	s.t.Helper()
+	s.acpd = exec.Command(filepath.Join(filepath.Dir(s.ours), "acpd"), "--home", s.state, "--name", s.name, "--no-mdns", "--listen", "127.0.0.1:0", "-q")
+	s.acpd.Env = append(os.Environ(), "OACP_HOME="+s.home)
+	if err := s.acpd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(s.stop)
+	s.daemon("status", "--wait", "20s")
+}
+
+func (s *station) stop() {
+	if s.acpd == nil {
+		return
+	}
+	s.acpd.Process.Signal(syscall.SIGTERM)
+	if err := s.acpd.Wait(); err != nil {
+		s.t.Errorf("acpd of the %s: %v", s.name, err)
+	}
+	s.acpd = nil
+}
+
+// daemon runs a verb of acpctl that the daemon serves.
+func (s *station) daemon(args ...string) string {
+	s.t.Helper()
+	cmd := exec.Command(s.ours, append([]string{"--home", s.state}, args...)...)
+	out, err := cmd.Output()
+	if err != nil {
+		var status *exec.ExitError
+		errors.As(err, &status)
+		s.t.Fatalf("acpctl %q: %v %s", args, err, status.Stderr)
+	}
+	return string(out)
+}
+
+func (s *station) inbox(agent string) string {
+	return filepath.Join(s.home, "projects", "demo", "agents", agent, "inbox")
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); <-tick.C {
+		if holds() {
+			return
+		}
+	}
+	t.Fatalf("%s: it never holds", what)
+}
+
+// carried waits for a message that was put into an inbox here to be in the same inbox
+// there, byte for byte, while the copy here is still what the tool said it is.
+func carried(t *testing.T, path string, to *station) (there string) {
+	t.Helper()
+	agent := filepath.Base(filepath.Dir(filepath.Dir(path)))
+	there = filepath.Join(to.inbox(agent), filepath.Base(path))
+	eventually(t, filepath.Base(path)+" arrives", func() bool {
+		_, err := os.Stat(there)
+		return err == nil
+	})
+	here, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("the copy that the sender was told of: %v", err)
+	}
+	if got, err := os.ReadFile(there); err != nil || string(got) != string(here) {
+		t.Errorf("%s became %q (%v), was %q", path, got, err, here)
+	}
+	to.must("theirs", "validate", there)
+	return there
+}
+
+// TestCarried: whatever either tool sends on one machine, both read on the other as
+// it was sent, and answers come back.
+func TestCarried(t *testing.T) {
+	desk, laptop := stations(t)
+	for _, typ := range message.Types() {
+		for _, tool := range []string{"theirs", "ours"} {
+			s := desk.send(tool, "--from", "planner", "--to", "reviewer", "--type", typ, "--subject", "Subject: "+typ, "--body", body(typ),
+				"--priority", "P1", "--context-keys", "a\nb", "--expires", "2h", "--channel", "review", "--suffix", tool)
+			carried(t, s.Inbox, laptop)
+		}
+	}
+	for _, tools := range [][2]string{{"theirs", "ours"}, {"ours", "theirs"}, {"theirs", "theirs"}} {
+		s := desk.send(tools[0], "--from", "planner", "--to", "reviewer,tester", "--type", "brainstorm_request", "--subject", "Ideas?", "--body", "x",
+			"--conversation-id", "conv-20261120-planner-7")
+		for _, path := range s.Boxes {
+			carried(t, path, laptop)
+		}
+		answer := laptop.send(tools[1], "--from", "tester", "--to", "planner", "--type", "brainstorm_followup", "--subject", "One", "--body", "x", "--in-reply-to", s.ID)
+		back := carried(t, answer.Inbox, desk)
+		if m := desk.parse(back); m.ConversationID != "conv-20261120-planner-7" || m.ParentID != s.ID || m.From != "tester" {
+			t.Errorf("the answer is %+v", m)
+		}
+	}
+	// Both machines, and both tools, list the same messages.
+	for _, agent := range []string{"reviewer", "tester"} {
+		laptop.agree([]string{"inbox", "demo", "--agent", agent}, "--order", "name")
+		list := []string{"inbox", "demo", "--agent", agent, "--json"}
+		here, there := desk.must("theirs", list...), laptop.must("theirs", list...)
+		drop := func(line string) bool { return strings.Contains(line, `"path"`) || strings.Contains(line, `age`) }
+		if here, there = slices.DeleteFunc(here, drop), slices.DeleteFunc(there, drop); !slices.Equal(here, there) {
+			t.Errorf("the inbox of the %s is\n%s\nand there\n%s", agent, strings.Join(here, "\n"), strings.Join(there, "\n"))
+		}
+	}
+	for _, s := range []*station{desk, laptop} {
+		if got := s.run("theirs", "doctor", "--project", "demo"); got.Exit != 0 || strings.Contains(strings.Join(got.Stdout, "\n"), "[x]") {
+			t.Errorf("the reference's doctor at the %s: %+v", s.name, got)
+		}
+	}
+}
+
+// TestConsumed: the file that send printed is there until the recipient is done with
+// its own, however it is; then it goes, and watchers are told once.
+func TestConsumed(t *testing.T) {
+	desk, laptop := stations(t)
+	watch := func() []string {
+		return desk.must("theirs", "watch", "--agent", "reviewer", "--project", "demo", "--show-archived")
+	}
+	watch()
+	for _, consume := range []func(path string){
+		func(path string) { laptop.must("ours", "done", "demo", "reviewer", filepath.Base(path)) },
+		func(path string) { laptop.must("ours", "done", "demo", "reviewer", filepath.Base(path), "--delete") },
+		func(path string) { os.Remove(path) },
+	} {
+		s := desk.send("theirs", "--from", "planner", "--to", "reviewer", "--type", "question", "--subject", "S", "--body", "x")
+		there := carried(t, s.Inbox, laptop)
+		if told := watch(); len(told) != 1 || !strings.HasPrefix(told[0], "NEW_MESSAGE ") {
+			t.Errorf("told %q", told)
+		}
+		laptop.must("theirs", "inbox", "demo", "--agent", "reviewer")
+		eventually(t, "the sender's daemon knows", func() bool { return strings.Contains(desk.daemon("oacp", "queue"), "\tdelivered\t") })
+		if out, err := exec.Command("test", "-f", s.Inbox).CombinedOutput(); err != nil {
+			t.Fatalf("test -f: %v %s", err, out)
+		}
+		consume(there)
+		eventually(t, "the copy goes", func() bool {
+			_, err := os.Stat(s.Inbox)
+			return errors.Is(err, fs.ErrNotExist)
+		})
+		if told := watch(); len(told) != 1 || !strings.HasPrefix(told[0], "MESSAGE_ARCHIVED ") || !strings.Contains(told[0], filepath.Base(s.Inbox)) {
+			t.Errorf("told %q", told)
+		}
+		if told := watch(); len(told) != 0 {
+			t.Errorf("told again %q", told)
+		}
+		if _, err := os.Stat(s.Outbox); err != nil {
+			t.Errorf("the outbox: %v", err)
+		}
+	}
+}
+
+// TestOffline: the reference warns of an agent whose machine cannot be reached, and
+// what it sends waits; without our daemon too.
+func TestOffline(t *testing.T) {
+	desk, laptop := stations(t)
+	status := filepath.Join(desk.inbox("reviewer"), "..", "status.yaml")
+	is := func(what string) {
+		t.Helper()
+		eventually(t, "the reviewer is "+what, func() bool {
+			text, _ := os.ReadFile(status)
+			return strings.Contains(string(text), "\nstatus: "+what+"\n")
+		})
+	}
+	is("available")
+	desk.must("theirs", "doctor", "--project", "demo")
+	laptop.stop()
+	is("offline")
+	send := func(priority string) (path, stderr string) {
+		s := desk.run("theirs", "send", "demo", "--from", "planner", "--to", "reviewer", "--type", "question", "--subject", "S", "--body", "x", "--priority", priority)
+		if s.Exit != 0 {
+			t.Fatalf("%+v", s)
+		}
+		return strings.TrimPrefix(s.Stdout[1], "  inbox:  "), strings.Join(s.Stderr, "\n")
+	}
+	first, said := send("P2")
+	if said != "Note: agent 'reviewer' appears offline" {
+		t.Errorf("stderr %q", said)
+	}
+	second, said := send("P0")
+	if !strings.HasPrefix(said, "WARNING: P0 message to OFFLINE agent 'reviewer'") {
+		t.Errorf("stderr %q", said)
+	}
+	desk.stop()
+	third, _ := send("P1")
+	desk.must("theirs", "inbox", "demo", "--all")
+	desk.must("ours", "inbox", "demo", "--all")
+	laptop.start()
+	desk.start()
+	for _, path := range []string{first, second, third} {
+		carried(t, path, laptop)
+	}
+	is("available")
+}
