@@ -307,6 +307,39 @@ func TestAgentsElsewhere(t *testing.T) {
 	h.as("planner").get(ch + "/messages/" + pending).has(obj{"status": "expired"})
 }
 
+// A home sends what it has accepted while the host was away, once, with its id.
+func TestPendingMessages(t *testing.T) {
+	const home = "fedcba9876543210"
+	h, _, ch := team(t)
+	away := start(t, func(c *Config) { c.Host = home[:hostDigits] })
+	id := away.e.PendingID()
+	far := h.from(home, "reviewer").with(headerID, id)
+	body := obj{"message_type": "request", "to": "planner"}
+	first := far.send(ch, body).ok(201).has(obj{"id": id, "status": "delivered"})
+	last := h.as("planner").say(ch, obj{})
+	for range 2 {
+		far = h.from(home, "reviewer").with(headerID, id)
+		if again := far.send(ch, body).ok(201); string(again.raw) != string(first.raw) {
+			t.Errorf("first %s, then %s", first.raw, again.raw)
+		}
+		p := h.as("planner")
+		p.messages(ch).is("id", id, last)
+		p.get(ch+"/messages?since="+id).is("id", last)
+		p.get(ch+"/messages/"+id).ok(200)
+		h.restart()
+	}
+	h.as("planner").patch(ch+"/messages/"+id, obj{"status": "read"}).ok(200)
+	h.as("planner").respond(ch, id).ok(201).has(obj{"correlation_id": id})
+	h.as("planner").respond(ch, id).ok(201)
+	for _, bad := range []string{"msg_1", last, h.e.PendingID(), strings.Replace(id, "msg_", "chan_", 1)} {
+		far.with(headerID, bad).send(ch, body).refused(400, "bad_id")
+	}
+	// Who is at home here chooses nothing.
+	if got := h.as("planner").with(headerID, id).say(ch, obj{}); got == id {
+		t.Error("a local agent has chosen an id")
+	}
+}
+
 // A request about another host's intent is passed on.
 func TestForward(t *testing.T) {
 	var asked []string
@@ -326,6 +359,7 @@ func TestForward(t *testing.T) {
 	if !slices.Equal(asked, want) {
 		t.Errorf("asked %q, want %q", asked, want)
 	}
+	h.from(desk, "reviewer").get("/intents/"+far).refused(404, "not_found") // and no further
 	alone := start(t)
 	alone.as("planner").get("/intents/"+far).refused(404, "not_found")
 }

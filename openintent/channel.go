@@ -539,6 +539,8 @@ func (t *tx) close(ch *channel, at stamp) error {
 
 // rings wakes who waits for something in the channel, after the commit.
 func (t *tx) rings(ch *channel) {
+	t.e.mu.RLock() // who stops asking changes asks outside of writes
+	defer t.e.mu.RUnlock()
 	t.wake = append(t.wake, &ch.bell)
 	for _, a := range ch.asks {
 		t.wake = append(t.wake, &a.bell)

@@ -30,7 +30,7 @@ type settlement struct {
 
 // recentBytes bounds the messages that are kept in memory, all channels
 // together. Others are read from the store.
-const recentBytes = 16 << 20
+const recentBytes = 8 << 20
 
 // messageBytes is what a message costs beyond its head.
 const messageBytes = 300

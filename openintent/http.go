@@ -100,8 +100,8 @@ func (e *Engine) serve(c *call, rt *route, identify func(*http.Request) (Caller,
 // elsewhere passes the request on if id was made by another host.
 func (c *call) elsewhere(id string) bool {
 	host, ok := HostOf(id)
-	if !ok || host == c.e.cfg.Host || c.e.cfg.Forward == nil {
-		return false
+	if !ok || host == c.e.cfg.Host || c.e.cfg.Forward == nil || c.who.Home != "" {
+		return false // what another daemon asks goes no further
 	}
 	if c.body != nil {
 		c.Body = io.NopCloser(bytes.NewReader(c.body))

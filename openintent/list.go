@@ -166,12 +166,17 @@ func (e *Engine) filter(c *call, ch *channel) (*filter, time.Duration, error) {
 	var err error
 	if strings.HasPrefix(since, idMessage+"_") {
 		prefix, _, at, number, ok := splitID(since)
-		switch {
-		case !ok || prefix != idMessage:
-			err = refuse(http.StatusBadRequest, "bad_cursor", "since: neither the id of a message nor a time")
-		case number > 0:
+		if !ok || prefix != idMessage {
+			return nil, 0, refuse(http.StatusBadRequest, "bad_cursor", "since: neither the id of a message nor a time")
+		}
+		if number > 0 {
 			f.since = number
-		default:
+			return f, wait, nil
+		}
+		m, err := e.lookUp(c.Context(), ch, since)
+		if m != nil {
+			f.since = m.number
+		} else {
 			f.after = at
 		}
 		return f, wait, err
@@ -308,14 +313,21 @@ func (e *Engine) lookUp(ctx context.Context, ch *channel, id string) (*message, 
 	e.mu.RUnlock()
 	if m == nil {
 		err := e.db.Read(ctx, func(stx *store.Tx) (err error) {
-			m, err = messageAt(stx, ch, number)
+			m, err = messageByID(stx, ch, id, number)
 			return err
 		})
-		if err != nil {
+		if err != nil || m == nil {
 			return nil, err
 		}
+		if number == 0 {
+			e.mu.RLock()
+			if live := ch.remembered(m.number); live != nil {
+				m = live
+			}
+			e.mu.RUnlock()
+		}
 	}
-	if m == nil || m.id != id || m.seq > settled {
+	if m.id != id || m.seq > settled {
 		return nil, nil
 	}
 	return m, nil

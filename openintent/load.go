@@ -160,7 +160,7 @@ func scanDoc(scan func(...any) error, v any, more ...any) error {
 	return json.Unmarshal(doc, v)
 }
 
-const messageColumns = "seq, number, id, kind, sender, recipient, correlation, at, expires, deadline, answered, lead, recipients, receipts, head"
+const messageColumns = "seq, number, id, kind, sender, recipient, correlation, at, expires, deadline, answered, lead, recipients, receipts, given, head"
 
 // scanMessage reads a message, all but its channel.
 func scanMessage(stx *store.Tx, scan func(...any) error, more ...any) (*message, error) {
@@ -168,7 +168,7 @@ func scanMessage(stx *store.Tx, scan func(...any) error, more ...any) (*message,
 	var recipients []byte
 	var receipts bool
 	if err := scan(append([]any{&m.seq, &m.number, &m.id, &m.kind, &m.sender, &m.to, &m.correlation, &m.at, &m.expires, &m.deadline, &m.answered, &m.lead,
-		&recipients, &receipts, &m.head}, more...)...); err != nil {
+		&recipients, &receipts, &m.given, &m.head}, more...)...); err != nil {
 		return nil, err
 	}
 	if len(recipients) > 0 {
@@ -189,11 +189,15 @@ func scanMessage(stx *store.Tx, scan func(...any) error, more ...any) (*message,
 	}, m.seq)
 }
 
-// messageAt reads the message of the channel with that number, nil if there is none.
-func messageAt(stx *store.Tx, ch *channel, number int64) (*message, error) {
-	row := stx.QueryRow("SELECT "+messageColumns+" FROM openintent_message WHERE channel = ? AND number = ?", ch.row, number)
-	m, err := scanMessage(stx, row.Scan)
-	if errors.Is(err, sql.ErrNoRows) {
+// messageByID reads a message of the channel, nil if there is none. number is
+// what the id carries.
+func messageByID(stx *store.Tx, ch *channel, id string, number int64) (*message, error) {
+	where, arg := "channel = ? AND number = ?", any(number)
+	if number == 0 {
+		where, arg = "channel = ? AND given = 1 AND id = ?", id
+	}
+	m, err := scanMessage(stx, stx.QueryRow("SELECT "+messageColumns+" FROM openintent_message WHERE "+where, ch.row, arg).Scan)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && m.id != id {
 		return nil, nil
 	}
 	if err != nil {

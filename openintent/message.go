@@ -31,6 +31,7 @@ type message struct {
 	seq         int64 // in the feed
 	number      int64 // in the channel, from 1
 	id          string
+	given       bool // the sender's home has chosen the id, which does not carry the number
 	kind        string
 	sender, to  string // to: "" is null
 	correlation string

@@ -16,6 +16,7 @@ type draft struct {
 	correlation       string
 	payload, metadata jsontext.Value
 	expires           stamp
+	id                string // chosen by the sender's home; empty: by the host
 	ask               *ask // who waits for its responses
 }
 
@@ -111,7 +112,10 @@ func (t *tx) post(ch *channel, d *draft) (*message, error) {
 			return nil, err
 		}
 	}
-	m.seq, m.id = t.number(), e.messageID(at, m.number)
+	m.seq, m.id, m.given = t.number(), d.id, d.id != ""
+	if !m.given {
+		m.id = e.messageID(at, m.number)
+	}
 	m.encode(d.payload, d.metadata)
 	if err := t.insertMessage(m); err != nil {
 		return nil, err
@@ -220,9 +224,12 @@ func (t *tx) message(ch *channel, id string) (*message, error) {
 	if m := ch.remembered(number); m != nil && m.id == id {
 		return m, nil
 	}
-	m, err := messageAt(t.Tx, ch, number)
-	if err != nil || m == nil || m.id != id || !m.kept(t.now) {
+	m, err := messageByID(t.Tx, ch, id, number)
+	if err != nil || m == nil || !m.kept(t.now) {
 		return nil, err
+	}
+	if live := ch.remembered(m.number); live != nil {
+		return live, nil
 	}
 	return m, nil
 }
@@ -258,16 +265,30 @@ type sent struct {
 	repeat bool // an earlier send with the same Idempotency-Key made it
 }
 
-const keyTTL = 24 * time.Hour // of an Idempotency-Key
+const (
+	headerKey = "Idempotency-Key"
+	keyTTL    = 7 * 24 * time.Hour
+
+	// headerID is the id of a message that a home has accepted, and answered as
+	// pending, while its host was out of reach. Homes alone may choose ids, of
+	// their own making and without a number; each is a key too.
+	headerID = "X-Message-ID"
+)
 
 // send puts a draft into the channel that find returns, in one write. who is
 // the sender, the caller or an agent that it may act as.
 func (e *Engine) send(c *call, who Caller, d *draft, durable bool, find func(*tx) (*channel, error)) (sent, error) {
 	var out sent
 	d.sender = who.Agent
-	key := c.Header.Get("Idempotency-Key")
+	key := c.Header.Get(headerKey)
 	if len(key) > maxName {
-		return out, refuse(http.StatusBadRequest, "bad_key", "Idempotency-Key: at most %d bytes", maxName)
+		return out, refuse(http.StatusBadRequest, "bad_key", "%s: at most %d bytes", headerKey, maxName)
+	}
+	if id := c.Header.Get(headerID); id != "" && who.Home != "" {
+		if prefix, host, _, number, ok := splitID(id); !ok || prefix != idMessage || !strings.HasPrefix(who.Home, host) || number != 0 {
+			return out, refuse(http.StatusBadRequest, "bad_id", "%s: a home chooses ids with its own digits and the number 0", headerID)
+		}
+		d.id, key = id, id
 	}
 	err := e.write(c.Context(), durable, func(t *tx) error {
 		ch, err := find(t)

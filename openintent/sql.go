@@ -76,9 +76,11 @@ CREATE TABLE openintent_message (
 	lead        INTEGER NOT NULL,
 	recipients  TEXT NOT NULL,
 	receipts    INTEGER NOT NULL,
+	given       INTEGER NOT NULL,
 	head        BLOB NOT NULL,
 	UNIQUE (channel, number)
 ) STRICT;
+CREATE UNIQUE INDEX openintent_message_given ON openintent_message (id) WHERE given = 1;
 CREATE INDEX openintent_message_open ON openintent_message (deadline) WHERE kind = 'request' AND answered = 0;
 
 CREATE TABLE openintent_receipt (
@@ -188,8 +190,8 @@ func (t *tx) insertMessage(m *message) error {
 	if m.recipients != nil {
 		recipients = text(m.recipients)
 	}
-	_, err := t.Exec("INSERT INTO openintent_message VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, 0, ?)",
-		m.seq, m.ch.row, m.number, m.id, m.kind, m.sender, m.to, m.correlation, int64(m.at), int64(m.expires), int64(m.deadline), m.lead, recipients, m.head)
+	_, err := t.Exec("INSERT INTO openintent_message VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, 0, ?, ?)",
+		m.seq, m.ch.row, m.number, m.id, m.kind, m.sender, m.to, m.correlation, int64(m.at), int64(m.expires), int64(m.deadline), m.lead, recipients, m.given, m.head)
 	return err
 }
 
