@@ -1,14 +1,9 @@
 package openintent
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"net/http"
 	"slices"
-	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -58,83 +53,6 @@ type channel struct {
 	bell    bell                // rung for every message, and when the channel closes
 }
 
-// options are the options that mean something here.
-type options struct {
-	audit        bool
-	discoverable bool
-	ttl          time.Duration // 0: none
-	max          int64
-}
-
-const (
-	maxName        = 128
-	maxMessages    = 10_000
-	defaultMax     = 1000
-	maxOptions     = 16 << 10
-	maxTTL         = 10 * 366 * 24 * 3600
-	optAudit       = "audit"
-	optTTL         = "ttl_seconds"
-	optMax         = "max_messages"
-	optDiscover    = "discoverable"
-	notMemberCode  = "not_member"
-	closedCode     = "channel_closed"
-	conflictByName = "channel_name_conflict"
-)
-
-// parseOptions reads an options object.
-func parseOptions(raw jsontext.Value) (options, error) {
-	var o struct {
-		Audit    *bool  `json:"audit"`
-		TTL      *int64 `json:"ttl_seconds"`
-		Max      *int64 `json:"max_messages"`
-		Discover *bool  `json:"discoverable"`
-	}
-	if len(raw) > maxOptions {
-		return options{}, invalid("options", "at most %d bytes", maxOptions)
-	}
-	if err := json.Unmarshal(raw, &o); err != nil {
-		return options{}, invalid("options", "audit and discoverable are true or false, ttl_seconds and max_messages whole numbers")
-	}
-	p := options{max: defaultMax, discoverable: true}
-	if o.Audit != nil {
-		p.audit = *o.Audit
-	}
-	if o.Discover != nil {
-		p.discoverable = *o.Discover
-	}
-	if o.TTL != nil {
-		if *o.TTL < 1 || *o.TTL > maxTTL {
-			return options{}, invalid("options", "ttl_seconds: 1 to %d, or null", maxTTL)
-		}
-		p.ttl = time.Duration(*o.TTL) * time.Second
-	}
-	if o.Max != nil {
-		if *o.Max < 1 || *o.Max > maxMessages {
-			return options{}, invalid("options", "max_messages: 1 to %d", maxMessages)
-		}
-		p.max = *o.Max
-	}
-	return p, nil
-}
-
-// merged returns all options with the defaults; names that mean nothing here stay.
-func (p options) merged(raw jsontext.Value) jsontext.Value {
-	var all map[string]jsontext.Value
-	if err := json.Unmarshal(raw, &all); err != nil || all == nil {
-		all = make(map[string]jsontext.Value)
-	}
-	ttl := jsontext.Value("null")
-	if p.ttl > 0 {
-		ttl = fmt.Append(nil, int64(p.ttl/time.Second))
-	}
-	all[optAudit], all[optTTL], all[optMax] = fmt.Append(nil, p.audit), ttl, fmt.Append(nil, p.max)
-	text, err := json.Marshal(all, json.Deterministic(true))
-	if err != nil {
-		panic(err) // parts of valid JSON
-	}
-	return text
-}
-
 // isOpen reports whether messages may be sent. A channel past its ttl is
 // closed before the alarm gets to it.
 func (ch *channel) isOpen(at stamp) bool {
@@ -170,11 +88,6 @@ func (ch *channel) stub(at stamp) Channel {
 // member reports whether the agent, which has access to the intent, may take part.
 func (ch *channel) member(agent string) bool {
 	return ch.doc.Policy == policyIntent || slices.Contains(ch.doc.Members, agent)
-}
-
-// manages reports whether who may change the channel (X6).
-func (e *Engine) manages(ch *channel, who Caller, at stamp) bool {
-	return who.Agent == ch.doc.CreatedBy || e.coordinates(ch.in, who, at)
 }
 
 // channel finds a channel whose intent the caller can see.
@@ -371,54 +284,6 @@ func (e *Engine) getChannel(c *call) (int, any, error) {
 	return http.StatusOK, ch.show(at), nil
 }
 
-type patchChannel struct {
-	Members *[]string      `json:"members"`
-	Add     []string       `json:"add_members"`
-	Remove  []string       `json:"remove_members"`
-	Policy  *string        `json:"member_policy"`
-	Options jsontext.Value `json:"options"`
-	Status  *string        `json:"status"`
-}
-
-func (p *patchChannel) closes() bool { return p.Status != nil && *p.Status == statusClosed }
-
-// change makes the patch in a copy of the channel.
-func (p *patchChannel) change(doc *Channel) (opt options, err error) {
-	doc.Members = slices.Clone(doc.Members)
-	if p.Members != nil {
-		if doc.Members, err = memberList("members", *p.Members); err != nil {
-			return opt, err
-		}
-	}
-	if doc.Members, err = memberList("add_members", append(doc.Members, p.Add...)); err != nil {
-		return opt, err
-	}
-	doc.Members = slices.DeleteFunc(doc.Members, func(m string) bool { return slices.Contains(p.Remove, m) })
-	if p.Policy != nil {
-		doc.Policy = *p.Policy
-		if err := validPolicy(doc.Policy); err != nil {
-			return opt, err
-		}
-	}
-	if p.Options != nil && p.Options.Kind() != 'n' {
-		var all, patch map[string]jsontext.Value
-		if err := errors.Join(json.Unmarshal(doc.Options, &all), json.Unmarshal(p.Options, &patch)); err != nil {
-			return opt, invalid("options", "an object is needed")
-		}
-		for name, v := range patch { // RFC 7396
-			if v.Kind() == 'n' {
-				delete(all, name)
-			} else {
-				all[name] = v
-			}
-		}
-		if doc.Options, err = json.Marshal(all, json.Deterministic(true)); err != nil {
-			return opt, err
-		}
-	}
-	return parseOptions(doc.Options)
-}
-
 func (e *Engine) patchChannel(c *call) (int, any, error) {
 	var body patchChannel
 	if err := c.decode(&body); err != nil {
@@ -461,179 +326,9 @@ func (e *Engine) patchChannel(c *call) (int, any, error) {
 	return http.StatusOK, e.answer(ch, body.Options), nil
 }
 
-type closedChannel struct {
-	Status    string `json:"status"`
-	ChannelID string `json:"channel_id"`
-}
-
-func (e *Engine) deleteChannel(c *call) (int, any, error) {
-	ch, err := e.manage(c, true, func(t *tx, ch *channel) error {
-		if err := t.close(ch, t.now); err != nil {
-			return err
-		}
-		return t.purge(ch)
-	})
-	if err != nil {
-		return 0, nil, err
-	}
-	return http.StatusOK, closedChannel{Status: statusClosed, ChannelID: ch.doc.ID}, nil
-}
-
-// manage runs fn on a channel in a write, if the caller manages it, or only
-// closes it and is an admin of the intent.
-func (e *Engine) manage(c *call, closes bool, fn func(*tx, *channel) error) (*channel, error) {
-	ch, err := e.channel(c, c.arg(0))
-	if err != nil {
-		return nil, err
-	}
-	err = e.write(c.Context(), ch.durable(e), func(t *tx) error {
-		if ch, err = e.existing(ch)(t); err != nil {
-			return err
-		}
-		_, fresh, err := e.enter(ch.in.doc.ID, c.who, levelRead, t.now)
-		if err != nil {
-			return hidden(err, "channel")
-		}
-		if !e.manages(ch, c.who, t.now) && !(closes && e.level(ch.in, c.who, t.now) == levelAdmin) {
-			return forbidden("not_manager", "only the channel's creator and the intent's coordinators may do this")
-		}
-		if err := fn(t, ch); err != nil || !fresh {
-			return err
-		}
-		return t.bind(ch.in, c.who)
-	})
-	return ch, err
-}
-
 // durable reports whether writes about the channel must survive a loss of power.
 func (ch *channel) durable(e *Engine) bool {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	return ch.opt.audit
-}
-
-// close closes a channel and expires its open requests. Closing twice is nothing.
-func (t *tx) close(ch *channel, at stamp) error {
-	if ch.doc.Status == statusClosed {
-		return nil
-	}
-	doc := ch.doc
-	doc.Status, doc.ClosedAt = statusClosed, at
-	if err := t.saveChannel(ch, doc); err != nil {
-		return err
-	}
-	if err := t.expireRequests(ch, at); err != nil {
-		return err
-	}
-	t.apply(func() {
-		ch.doc = doc
-		for _, m := range ch.open {
-			m.deadline = min(m.deadline, at)
-		}
-		ch.open = nil
-		t.e.setAlarm(ch)
-	})
-	t.rings(ch)
-	return nil
-}
-
-// rings wakes who waits for something in the channel, after the commit.
-func (t *tx) rings(ch *channel) {
-	t.e.mu.RLock() // who stops asking changes asks outside of writes
-	defer t.e.mu.RUnlock()
-	t.wake = append(t.wake, &ch.bell)
-	for _, a := range ch.asks {
-		t.wake = append(t.wake, &a.bell)
-	}
-}
-
-// closeAll closes the intent's channels (L1).
-func (t *tx) closeAll(in *intent) error {
-	for _, ch := range in.channels {
-		if err := t.close(ch, t.now); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// purge forgets a closed channel and its messages.
-func (t *tx) purge(ch *channel) error {
-	if err := t.dropChannel(ch); err != nil {
-		return err
-	}
-	t.apply(func() {
-		delete(t.e.channels, ch.doc.ID)
-		ch.in.channels = slices.DeleteFunc(slices.Clone(ch.in.channels), func(c *channel) bool { return c == ch })
-		ch.recent = nil
-	})
-	t.rings(ch)
-	return nil
-}
-
-// depart takes an agent that was deregistered out of the channels (L2): out of
-// their members, and its unanswered requests expire. A notice tells the others.
-func (t *tx) depart(a *agent, reason string) error {
-	id := a.doc.AgentID
-	for _, in := range t.e.intents {
-		if in.Homes[id] != a.doc.Host {
-			continue
-		}
-		for _, ch := range in.channels {
-			if !ch.isOpen(t.now) {
-				continue
-			}
-			var pending []*message
-			for _, m := range ch.open {
-				if m.to == id && !m.expired(t.now) {
-					pending = append(pending, m)
-				}
-			}
-			isMember := slices.Contains(ch.doc.Members, id)
-			if !isMember && len(pending) == 0 {
-				continue
-			}
-			if isMember {
-				doc := ch.doc
-				doc.Members = slices.DeleteFunc(slices.Clone(doc.Members), func(m string) bool { return m == id })
-				if err := t.saveChannel(ch, doc); err != nil {
-					return err
-				}
-				t.apply(func() { ch.doc = doc })
-			}
-			for _, m := range pending {
-				if err := t.expireRequest(m, t.now); err != nil {
-					return err
-				}
-				t.apply(func() {
-					m.deadline = t.now
-					delete(ch.open, m.id)
-				})
-			}
-			if reason == "" {
-				reason = agentDeregistered
-			}
-			notice := &draft{kind: kindNotify, sender: system, to: toAll, metadata: jsontext.Value("{}"),
-				payload: members("event", "agent_departed", "agent_id", id, "role_id", a.doc.RoleID, "reason", reason)}
-			if _, err := t.post(ch, notice); err != nil {
-				return err
-			}
-			t.rings(ch)
-		}
-	}
-	return nil
-}
-
-// closeExpired closes and purges the channel if it is time.
-func (e *Engine) closeExpired(ctx context.Context, ch *channel) error {
-	return e.write(ctx, ch.durable(e), func(t *tx) error {
-		switch {
-		case e.channels[ch.doc.ID] != ch:
-		case ch.doc.Status == statusOpen && ch.expired(t.now):
-			return t.close(ch, ch.end())
-		case ch.doc.Status == statusClosed && e.cfg.Retention >= 0 && ch.doc.ClosedAt.add(e.cfg.Retention) <= t.now:
-			return t.purge(ch)
-		}
-		return nil
-	})
 }

@@ -1,0 +1,130 @@
+package openintent
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// ACL is an intent's access list as it is answered.
+type ACL struct {
+	IntentID string  `json:"intent_id"`
+	Default  string  `json:"default_policy"` // open or closed
+	Policy   string  `json:"policy"`         // what was set
+	Entries  []Entry `json:"entries"`
+}
+
+func (in *intent) acl() ACL {
+	a := ACL{IntentID: in.doc.ID, Default: "closed", Policy: in.Policy, Entries: append([]Entry{}, in.Entries...)}
+	if in.Policy == "open" {
+		a.Default = "open"
+	}
+	return a
+}
+
+func (e *Engine) getACL(c *call) (int, any, error) {
+	in, err := e.intent(c, c.arg(0), levelRead)
+	if err != nil {
+		return 0, nil, err
+	}
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return http.StatusOK, in.acl(), nil
+}
+
+type setACL struct {
+	Default string       `json:"default_policy"`
+	Entries []grantEntry `json:"entries"`
+}
+
+type grantEntry struct {
+	PrincipalID   string  `json:"principal_id"`
+	PrincipalType string  `json:"principal_type"`
+	Permission    string  `json:"permission"`
+	ExpiresAt     stamp   `json:"expires_at,omitzero"`
+	Reason        *string `json:"reason,omitzero"`
+	Home          string  `json:"home,omitzero"`
+}
+
+func (e *Engine) entry(c *call, g grantEntry, at stamp) (Entry, error) {
+	if g.PrincipalType == "" {
+		g.PrincipalType = "agent"
+	}
+	if g.Permission == "" {
+		g.Permission = "read"
+	}
+	switch {
+	case !slices.Contains([]string{"agent", "user", "role", "group"}, g.PrincipalType):
+		return Entry{}, invalid("principal_type", "one of agent, user, role, group")
+	case !validAgentID(g.PrincipalID):
+		return Entry{}, invalid("principal_id", "an id of an agent or a role is needed")
+	case levels[g.Permission] == levelNone:
+		return Entry{}, invalid("permission", "one of read, write, admin")
+	case len(g.Home) > maxAgentID || g.Reason != nil && len(*g.Reason) > 4096:
+		return Entry{}, invalid("reason", "at most 4096 bytes")
+	}
+	return Entry{
+		ID: e.newID(idEntry, at), PrincipalID: g.PrincipalID, PrincipalType: g.PrincipalType, Permission: g.Permission,
+		GrantedBy: c.who.Agent, GrantedAt: at, ExpiresAt: g.ExpiresAt, Reason: g.Reason, Home: g.Home,
+	}, nil
+}
+
+func (e *Engine) putACL(c *call) (int, any, error) {
+	var body setACL
+	if err := c.decode(&body); err != nil {
+		return 0, nil, err
+	}
+	if body.Default == "" {
+		body.Default = "open"
+	}
+	if !slices.Contains(policies, body.Default) {
+		return 0, nil, invalid("default_policy", "one of %s", strings.Join(policies, ", "))
+	}
+	if len(body.Entries) > maxEntries {
+		return 0, nil, invalid("entries", "at most %d", maxEntries)
+	}
+	var acl ACL
+	err := e.changeAccess(c, levelAdmin, func(t *tx, in *intent, a *access) (*event, error) {
+		a.Policy, a.Entries = body.Default, nil
+		for _, g := range body.Entries {
+			p, err := e.entry(c, g, t.now)
+			if err != nil {
+				return nil, err
+			}
+			a.Entries = append(a.Entries, p)
+		}
+		acl = (&intent{doc: in.doc, access: *a}).acl()
+		return &event{kind: "access_granted", payload: members("default_policy", body.Default, "entries", a.Entries)}, nil
+	})
+	return http.StatusOK, acl, err
+}
+
+func (e *Engine) addEntry(c *call) (int, any, error) {
+	var body grantEntry
+	if err := c.decode(&body); err != nil {
+		return 0, nil, err
+	}
+	var p Entry
+	err := e.changeAccess(c, levelAdmin, func(t *tx, in *intent, a *access) (*event, error) {
+		var err error
+		if p, err = e.entry(c, body, t.now); err != nil {
+			return nil, err
+		}
+		a.Entries = append(a.Entries, p)
+		return &event{kind: "access_granted", payload: members("entry_id", p.ID, "principal_id", p.PrincipalID, "principal_type", p.PrincipalType, "permission", p.Permission)}, nil
+	})
+	return http.StatusCreated, p, err
+}
+
+func (e *Engine) dropEntry(c *call) (int, any, error) {
+	err := e.changeAccess(c, levelAdmin, func(t *tx, in *intent, a *access) (*event, error) {
+		i := slices.IndexFunc(a.Entries, func(p Entry) bool { return p.ID == c.arg(1) })
+		if i < 0 {
+			return nil, notFound("entry")
+		}
+		p := a.Entries[i]
+		a.Entries = slices.Delete(a.Entries, i, i+1)
+		return &event{kind: "access_revoked", payload: members("entry_id", p.ID, "principal_id", p.PrincipalID, "permission", p.Permission)}, nil
+	})
+	return http.StatusNoContent, nil, err
+}

@@ -1,0 +1,41 @@
+package openintent
+
+import (
+	"slices"
+	"time"
+)
+
+const (
+	maxList = 1000
+	maxWait = 60 * time.Second
+)
+
+// filter says which messages of a channel a list is about.
+type filter struct {
+	who    Caller
+	since  int64 // those with a higher number
+	after  stamp // and a later time
+	newest bool  // of too many the last ones, otherwise the first ones
+	to     string
+	kinds  []string
+	status string
+	limit  int
+}
+
+// matches reports whether the list holds m. The world is read-locked.
+func (f *filter) matches(e *Engine, m *message, at stamp) bool {
+	if m.number <= f.since || m.at <= f.after || !m.kept(at) || !e.sees(m, f.who, at) {
+		return false
+	}
+	if f.to != "" && !e.receives(m, f.to, at) {
+		return false
+	}
+	if f.kinds != nil && !slices.Contains(f.kinds, m.kind) {
+		return false
+	}
+	status, _ := m.state(f.who.Agent, at)
+	if f.status == "" {
+		return status != statusExpired
+	}
+	return status == f.status
+}

@@ -1,0 +1,88 @@
+package openintent
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// manages reports whether who may change the channel (X6).
+func (e *Engine) manages(ch *channel, who Caller, at stamp) bool {
+	return who.Agent == ch.doc.CreatedBy || e.coordinates(ch.in, who, at)
+}
+
+type patchChannel struct {
+	Members *[]string      `json:"members"`
+	Add     []string       `json:"add_members"`
+	Remove  []string       `json:"remove_members"`
+	Policy  *string        `json:"member_policy"`
+	Options jsontext.Value `json:"options"`
+	Status  *string        `json:"status"`
+}
+
+func (p *patchChannel) closes() bool { return p.Status != nil && *p.Status == statusClosed }
+
+// change makes the patch in a copy of the channel.
+func (p *patchChannel) change(doc *Channel) (opt options, err error) {
+	doc.Members = slices.Clone(doc.Members)
+	if p.Members != nil {
+		if doc.Members, err = memberList("members", *p.Members); err != nil {
+			return opt, err
+		}
+	}
+	if doc.Members, err = memberList("add_members", append(doc.Members, p.Add...)); err != nil {
+		return opt, err
+	}
+	doc.Members = slices.DeleteFunc(doc.Members, func(m string) bool { return slices.Contains(p.Remove, m) })
+	if p.Policy != nil {
+		doc.Policy = *p.Policy
+		if err := validPolicy(doc.Policy); err != nil {
+			return opt, err
+		}
+	}
+	if p.Options != nil && p.Options.Kind() != 'n' {
+		var all, patch map[string]jsontext.Value
+		if err := errors.Join(json.Unmarshal(doc.Options, &all), json.Unmarshal(p.Options, &patch)); err != nil {
+			return opt, invalid("options", "an object is needed")
+		}
+		for name, v := range patch { // RFC 7396
+			if v.Kind() == 'n' {
+				delete(all, name)
+			} else {
+				all[name] = v
+			}
+		}
+		if doc.Options, err = json.Marshal(all, json.Deterministic(true)); err != nil {
+			return opt, err
+		}
+	}
+	return parseOptions(doc.Options)
+}
+
+// manage runs fn on a channel in a write, if the caller manages it, or only
+// closes it and is an admin of the intent.
+func (e *Engine) manage(c *call, closes bool, fn func(*tx, *channel) error) (*channel, error) {
+	ch, err := e.channel(c, c.arg(0))
+	if err != nil {
+		return nil, err
+	}
+	err = e.write(c.Context(), ch.durable(e), func(t *tx) error {
+		if ch, err = e.existing(ch)(t); err != nil {
+			return err
+		}
+		_, fresh, err := e.enter(ch.in.doc.ID, c.who, levelRead, t.now)
+		if err != nil {
+			return hidden(err, "channel")
+		}
+		if !e.manages(ch, c.who, t.now) && !(closes && e.level(ch.in, c.who, t.now) == levelAdmin) {
+			return forbidden("not_manager", "only the channel's creator and the intent's coordinators may do this")
+		}
+		if err := fn(t, ch); err != nil || !fresh {
+			return err
+		}
+		return t.bind(ch.in, c.who)
+	})
+	return ch, err
+}

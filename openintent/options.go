@@ -1,0 +1,86 @@
+package openintent
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// options are the options that mean something here.
+type options struct {
+	audit        bool
+	discoverable bool
+	ttl          time.Duration // 0: none
+	max          int64
+}
+
+const (
+	maxName        = 128
+	maxMessages    = 10_000
+	defaultMax     = 1000
+	maxOptions     = 16 << 10
+	maxTTL         = 10 * 366 * 24 * 3600
+	optAudit       = "audit"
+	optTTL         = "ttl_seconds"
+	optMax         = "max_messages"
+	optDiscover    = "discoverable"
+	notMemberCode  = "not_member"
+	closedCode     = "channel_closed"
+	conflictByName = "channel_name_conflict"
+)
+
+// parseOptions reads an options object.
+func parseOptions(raw jsontext.Value) (options, error) {
+	var o struct {
+		Audit    *bool  `json:"audit"`
+		TTL      *int64 `json:"ttl_seconds"`
+		Max      *int64 `json:"max_messages"`
+		Discover *bool  `json:"discoverable"`
+	}
+	if len(raw) > maxOptions {
+		return options{}, invalid("options", "at most %d bytes", maxOptions)
+	}
+	if err := json.Unmarshal(raw, &o); err != nil {
+		return options{}, invalid("options", "audit and discoverable are true or false, ttl_seconds and max_messages whole numbers")
+	}
+	p := options{max: defaultMax, discoverable: true}
+	if o.Audit != nil {
+		p.audit = *o.Audit
+	}
+	if o.Discover != nil {
+		p.discoverable = *o.Discover
+	}
+	if o.TTL != nil {
+		if *o.TTL < 1 || *o.TTL > maxTTL {
+			return options{}, invalid("options", "ttl_seconds: 1 to %d, or null", maxTTL)
+		}
+		p.ttl = time.Duration(*o.TTL) * time.Second
+	}
+	if o.Max != nil {
+		if *o.Max < 1 || *o.Max > maxMessages {
+			return options{}, invalid("options", "max_messages: 1 to %d", maxMessages)
+		}
+		p.max = *o.Max
+	}
+	return p, nil
+}
+
+// merged returns all options with the defaults; names that mean nothing here stay.
+func (p options) merged(raw jsontext.Value) jsontext.Value {
+	var all map[string]jsontext.Value
+	if err := json.Unmarshal(raw, &all); err != nil || all == nil {
+		all = make(map[string]jsontext.Value)
+	}
+	ttl := jsontext.Value("null")
+	if p.ttl > 0 {
+		ttl = fmt.Append(nil, int64(p.ttl/time.Second))
+	}
+	all[optAudit], all[optTTL], all[optMax] = fmt.Append(nil, p.audit), ttl, fmt.Append(nil, p.max)
+	text, err := json.Marshal(all, json.Deterministic(true))
+	if err != nil {
+		panic(err) // parts of valid JSON
+	}
+	return text
+}

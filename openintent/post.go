@@ -1,0 +1,192 @@
+package openintent
+
+import (
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// draft is a message before it has a place in a channel.
+type draft struct {
+	kind, sender, to  string
+	correlation       string
+	payload, metadata jsontext.Value
+	expires           stamp
+	id                string // chosen by the sender's home; empty: by the host
+	ask               *ask   // who waits for its responses
+}
+
+// post puts d into the channel. Its sender is the caller, whose rights have
+// been checked.
+func (t *tx) post(ch *channel, d *draft) (*message, error) {
+	e := t.e
+	at := max(t.now, ch.last) // the clock may go back; ids and cursors do not
+	m := &message{ch: ch, number: ch.count + 1, kind: d.kind, sender: d.sender, to: d.to, correlation: d.correlation, at: at, expires: d.expires, deadline: d.expires}
+	var request *message
+	if d.kind == kindResponse {
+		var err error
+		if request, err = t.answers(ch, d); err != nil {
+			return nil, err
+		}
+		m.to, m.lead = request.sender, request.kind == kindRequest && !request.answered
+	} else if err := t.reaches(ch, m); err != nil {
+		return nil, err
+	}
+	if m.kind == kindRequest && m.deadline == 0 {
+		m.deadline = at.add(e.cfg.RequestTTL)
+	}
+	if a := e.record(ch.in, d.sender); d.sender != system {
+		key := ""
+		if a != nil && a.doc.PublicKey != nil {
+			key = *a.doc.PublicKey
+		}
+		if err := checkProof(key, m, d.payload, d.metadata); err != nil {
+			return nil, err
+		}
+	}
+	m.seq, m.id, m.given = t.number(), d.id, d.id != ""
+	if !m.given {
+		m.id = e.messageID(at, m.number)
+	}
+	m.encode(d.payload, d.metadata)
+	if err := t.insertMessage(m); err != nil {
+		return nil, err
+	}
+	if m.lead {
+		if err := t.answer(request); err != nil {
+			return nil, err
+		}
+	}
+	if err := t.evict(ch, m); err != nil {
+		return nil, err
+	}
+	t.apply(func() {
+		ch.count, ch.last = m.number, at
+		if m.sender != system {
+			ch.used = at
+		}
+		if m.lead {
+			request.answered = true
+			delete(ch.open, request.id)
+		}
+		if m.kind == kindRequest && !m.expired(at) {
+			if ch.open == nil {
+				ch.open = make(map[string]*message)
+			}
+			ch.open[m.id] = m
+		}
+		if d.ask != nil {
+			d.ask.request = m
+			if ch.asks == nil {
+				ch.asks = make(map[string]*ask)
+			}
+			ch.asks[m.id] = d.ask
+		}
+		e.remember(m)
+	})
+	t.out = append(t.out, entry{seq: m.seq, in: ch.in, message: m})
+	if ch.opt.audit {
+		return m, t.audit(m, d)
+	}
+	return m, nil
+}
+
+// answers finds what a response answers and decides whether its sender may.
+func (t *tx) answers(ch *channel, d *draft) (*message, error) {
+	request, err := t.message(ch, d.correlation)
+	if err != nil {
+		return nil, err
+	}
+	who := Caller{Agent: d.sender}
+	switch {
+	case request == nil || !t.e.sees(request, who, t.now):
+		return nil, invalid("correlation_id", "there is no such request in this channel")
+	case request.kind != kindRequest && !t.e.cfg.Lenient:
+		return nil, invalid("correlation_id", "only requests are answered: this is a %s", request.kind)
+	case !t.e.receives(request, d.sender, t.now):
+		return nil, forbidden("not_recipient", "the request is for somebody else")
+	case request.deadline != 0 && request.deadline <= t.now && (request.kind == kindRequest && !request.answered || request.expires != 0):
+		return nil, conflict("request_expired", "the request has expired: its sender waits no more")
+	}
+	return request, nil
+}
+
+// reaches decides whether the message may go to whom it names, and notes who
+// holds the role that it names.
+func (t *tx) reaches(ch *channel, m *message) error {
+	e := t.e
+	if m.direct() {
+		if !ch.member(m.to) || e.agentLevel(ch.in, m.to, t.now) == levelNone {
+			return forbidden("recipient_not_member", "the recipient takes no part in the channel: ask its creator to add it")
+		}
+	}
+	if role, ok := strings.CutPrefix(m.to, toRole); ok {
+		for key := range e.agents {
+			if key.id != m.sender && key.home == ch.in.Homes[key.id] && e.roleOf(ch.in, key.id, t.now) == role &&
+				ch.member(key.id) && e.agentLevel(ch.in, key.id, t.now) > levelNone {
+				m.recipients = append(m.recipients, key.id)
+			}
+		}
+	}
+	if m.kind == kindRequest && len(ch.open) >= max(64, 2*ch.swept) {
+		t.apply(func() {
+			for id, r := range ch.open {
+				if r.expired(t.now) {
+					delete(ch.open, id)
+				}
+			}
+			ch.swept = len(ch.open)
+		})
+		if len(ch.open) >= maxOpen {
+			return tooMany("open requests in this channel", maxOpen)
+		}
+	}
+	return nil
+}
+
+// message finds a message of the channel by its id; nil if there is none any more.
+func (t *tx) message(ch *channel, id string) (*message, error) {
+	if m := ch.open[id]; m != nil {
+		return m, nil
+	}
+	prefix, _, _, number, ok := splitID(id)
+	if !ok || prefix != idMessage {
+		return nil, nil
+	}
+	if m := ch.remembered(number); m != nil && m.id == id {
+		return m, nil
+	}
+	m, err := messageByID(t.Tx, ch, id, number)
+	if err != nil || m == nil || !m.kept(t.now) {
+		return nil, err
+	}
+	if live := ch.remembered(m.number); live != nil {
+		return live, nil
+	}
+	return m, nil
+}
+
+// audit copies the message to the intent's log (A1).
+func (t *tx) audit(m *message, d *draft) error {
+	payload := []any{"channel_id", m.ch.doc.ID, "channel_name", m.ch.doc.Name, "message_id", m.id, "message_type", m.kind, "to", null(m.to), "payload", d.payload}
+	if m.correlation != "" {
+		payload = append(payload, "correlation_id", m.correlation)
+	}
+	ev := event{kind: kindMessage, actor: m.sender, payload: members(payload...)}
+	var trace struct {
+		TraceID string `json:"trace_id"`
+		Parent  string `json:"parent_event_id"`
+	}
+	// Metadata is the sender's own: what is no trace there is none.
+	if json.Unmarshal(d.metadata, &trace) == nil {
+		if traceForm.MatchString(trace.TraceID) {
+			ev.trace = trace.TraceID
+		}
+		if len(trace.Parent) <= maxAgentID {
+			ev.parent = trace.Parent
+		}
+	}
+	_, err := t.log(m.ch.in, ev)
+	return err
+}

@@ -1,0 +1,113 @@
+package openintent
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/store"
+)
+
+func (e *Engine) getMessage(c *call) (int, any, error) {
+	ch, err := e.channel(c, c.arg(0))
+	if err != nil {
+		return 0, nil, err
+	}
+	e.mu.RLock()
+	err = e.mayList(ch, c.who)
+	e.mu.RUnlock()
+	if err != nil {
+		return 0, nil, err
+	}
+	m, err := e.lookUp(c.Context(), ch, c.arg(1))
+	if err != nil {
+		return 0, nil, err
+	}
+	at := now()
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if m == nil || !m.kept(at) || !e.sees(m, c.who, at) {
+		return 0, nil, notFound("message")
+	}
+	return http.StatusOK, jsontext.Value(m.append(nil, c.who.Agent, at, false)), nil
+}
+
+// lookUp finds a message that was published, in memory or in the store.
+func (e *Engine) lookUp(ctx context.Context, ch *channel, id string) (*message, error) {
+	prefix, _, _, number, ok := splitID(id)
+	if !ok || prefix != idMessage {
+		return nil, nil
+	}
+	e.mu.RLock()
+	m, settled := ch.remembered(number), e.settled
+	e.mu.RUnlock()
+	if m == nil {
+		err := e.db.Read(ctx, func(stx *store.Tx) (err error) {
+			m, err = messageByID(stx, ch, id, number)
+			return err
+		})
+		if err != nil || m == nil {
+			return nil, err
+		}
+		if number == 0 {
+			e.mu.RLock()
+			if live := ch.remembered(m.number); live != nil {
+				m = live
+			}
+			e.mu.RUnlock()
+		}
+	}
+	if m.id != id || m.seq > settled {
+		return nil, nil
+	}
+	return m, nil
+}
+
+// markRead takes the receipt of a recipient.
+func (e *Engine) markRead(c *call) (int, any, error) {
+	var body statusChange
+	if err := c.decode(&body); err != nil {
+		return 0, nil, err
+	}
+	if body.Status != statusRead {
+		return 0, nil, invalid("status", "only read can be set")
+	}
+	ch, err := e.channel(c, c.arg(0))
+	if err != nil {
+		return 0, nil, err
+	}
+	var doc jsontext.Value
+	err = e.write(c.Context(), ch.durable(e), func(t *tx) error {
+		ch, err := e.existing(ch)(t)
+		if err != nil {
+			return err
+		}
+		if err := e.mayList(ch, c.who); err != nil {
+			return err
+		}
+		m, err := t.message(ch, c.arg(1))
+		if err != nil {
+			return err
+		}
+		switch {
+		case m == nil || !e.sees(m, c.who, t.now):
+			return notFound("message")
+		case !e.receives(m, c.who.Agent, t.now) || !ch.member(c.who.Agent):
+			return forbidden("not_recipient", "the message is for somebody else, who alone marks it as read")
+		case m.expired(t.now):
+			return conflict("message_expired", "the message has expired unread")
+		}
+		if !slices.ContainsFunc(m.reads, func(r receipt) bool { return r.agent == c.who.Agent }) {
+			r := receipt{c.who.Agent, t.now}
+			if err := t.insertReceipt(m, r); err != nil {
+				return err
+			}
+			t.apply(func() { m.reads = append(m.reads[:len(m.reads):len(m.reads)], r) })
+		}
+		doc = m.append(nil, c.who.Agent, t.now, false)
+		return nil
+	})
+	return http.StatusOK, doc, err
+}

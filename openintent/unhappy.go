@@ -1,0 +1,61 @@
+package openintent
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// unhappy slows down clients that open a stream again at once when they were
+// refused: the Python SDK does so without any delay.
+type unhappy struct {
+	mu    sync.Mutex
+	tries map[string]try
+}
+
+type try struct {
+	n  int
+	at stamp
+}
+
+const (
+	maxUnhappy   = 1024
+	unhappyReset = time.Minute
+	unhappyMax   = 15 * time.Second
+)
+
+// hold waits before a stream is refused: not the first time, then ever longer.
+func (u *unhappy) hold(c *call) {
+	key := c.Header.Get(headerAgent) + " " + c.URL.Path
+	if len(key) > 1024 {
+		key = key[:1024]
+	}
+	at := now()
+	u.mu.Lock()
+	if u.tries == nil || len(u.tries) >= maxUnhappy {
+		u.tries = make(map[string]try)
+	}
+	t := u.tries[key]
+	if t.at.add(unhappyReset) < at {
+		t.n = 0
+	}
+	delay := time.Duration(0)
+	if t.n > 0 {
+		delay = min(time.Second<<min(t.n-1, 4), unhappyMax)
+	}
+	u.tries[key] = try{t.n + 1, at.add(delay)}
+	u.mu.Unlock()
+	if delay > 0 {
+		sleep(c.Context(), delay, c.e.done)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration, done <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-done:
+	}
+}
