@@ -142,7 +142,7 @@ func (n *Node) join(ctx context.Context, qc *quic.Conn, inv identity.Invitation)
 	if err != nil {
 		return p, kinds.Errorf(kinds.Internal, "join: %v", err)
 	}
-	n.joined(p)
+	n.joined(p, qc.RemoteAddr().String())
 	return p, nil
 }
 
@@ -169,8 +169,13 @@ func (n *Node) adopt(p identity.Peer, name string) (identity.Peer, error) {
 	return n.cfg.Trust.Trust(p)
 }
 
-// joined tells of a peer that was adopted and connects to it.
-func (n *Node) joined(p identity.Peer) {
+// joined tells of a peer that was adopted, and connects to it where its key was
+// proven.
+func (n *Node) joined(p identity.Peer, addr string) {
+	r := n.remote(p.ID)
+	r.mu.Lock()
+	r.lastGood = addr
+	r.mu.Unlock()
 	n.emit(Event{Type: EventTrust, Peer: p.ID, Name: p.Name})
 	n.Connect(p.ID)
 }
@@ -242,11 +247,7 @@ func (n *Node) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, id id
 	})
 	switch {
 	case err == nil:
-		r := n.remote(id)
-		r.mu.Lock()
-		r.lastGood = from
-		r.mu.Unlock()
-		n.joined(p)
+		n.joined(p, from)
 		return joinReply{Name: identity.Claim(n.cfg.Name), PQ: n.cfg.Key.PublicPQ()}
 	case errors.Is(err, identity.ErrNoInvitation), errors.Is(err, identity.ErrInvitationUsed):
 		n.log.Warn("join refused", "peer", id.Label(), "addr", qc.RemoteAddr().String(), "err", err)
