@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -76,5 +77,52 @@ func TestCut(t *testing.T) {
 			t.Logf("answer after the network is back: %s", answered.Round(time.Millisecond))
 			t.Logf("the others are connected again after %s", tablet.connects(desk, at, 30*time.Second))
 		})
+	}
+}
+
+// TestOutage: the network is away while a task ends; its result comes when the
+// network does, and what is sent meanwhile is not said to be delivered.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	l, h := lan(t, both, "desk", "laptop")
+	desk, laptop := h[0].acpd("desk"), h[1].acpd("laptop")
+	befriend(desk, laptop)
+	done := filepath.Join(desk.home, "done")
+	if err := syscall.Mkfifo(done, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	serve := desk.acpctl("", "serve", "--", "sh", "-c", "read -r word <"+done+"; echo \"$word\"")
+	eventually(t, serve.begun, patience, "an agent", func() bool {
+		s, err := desk.client.Status(t.Context())
+		return err == nil && len(s.Agents) == 1
+	})
+	task := strings.TrimSpace(laptop.acpctl("", "delegate", "desk", "Take your time.").exits(0))
+	wait := laptop.acpctl("", "wait", task)
+
+	l.bridge.ip("link set " + h[0].port("eth0") + " down")
+	if err := os.WriteFile(done, []byte("done\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, time.Now(), patience, "serve has tried to tell", func() bool { return strings.Contains(serve.stderr.String(), task) })
+	<-time.After(silence)
+	lost := laptop.acpctl("", "notify", "desk", "build.done", "1", "--json")
+	if said := lost.exits(5); !strings.Contains(said, `"code":"unreachable"`) || !strings.Contains(said, `"delivered":"no"`) {
+		t.Errorf("notify: %s", said)
+	}
+	if !wait.running() {
+		t.Fatalf("the result came without a network: %s", wait.stdout.String())
+	}
+
+	at := time.Now()
+	l.bridge.ip("link set " + h[0].port("eth0") + " up")
+	if said := wait.exits(0); said != "done\n" {
+		t.Errorf("result: %q", said)
+	}
+	t.Logf("the result comes %s after the network", time.Since(at).Round(time.Millisecond))
+	if said := desk.acpctl("", "inbox").exits(0); said != "" {
+		t.Errorf("what was said to be lost has come: %s", said)
+	}
+	if said := laptop.acpctl("", "notify", "desk", "build.done", "2").exits(0); said != "held\n" {
+		t.Errorf("notify: %q", said)
 	}
 }

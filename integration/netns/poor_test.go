@@ -4,6 +4,7 @@ package netns
 
 import (
 	"net"
+	"strings"
 	"testing"
 	"time"
 )
@@ -33,6 +34,36 @@ func TestPoorNetworks(t *testing.T) {
 		talk(first, second)
 		first.warned(1)
 		second.warned(1)
+	})
+	t.Run("the network comes later", func(t *testing.T) {
+		t.Parallel()
+		l, h := lan(t, both, "desk")
+		late := l.host("late")
+		desk, laptop := h[0].acpd("desk"), late.acpd("laptop")
+		laptop.warns(1, laptop.begun, patience)
+		at := time.Now()
+		late.wire("eth0", "lan", "10.77.0.2/24", "fd77::2/64")
+		t.Logf("sees after %s, is seen after %s", laptop.sees(desk.id, "10.77.0.1:7117", at, rewired), desk.sees(laptop.id, "10.77.0.2:7117", at, rewired))
+		befriend(desk, laptop)
+		laptop.warned(1)
+	})
+	t.Run("narrow link", func(t *testing.T) {
+		t.Parallel()
+		l, h := lan(t, both, "desk", "laptop")
+		// As behind a tunnel: what is too large is lost without a word.
+		l.bridge.ip("link set " + h[1].port("eth0") + " mtu 1280")
+		desk, laptop := h[0].acpd("desk"), h[1].acpd("laptop")
+		befriend(desk, laptop)
+		laptop.acpctl("", "serve", "--prompt", "--", "cat")
+		eventually(t, time.Now(), patience, "an agent", func() bool {
+			s, err := laptop.client.Status(t.Context())
+			return err == nil && len(s.Agents) == 1
+		})
+		const size = 900_000
+		payload := `{"question":"` + strings.Repeat("x", size) + `"}`
+		if said := desk.acpctl(payload, "query", "laptop", "--payload", "-").exits(0); len(said) < size {
+			t.Errorf("%d bytes came back", len(said))
+		}
 	})
 	t.Run("no multicast", func(t *testing.T) {
 		t.Parallel()
