@@ -8,7 +8,7 @@ FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build test race seeds lint fuzz netns interop bench demo install
+.PHONY: help build test race seeds kills lint fuzz netns interop bench demo install
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -25,6 +25,9 @@ race: ## the same under the race detector (needs a C compiler)
 
 seeds: ## both sides dialling at once, 10,000 seeds
 	$(GO) test ./peer -run TestSimultaneousDial -seeds 10000
+
+kills: ## 50 times kill -9 while mail is on its way
+	$(GO) test ./integration -run TestMailSurvivesKills -count=1 -kills 50
 
 lint: ## gofmt, vet, staticcheck, tidiness, known vulnerabilities where their database can be reached
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "not gofmt'ed: run gofmt -w on these files"; exit 1; }

@@ -114,6 +114,20 @@ func run(v vector, raw []byte) (means any, again []byte, err error) {
 		}
 		again, err := wire.AppendItem(nil, item)
 		return itemMeans(item), again, err
+	case "mail request":
+		m, err := wire.ReadMailRequest(bufio.NewReader(bytes.NewReader(raw)))
+		if err != nil {
+			return nil, nil, err
+		}
+		again, err := wire.AppendMailRequest(nil, m)
+		return mailMeans(m), again, err
+	case "mail reply":
+		m, err := wire.ReadMailReply(bufio.NewReader(bytes.NewReader(raw)))
+		if err != nil {
+			return nil, nil, err
+		}
+		again, err := wire.AppendMailReply(nil, m)
+		return replyMeans(m), again, err
 	}
 	return nil, nil, fmt.Errorf("no such thing as %q", v.Is)
 }

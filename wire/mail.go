@@ -71,12 +71,13 @@ func AppendMailRequest(b []byte, m *MailRequest) ([]byte, error) {
 		fields["size"], fields["delivery"] = m.Size, m.Delivery[:]
 		fallthrough
 	case MailConsumed:
-		fields["recipient"], fields["filename"], fields["sha256"] = m.Agent, m.File, m.Hash[:]
+		fields["filename"], fields["sha256"] = m.File, m.Hash[:]
 	case MailPresence:
-		fields["agent"], fields["status"], fields["updated_at"] = m.Agent, m.Status, m.UpdatedAt
+		fields["status"], fields["updated_at"] = m.Status, m.UpdatedAt
 	default:
 		return b, fmt.Errorf("encode mail item: %q is no operation", m.Op)
 	}
+	fields[m.agentField()] = m.Agent
 	return appendMail(b, fields)
 }
 
@@ -123,14 +124,13 @@ func ReadMailRequest(r *bufio.Reader) (*MailRequest, error) {
 		return m, err
 	}
 	required := []string{"project"}
-	agent := "recipient"
+	agent := m.agentField()
 	switch m.Op {
 	case MailDeliver:
 		required = append(required, agent, "filename", "sha256", "size", "delivery")
 	case MailConsumed:
 		required = append(required, agent, "filename", "sha256")
 	case MailPresence:
-		agent = "agent"
 		required = append(required, agent, "status", "updated_at")
 	default:
 		return m, nil
@@ -206,13 +206,20 @@ func readMail(r *bufio.Reader) (value, error) {
 	return parseValue(body)
 }
 
+func (m *MailRequest) agentField() string {
+	if m.Op == MailPresence {
+		return "agent"
+	}
+	return "recipient"
+}
+
 func (m *MailRequest) check() error {
 	for _, f := range []struct {
 		name, text string
 		most       int
 	}{
 		{"project", m.Project, MaxMailProject},
-		{"agent", m.Agent, MaxMailAgent},
+		{m.agentField(), m.Agent, MaxMailAgent},
 		{"filename", m.File, MaxMailFile},
 		{"status", m.Status, maxMailWord},
 		{"updated_at", m.UpdatedAt, maxMailWord},
@@ -225,7 +232,7 @@ func (m *MailRequest) check() error {
 	case m.Project == "":
 		return malformed("project", "empty")
 	case m.Agent == "":
-		return malformed("agent", "empty")
+		return malformed(m.agentField(), "empty")
 	case m.File == "" && m.Op != MailPresence:
 		return malformed("filename", "empty")
 	case m.Status == "" && m.Op == MailPresence:
