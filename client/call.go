@@ -59,23 +59,22 @@ func (c *Conn) CallWithin(ctx context.Context, limit time.Duration, method strin
 		}
 		return err
 	}
-	var late <-chan time.Time
 	if limit > 0 {
-		timer := time.NewTimer(limit)
+		timer := time.AfterFunc(limit, func() {
+			if c.take(id) != nil {
+				w.err = context.DeadlineExceeded
+				close(w.done)
+				c.giveUp(id)
+			}
+		})
 		defer timer.Stop()
-		late = timer.C
 	}
 	select {
 	case <-w.done:
 	case <-ctx.Done():
-		err = ctx.Err()
-	case <-late:
-		err = context.DeadlineExceeded
-	}
-	if err != nil {
 		if c.take(id) != nil {
 			c.giveUp(id)
-			return err
+			return ctx.Err()
 		}
 		<-w.done // the response was quicker
 	}

@@ -155,6 +155,15 @@ func (m *members) optID(name string, id wire.MessageID) {
 	}
 }
 
+func (m *members) ref(name string, ref *wire.MessageID) {
+	if ref != nil {
+		m.id(name, *ref)
+		return
+	}
+	m.add(name)
+	m.b = append(m.b, "null"...)
+}
+
 func (m *members) peer(name string, id identity.ID) {
 	m.add(name)
 	m.b = append(m.b, '"')

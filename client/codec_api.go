@@ -1,7 +1,5 @@
 package client
 
-import "github.com/go-json-experiment/json/jsontext"
-
 func (h Head) appendHead(m *members) {
 	m.optID("id", h.ID)
 	m.optStr("thread", h.Thread)
@@ -104,11 +102,7 @@ func (in Inbound) appendTo(m *members) {
 	m.peer("to", in.To)
 	m.uint("ts", in.TS)
 	m.str("kind", in.Kind)
-	if in.Ref != nil {
-		m.id("ref", *in.Ref)
-	} else {
-		m.other("ref", jsontext.Value("null"))
-	}
+	m.ref("ref", in.Ref)
 	m.payload(in.Payload)
 	m.optStr("trace", in.Trace)
 	m.optStr("agent", in.Agent)
@@ -136,7 +130,7 @@ func (in *Inbound) member(name []byte, v value) error {
 	case "kind":
 		return v.str(&in.Kind)
 	case "ref":
-		return v.other(&in.Ref)
+		return v.ref(&in.Ref)
 	case "payload":
 		return v.payload(&in.Payload)
 	case "trace":

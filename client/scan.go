@@ -186,8 +186,11 @@ func skipNested(text []byte, at int) int {
 }
 
 func scalar(v []byte) bool {
-	if len(v) == 0 {
+	switch string(v) {
+	case "":
 		return false
+	case "null", "true", "false":
+		return true
 	}
 	for i, c := range v {
 		if c < '0' || c > '9' || i == 0 && c == '0' && len(v) > 1 {

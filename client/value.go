@@ -32,6 +32,14 @@ func (v value) text(dst encoding.TextUnmarshaler) error {
 	return dst.UnmarshalText(s)
 }
 
+func (v value) ref(dst **wire.MessageID) error {
+	if v[0] == 'n' {
+		return nil
+	}
+	*dst = new(wire.MessageID)
+	return v.text(*dst)
+}
+
 // chars returns a string's text, nil for null.
 func (v value) chars() ([]byte, error) {
 	switch {

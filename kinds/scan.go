@@ -20,7 +20,7 @@ type scanner struct {
 
 const maxNames = 64
 
-type span struct{ from, to int }
+type span struct{ from, to int32 }
 
 // members calls member with each name and value of the object that is the whole
 // text. It reports whether all is valid, member's word included.
@@ -44,19 +44,19 @@ func (s *scanner) object(at, depth int, member func(name, value []byte) bool) in
 		return at + 1
 	}
 	for {
-		name := span{at + 1, s.string(at) - 1}
-		if name.to < 0 || !s.add(first, name) {
+		end := s.string(at)
+		if end < 0 || !s.add(first, at+1, end-1) {
 			return unsure
 		}
-		if at = s.space(name.to + 1); s.byte(at) != ':' {
+		name := s.text[at+1 : end-1]
+		if at = s.space(end); s.byte(at) != ':' {
 			return unsure
 		}
 		at = s.space(at + 1)
-		end := s.value(at, depth)
-		if end < 0 {
+		if end = s.value(at, depth); end < 0 {
 			return unsure
 		}
-		if member != nil && !member(s.text[name.from:name.to], s.text[at:end]) {
+		if member != nil && !member(name, s.text[at:end]) {
 			return unsure
 		}
 		switch at = s.space(end); s.byte(at) {
@@ -73,8 +73,8 @@ func (s *scanner) object(at, depth int, member func(name, value []byte) bool) in
 
 // add notes a name of the object whose names begin at first; false: one that was
 // there before, or one too many.
-func (s *scanner) add(first int, name span) bool {
-	text := s.text[name.from:name.to]
+func (s *scanner) add(first, from, to int) bool {
+	text := s.text[from:to]
 	if s.n == maxNames || bytes.IndexByte(text, '\\') >= 0 {
 		return false
 	}
@@ -83,7 +83,7 @@ func (s *scanner) add(first int, name span) bool {
 			return false
 		}
 	}
-	s.names[s.n] = name
+	s.names[s.n] = span{int32(from), int32(to)}
 	s.n++
 	return true
 }

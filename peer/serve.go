@@ -124,7 +124,9 @@ func (c *conn) serveTyped(s *quic.Stream, sv *served) quic.StreamErrorCode {
 		out.Reset()
 		reply.AppendReply(out)
 	}
-	s.SetWriteDeadline(time.Now().Add(envelopeTime))
+	if out.Len() > onePacket {
+		s.SetWriteDeadline(time.Now().Add(envelopeTime))
+	}
 	if err := c.outbox.write(s, out); err != nil {
 		return codeOf(err) // the sender gave up, or does not read
 	}
