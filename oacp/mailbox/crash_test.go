@@ -11,27 +11,34 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/acpd/acpd/oacp/message"
 )
 
-// senderEnv makes the test's program a process that sends until it is killed, to
-// the project whose home it names.
-const senderEnv = "MAILBOX_TEST_SENDER"
+// childEnv makes the test's program one of the children here, for the home that it
+// names after the child's name and a colon.
+const childEnv = "MAILBOX_TEST_CHILD"
 
 func TestMain(m *testing.M) {
-	if home := os.Getenv(senderEnv); home != "" {
+	switch name, home, _ := strings.Cut(os.Getenv(childEnv), ":"); name {
+	case "endlessly":
 		endlessly(Home(home))
+	case "cramped":
+		cramped(Home(home))
+	default:
+		os.Exit(m.Run())
 	}
-	os.Exit(m.Run())
+}
+
+// child is the test's program as a child.
+func child(name string, p Project) *exec.Cmd {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+name+":"+string(p.Home))
+	return cmd
 }
 
 // endlessly sends and says what is sent.
 func endlessly(h Home) {
-	l := question("reviewer", "tester")
-	l.Message.Body = strings.Repeat("line\n", 2000)
 	for {
-		s, err := h.Send("demo", l)
+		s, err := h.Send("demo", long())
 		if err != nil {
 			fmt.Println("error:", err)
 			os.Exit(1)
@@ -46,8 +53,7 @@ func TestKill(t *testing.T) {
 	p := demo(t)
 	said := make(map[string]bool)
 	for range 20 {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), senderEnv+"="+string(p.Home))
+		cmd := child("endlessly", p)
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -106,43 +112,45 @@ func TestKill(t *testing.T) {
 	}
 }
 
+// long is a letter of several blocks.
+func long() Letter {
+	l := question("reviewer", "tester")
+	l.Message.Body = strings.Repeat("line\n", 2000)
+	return l
+}
+
+// cramped does what can be done where no file may have more than 100 bytes.
+func cramped(h Home) {
+	p := Project{h, "demo"}
+	limit := syscall.Rlimit{Cur: 100, Max: 100}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		fmt.Println(err)
+	}
+	_, err := h.Send("demo", long())
+	fmt.Println("send:", err)
+	l, err := p.List("reviewer", false)
+	fmt.Println("list:", l.Agents[0].Count, err)
+	w := Watch{Home: h, Agent: "reviewer", Projects: []string{"demo"}}
+	fmt.Println("watch:", w.Scan(func(Event) {})) // nothing is new, nothing to write
+	_, err = Agent{p, "reviewer"}.Done(open(l.Agents[0].Messages[0].Path), false)
+	fmt.Println("done:", err)
+	os.Exit(0)
+}
+
 // TestFullDisk: on a full disk nothing is sent, nothing is left, and nothing breaks.
 func TestFullDisk(t *testing.T) {
 	p := demo(t)
-	l := question("reviewer", "tester")
-	l.Message.Body = strings.Repeat("x", 8<<10)
-	e := send(t, p, l)
+	s := send(t, p, long())
 	w := watch(t, p)
 	w.Since = time.Unix(0, 0)
-	w.expect("new_message " + filepath.Base(e.Outbox))
-
-	var before syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
-		t.Fatal(err)
+	w.expect("new_message " + filepath.Base(s.Outbox))
+	out, err := child("cramped", p).CombinedOutput()
+	if said := string(out); err != nil || !strings.HasPrefix(said, "send: nothing was sent: ") || !strings.HasSuffix(said, "\nlist: 1 <nil>\nwatch: true\ndone: <nil>\n") {
+		t.Errorf("%s%v", said, err)
 	}
-	limit := syscall.Rlimit{Cur: 100, Max: before.Max}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
-		t.Fatal(err)
-	}
-	_, failed := p.Home.Send(p.Name, l)
-	_, err := p.List("reviewer", false)
-	write := w.Scan(func(Event) {}) // nothing is new, nothing to write
-	path, moved := p.must(t, "reviewer").Done(open(e.Inboxes[0]), false)
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
-		t.Fatal(err)
-	}
-	if failed == nil || !strings.HasPrefix(failed.Error(), "nothing was sent: ") {
-		t.Errorf("sent: %v", failed)
-	}
-	if err != nil || !write || moved != nil || content(t, path) != string(e.Data) {
-		t.Errorf("list: %v, watch: %v, done: %v", err, write, moved)
-	}
-	for _, dir := range []string{p.must(t, "reviewer").Inbox(), p.must(t, "tester").Inbox(), p.must(t, "planner").Outbox()} {
-		for _, name := range files(t, dir) {
-			if name != "archive" && name != filepath.Base(e.Outbox) {
-				t.Errorf("%s is left in %s", name, dir)
-			}
+	for _, dir := range []string{p.must(t, "reviewer").Archive(), p.must(t, "tester").Inbox(), p.must(t, "planner").Outbox()} {
+		if got := files(t, dir); len(got) != 1 || content(t, filepath.Join(dir, got[0])) != string(s.Data) {
+			t.Errorf("%s holds %q", dir, got)
 		}
 	}
-	send(t, p, Letter{Message: message.Message{From: "planner", To: []string{"tester"}, Type: "question", Priority: "P0", Subject: "S", Body: "x"}})
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/oacp/message"
 )
 
 // Severity is how bad a finding of the doctor is.
@@ -259,4 +261,19 @@ func (a Agent) file(box string, file os.DirEntry) Finding {
 		return wrong(fmt.Sprintf("is from %s, and lies in the outbox of %s", m.From, a.Name), "Move it to the right outbox")
 	}
 	return a.sound(e, wrong)
+}
+
+// sound tells what is wrong inside of a message that has its place.
+func (a Agent) sound(e Entry, wrong func(what, hint string) Finding) Finding {
+	d, err := message.Parse(e.Data)
+	if err != nil {
+		return wrong(err.Error(), "Correct it, or move it to dead_letter/")
+	}
+	if lines := d.Validate(); len(lines) > 0 {
+		return wrong(strings.Join(lines, "; "), "Ask its sender for a valid one: acpctl oacp validate")
+	}
+	if !message.LegalFileName(e.Name) {
+		return wrong("its name is not legal on every machine", "Name it in letters, digits, dots, underscores and hyphens")
+	}
+	return Finding{}
 }

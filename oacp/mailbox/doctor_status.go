@@ -16,21 +16,6 @@ import (
 	"github.com/acpd/acpd/oacp/message"
 )
 
-// sound tells what is wrong inside of a message that has its place.
-func (a Agent) sound(e Entry, wrong func(what, hint string) Finding) Finding {
-	d, err := message.Parse(e.Data)
-	if err != nil {
-		return wrong(err.Error(), "Correct it, or move it to dead_letter/")
-	}
-	if lines := d.Validate(); len(lines) > 0 {
-		return wrong(strings.Join(lines, "; "), "Ask its sender for a valid one: acpctl oacp validate")
-	}
-	if !message.LegalFileName(e.Name) {
-		return wrong("its name is not legal on every machine", "Name it in letters, digits, dots, underscores and hyphens")
-	}
-	return Finding{}
-}
-
 // statusFile is an agent's status.yaml.
 type statusFile struct {
 	Runtime      *string  `yaml:"runtime"`
@@ -38,8 +23,6 @@ type statusFile struct {
 	Capabilities []string `yaml:"capabilities"`
 	UpdatedAt    *string  `yaml:"updated_at"`
 }
-
-const stampLayout = "2006-01-02T15:04:05Z"
 
 var runtimes = []string{"claude", "codex", "cursor", "gemini", "human", "unknown"}
 

@@ -81,9 +81,9 @@ func entries(dir string) ([]Entry, error) {
 // Entries returns the messages in the agent's inbox, in the order of their names.
 func (a Agent) Entries() ([]Entry, error) { return entries(a.Inbox()) }
 
-// ByProcessing puts entries in the order in which their receiver should process
-// them (see [message.Compare]), those of one time by name.
-func ByProcessing(entries []Entry, now time.Time) {
+// byProcessing puts entries in the order in which their receiver should process
+// them, those of one time by name.
+func byProcessing(entries []Entry, now time.Time) {
 	slices.SortFunc(entries, func(a, b Entry) int {
 		return cmp.Or(message.Compare(a.Message, b.Message, now), strings.Compare(a.Name, b.Name))
 	})
@@ -116,14 +116,23 @@ func Find(ref string, dirs ...string) (Entry, error) {
 	return Entry{}, &NotFoundError{fmt.Sprintf("message '%s' not found in %s", ref, strings.Join(dirs, ", ")), ""}
 }
 
+// Find returns a message that the agent got or sent: from its inbox, its archive or
+// its outbox, in this order. See the function [Find].
+func (a Agent) Find(ref string) (Entry, error) {
+	return Find(ref, a.Inbox(), a.Archive(), a.Outbox())
+}
+
 // Created is when the message was made: what it says, else when its file was written.
 func (e Entry) Created() time.Time {
-	t, err := time.Parse("2006-01-02T15:04:05Z", e.Message.Created)
+	t, err := time.Parse(stampLayout, e.Message.Created)
 	if err != nil && e.Info != nil {
 		t = e.Info.ModTime()
 	}
 	return t
 }
+
+// stampLayout is the form of every time in a message.
+const stampLayout = "2006-01-02T15:04:05Z"
 
 // state is what is told of a message in one line.
 func (e Entry) state() stateMessage {

@@ -67,25 +67,9 @@ func read(path string, flag int, limit int64) ([]byte, fs.FileInfo, error) {
 	return data.Bytes(), info, nil
 }
 
-// Put writes data into the folder dir, durably and at once: never over another
-// file, and nobody sees a part of it. If name is taken by other bytes, it becomes
-// name with _2, _3, … before its ending; if by the same bytes, nothing is written.
-// It returns the path. A process that dies leaves at most a file that no tool
-// takes for a message (doctor tells, doctor --fix removes it).
-func Put(dir, name string, data []byte) (string, error) {
-	temp, err := stage(dir, name, data)
-	if err != nil {
-		return "", err
-	}
-	path, err := publish(temp, name, data)
-	if err != nil {
-		os.Remove(temp)
-		return "", err
-	}
-	return path, syncDir(dir)
-}
-
-// stage writes data into a temporary file of dir, for what is to become name.
+// stage writes data, durably, into a temporary file of dir, for what is to become
+// name: nobody sees a part of it. A process that dies leaves at most this file, which
+// no tool takes for a message (doctor tells, doctor --fix removes it).
 func stage(dir, name string, data []byte) (temp string, err error) {
 	var random [4]byte
 	rand.Read(random[:])

@@ -77,7 +77,7 @@ func (a Agent) overview(byName bool) ([]Overview, error) {
 	for i, e := range all {
 		nameRank[e.Name] = i + 1
 	}
-	ByProcessing(all, now)
+	byProcessing(all, now)
 	messages := make([]Overview, 0, len(all))
 	for i, e := range all {
 		o := e.overview(now)

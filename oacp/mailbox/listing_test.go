@@ -73,7 +73,7 @@ func TestVanishing(t *testing.T) {
 	done := make(chan error)
 	go func() { // agents that process and tools that write, meanwhile
 		for range 200 {
-			path, err := Put(a.Inbox(), "m.yaml", []byte(text()))
+			path, err := put(a.Inbox(), "m.yaml", text())
 			if err == nil {
 				err = os.Remove(path)
 			}

@@ -206,27 +206,36 @@ func TestInit(t *testing.T) {
 	}
 }
 
+// put is how a file comes into a mailbox.
+func put(dir, name, text string) (string, error) {
+	temp, err := stage(dir, name, []byte(text))
+	if err != nil {
+		return "", err
+	}
+	return publish(temp, name, []byte(text))
+}
+
 func TestPut(t *testing.T) {
 	dir := t.TempDir()
-	put := func(text, want string) {
+	comes := func(text, want string) {
 		t.Helper()
-		if path, err := Put(dir, "m.yaml", []byte(text)); err != nil || filepath.Base(path) != want {
+		if path, err := put(dir, "m.yaml", text); err != nil || filepath.Base(path) != want {
 			t.Fatalf("put %q: %s, %v, want %s", text, path, err, want)
 		}
 	}
-	put("a", "m.yaml")
-	put("b", "m_2.yaml")
-	put("a", "m.yaml")
-	put("b", "m_2.yaml")
-	put("", "m_3.yaml")
+	comes("a", "m.yaml")
+	comes("b", "m_2.yaml")
+	comes("a", "m.yaml")
+	comes("b", "m_2.yaml")
+	comes("", "m_3.yaml")
 	if err := os.Symlink("/etc/hostname", filepath.Join(dir, "m_4.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	put("c", "m_5.yaml")
+	comes("c", "m_5.yaml")
 	if got := strings.Join(files(t, dir), " "); got != "m.yaml m_2.yaml m_3.yaml m_4.yaml m_5.yaml" {
 		t.Errorf("the folder holds %s", got)
 	}
-	if _, err := Put(filepath.Join(dir, "none"), "m.yaml", nil); err == nil {
+	if _, err := put(filepath.Join(dir, "none"), "m.yaml", ""); err == nil {
 		t.Error("put into a folder that is not there")
 	}
 }

@@ -58,7 +58,7 @@ func (h Home) Send(project string, l Letter) (Sent, error) {
 	m.ID, m.Created = message.NewID(now, m.From), message.Stamp(now)
 	if l.InReplyTo != "" {
 		m.ParentID = l.InReplyTo
-		parent, err := Agent{p, m.From}.received(l.InReplyTo)
+		parent, err := Agent{p, m.From}.Find(l.InReplyTo)
 		switch missing := (*NotFoundError)(nil); {
 		case errors.As(err, &missing):
 			s.Warnings = append(s.Warnings, fmt.Sprintf("WARNING: parent message '%s' not found in %s's inbox/outbox — thread may be broken! A new conversation_id will be generated.", l.InReplyTo, m.From))
@@ -216,15 +216,6 @@ func makeFolder(dir string) error {
 	}
 	return syncDir(filepath.Dir(dir))
 }
-
-// received finds a message that the agent got or sent.
-func (a Agent) received(ref string) (Entry, error) {
-	return Find(ref, a.Inbox(), a.Archive(), a.Outbox())
-}
-
-// Find returns a message that the agent has: in its inbox, its archive or its
-// outbox, in this order. See the function [Find].
-func (a Agent) Find(ref string) (Entry, error) { return a.received(ref) }
 
 // unsigned refuses to send for an agent whose messages are to be signed.
 func (a Agent) unsigned() error {
