@@ -98,11 +98,12 @@ func refuse(c *net.UnixConn, cause error) {
 type session struct {
 	daemon *Daemon
 	conn   *client.Conn
+	ending <-chan struct{} // closed when it is the daemon that ends it
 }
 
 // converse serves one connection to its end.
 func (d *Daemon) converse(ctx context.Context, c *net.UnixConn) {
-	s := &session{daemon: d}
+	s := &session{daemon: d, ending: ctx.Done()}
 	s.conn = client.NewConn(c, client.Options{
 		MaxLine:  d.config.Load().MaxMessage + client.LineMargin,
 		Handler:  s.handle,
@@ -129,7 +130,7 @@ func (s *session) handle(ctx context.Context, _ *client.Conn, r *client.Request)
 	}
 	result, err := m(ctx, s, r)
 	if err != nil {
-		r.ReplyError(s.stopping(ctx, r.Method, err))
+		r.ReplyError(s.stopping(r.Method, err))
 		return
 	}
 	r.Reply(result)
@@ -137,9 +138,14 @@ func (s *session) handle(ctx context.Context, _ *client.Conn, r *client.Request)
 
 // stopping tells a caller that still waits when the daemon ends that it was not
 // the caller who gave up.
-func (s *session) stopping(ctx context.Context, method string, err error) error {
+func (s *session) stopping(method string, err error) error {
+	select {
+	case <-s.ending:
+	default:
+		return err
+	}
 	e := kinds.AsError(err)
-	if ctx.Err() == nil || !s.daemon.draining.Load() || e.Code != kinds.Cancelled || e.From != "" {
+	if e.Code != kinds.Cancelled || e.From != "" {
 		return err
 	}
 	told := kinds.Errorf(kinds.DaemonUnavailable, "%s: the daemon is shutting down: try again when it is back", method)
