@@ -118,6 +118,7 @@ type Carrier struct {
 	receiving map[identity.ID]int
 	arriving  map[arrivalKey]struct{} // being stored
 	linked    map[identity.ID]bool    // connected
+	news      []Event                 // not told yet; see unlock
 }
 
 // names are files of a folder; nil are all of them.
@@ -179,13 +180,14 @@ func (c *Carrier) load(ctx context.Context) error {
 	}
 	for _, a := range open {
 		if a.state == writing {
-			if err := c.mend(ctx, a); err != nil {
-				return err
+			if err := c.mend(ctx, a); err != nil { // its sender will ask again
+				c.cfg.Log.Warn("mail: what was being stored when the daemon ended is not settled", "project", a.key.project, "agent", a.key.agent, "file", a.key.file, "err", err)
 			}
 		}
 		c.keep(a)
 	}
-	return c.prune(ctx)
+	c.prune(ctx)
+	return nil
 }
 
 // keep puts an arrival where its state wants it. The caller holds c.mu or is Open.
@@ -204,8 +206,12 @@ func (c *Carrier) keep(a *arrival) {
 	}
 }
 
-func (c *Carrier) prune(ctx context.Context) error {
-	return c.cfg.DB.Write(ctx, false, func(tx *store.Tx) error { return sqlPrune(tx, time.Now().Add(-retention)) })
+// prune forgets what has been over for long.
+func (c *Carrier) prune(ctx context.Context) {
+	err := c.cfg.DB.Write(ctx, false, func(tx *store.Tx) error { return sqlPrune(tx, time.Now().Add(-retention)) })
+	if err != nil {
+		c.cfg.Log.Warn("mail: the ledger is not pruned", "err", err)
+	}
 }
 
 // Link says that a peer is connected, or no more. What waits for a connected peer
@@ -236,6 +242,21 @@ func (c *Carrier) Link(peer identity.ID, up bool) {
 	if k != nil && up { // also one that has only something to report
 		k.until, k.pause, k.trouble = time.Time{}, 0, ""
 		k.regreet()
+	}
+}
+
+// unlock gives c.mu back and tells what has happened under it.
+func (c *Carrier) unlock() {
+	news := c.news
+	c.news = nil
+	c.mu.Unlock()
+	for _, e := range news {
+		level := slog.LevelDebug
+		if e.State == Parked {
+			level = slog.LevelWarn
+		}
+		c.cfg.Log.Log(context.Background(), level, "mail "+e.State, "peer", e.Peer.Label(), "project", e.Project, "agent", e.Agent, "file", e.File, "reason", e.Reason)
+		c.cfg.Event(e)
 	}
 }
 
@@ -284,9 +305,7 @@ func (c *Carrier) Run(ctx context.Context) error {
 			c.rescan()
 			w.keep(c.places())
 		case <-prune.C:
-			if err := c.prune(ctx); err != nil {
-				c.cfg.Log.Warn("mail: the ledger is not pruned", "err", err)
-			}
+			c.prune(ctx)
 		}
 	}
 }

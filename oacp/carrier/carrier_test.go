@@ -282,7 +282,7 @@ func TestBothWays(t *testing.T) {
 		t.Errorf("reason %q", q.Reason)
 	}
 	second, _ := desk.question("and now?")
-	if q := desk.becomes(second, Parked); !strings.Contains(q.Reason, "does not live there: it is bound to desk") {
+	if q := desk.becomes(second, Parked); !strings.Contains(q.Reason, "is not hosted there: by its bindings it lives with you") {
 		t.Errorf("reason %q", q.Reason)
 	}
 	// Once that is undone, what was refused goes by itself.

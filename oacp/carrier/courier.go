@@ -162,7 +162,10 @@ func (c *Carrier) collect(k *courier, now time.Time) {
 // fly delivers one message.
 func (c *Carrier) fly(ctx context.Context, k *courier, e *entry) {
 	reply, err := c.send(ctx, k.peer, e)
-	now := time.Now()
+	now, said := time.Now(), ""
+	if err == nil {
+		said = c.cfg.Name(k.peer) + " says: " + reply.Message + " (" + reply.Code + ")"
+	}
 	if err == nil && (reply.Result == wire.MailStored || reply.Result == wire.MailDuplicate) {
 		// A crash before this is on disk only delivers again, which is a duplicate.
 		err := c.cfg.DB.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return sqlDelivered(tx, e.at, e.file, e.hash, now) })
@@ -171,7 +174,7 @@ func (c *Carrier) fly(ctx context.Context, k *courier, e *entry) {
 		}
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.unlock()
 	k.flying--
 	k.signal()
 	if err == nil {
@@ -197,23 +200,17 @@ func (c *Carrier) fly(ctx context.Context, k *courier, e *entry) {
 	case err != nil:
 		c.later(k, e, err.Error())
 	case reply.Result == wire.MailRetry:
-		c.later(k, e, c.saying(k.peer, reply))
+		c.later(k, e, said)
 	case reply.Result == wire.MailRefused:
-		c.park(e, c.saying(k.peer, reply))
+		c.park(e, said)
 		e.refused, e.due = true, now.Add(refusedPause)
 	case reply.Result == wire.MailStored, reply.Result == wire.MailDuplicate:
 		e.set(Delivered, "")
 		e.tries = 0
-		c.cfg.Log.Debug("mail delivered", "peer", k.peer.Label(), "project", e.at.project, "agent", e.at.agent, "file", e.file, "result", reply.Result)
-		c.cfg.Event(Event{Peer: k.peer, Project: e.at.project, Agent: e.at.agent, File: e.file, Hash: e.hash, State: Delivered})
+		c.news = append(c.news, e.event(k.peer))
 	default:
 		c.later(k, e, "an answer that makes no sense: "+reply.Result)
 	}
-}
-
-// saying is a refusal for a person.
-func (c *Carrier) saying(peer identity.ID, reply *wire.MailReply) string {
-	return c.cfg.Name(peer) + " says: " + reply.Message + " (" + reply.Code + ")"
 }
 
 // later has an entry wait. The caller holds c.mu.
@@ -287,85 +284,4 @@ func (c *Carrier) ask(ctx context.Context, peer identity.ID, m *wire.MailRequest
 		return nil, kinds.Errorf(kinds.Unreachable, "the connection broke before an answer: %v", err)
 	}
 	return reply, s.Close()
-}
-
-// reportAll tells a peer what is consumed of its mail, and how the agents are that
-// live here and have to do with it.
-func (c *Carrier) reportAll(ctx context.Context, k *courier) {
-	for ctx.Err() == nil {
-		c.mu.Lock()
-		wait := time.Until(k.until)
-		all := k.reports
-		if wait <= 0 {
-			k.reports = nil
-		}
-		c.mu.Unlock()
-		if wait > 0 {
-			rest(ctx, k.report, wait)
-			continue
-		}
-		left := c.tell(ctx, k, all)
-		c.mu.Lock()
-		k.reports = append(left, k.reports...)
-		wait = max(time.Until(k.until), 0)
-		if len(left) > 0 && wait == 0 {
-			wait = firstPause
-		}
-		c.mu.Unlock()
-		if len(left) == 0 {
-			c.greet(ctx, k)
-		}
-		rest(ctx, k.report, wait)
-	}
-}
-
-// tell reports what is consumed and returns what could not be reported.
-func (c *Carrier) tell(ctx context.Context, k *courier, all []*arrival) (left []*arrival) {
-	var (
-		mu    sync.Mutex // guards left
-		tasks sync.WaitGroup
-		slots = make(chan struct{}, maxReports)
-	)
-	for _, a := range all {
-		slots <- struct{}{}
-		tasks.Go(func() {
-			defer func() { <-slots }()
-			if c.tellOf(ctx, k, a) {
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			left = append(left, a)
-		})
-	}
-	tasks.Wait()
-	return left
-}
-
-// tellOf reports one message, and reports whether that is over.
-func (c *Carrier) tellOf(ctx context.Context, k *courier, a *arrival) bool {
-	c.mu.Lock()
-	resting := time.Now().Before(k.until)
-	c.mu.Unlock()
-	if resting || ctx.Err() != nil {
-		return false
-	}
-	reply, err := c.ask(ctx, k.peer, &wire.MailRequest{Op: wire.MailConsumed, Project: a.key.project, Agent: a.key.agent, File: a.key.file, Hash: a.key.hash}, nil)
-	var unreached *unreached
-	switch {
-	case errors.As(err, &unreached):
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		k.lost(unreached.cause)
-		return false
-	case err != nil || reply.Result == wire.MailRetry:
-		return false
-	case reply.Result == wire.MailRefused:
-		c.cfg.Log.Debug("mail: the sender does not want to hear what became of a message", "peer", k.peer.Label(), "file", a.key.file, "code", reply.Code)
-	}
-	a.state = reported
-	if err := c.cfg.DB.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return sqlArrive(tx, a) }); err != nil {
-		c.cfg.Log.Warn("mail: a report is not written down, so it will be repeated", "err", err)
-	}
-	return true
 }

@@ -102,3 +102,8 @@ func (c *Carrier) Drop(_ context.Context, project, agent, file string) (string, 
 	}
 	return "", kinds.Errorf(kinds.Overloaded, "drop: %s holds %d files of that name: tidy it up", deadDir, maxNumbered)
 }
+
+// notHere is what a caller hears who names a file that is not there.
+func notHere(op string, p place, file string) error {
+	return kinds.Errorf(kinds.NotFound, "%s: there is no %.200q in the inbox of %s: see acpctl oacp queue", op, file, p.agent)
+}

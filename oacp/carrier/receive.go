@@ -138,7 +138,7 @@ func (c *Carrier) receive(ctx context.Context, from identity.ID, m *wire.MailReq
 		return "", err
 	}
 	defer leave()
-	inbox, err := c.hosted(key.place)
+	inbox, err := c.hosted(key.place, from)
 	if err != nil {
 		return "", err
 	}
@@ -196,9 +196,13 @@ func (c *Carrier) enter(key arrivalKey) (leave func(), err error) {
 }
 
 // hosted opens the inbox of an agent that lives here.
-func (c *Carrier) hosted(p place) (*os.Root, error) {
+func (c *Carrier) hosted(p place, from identity.ID) (*os.Root, error) {
 	if peer, ok := c.bound(p); ok {
-		return nil, kinds.Errorf(kinds.NotFound, "agent %s of project %s does not live there: it is bound to %s", p.agent, p.project, c.cfg.Name(peer))
+		where := "elsewhere"
+		if peer == from {
+			where = "with you"
+		}
+		return nil, kinds.Errorf(kinds.NotFound, "agent %s of project %s is not hosted there: by its bindings it lives %s", p.agent, p.project, where)
 	}
 	inbox, err := c.openInbox(p)
 	if !errors.Is(err, fs.ErrNotExist) {
