@@ -25,9 +25,9 @@ func TestCollectorKeepsPace(t *testing.T) {
 		t.Errorf("%d %%, expected %d to %d", rate(), low, high)
 	}
 	paceCollector()
-	settles(200, 1650)
+	settles(200, share+400)
 	large := make([]byte, 128<<20)
 	settles(share+10, share+16)
 	runtime.KeepAlive(large)
-	settles(200, 1650)
+	settles(200, share+400)
 }

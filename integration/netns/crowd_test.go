@@ -26,7 +26,7 @@ import (
 const service = "_acp._udp.local."
 
 // mostMemory is what a daemon may take whatever is said on the network, in KiB.
-const mostMemory = 96 << 10
+const mostMemory = 64 << 10
 
 var group = &net.UDPAddr{IP: net.IPv4(224, 0, 0, 251), Port: 5353}
 
