@@ -1,15 +1,19 @@
 package config
 
 import (
+	"cmp"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"math"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/acpd/acpd/identity"
 )
@@ -20,7 +24,8 @@ const (
 	maxAddrs   = 8 // a peer
 	maxRate    = 1_000_000
 	maxDomain  = 255
-	maxName    = 32 // what identity allows
+	maxAgent   = 128 // bytes of an agent's id in channels
+	maxName    = 32  // what identity allows
 
 	maxInterfaces = 64
 	maxInterface  = 64 // bytes of a name; systems allow less
@@ -53,6 +58,7 @@ func (p *parser) check(c *Config) {
 	if p.has("oacp.home") {
 		p.bad("oacp.home", checkFolder(c.OACP.Home))
 	}
+	p.channels(&c.Channels)
 	p.word("log.format", string(c.Log.Format), string(FormatText), string(FormatJSON))
 	p.word("log.level", string(c.Log.Level), string(LevelDebug), string(LevelInfo), string(LevelWarn), string(LevelError))
 	for _, name := range slices.Sorted(maps.Keys(c.Peers)) {
@@ -113,6 +119,45 @@ func (p *parser) interfaces(at string, names []string) {
 			p.bad(fmt.Sprintf("%s[%d]", at, i), fmt.Errorf("%s: use the name of an interface, like eth0", quote(name)))
 		}
 	}
+}
+
+func (p *parser) channels(c *Channels) {
+	if p.has("channels.listen") {
+		p.bad("channels.listen", checkLoopback(c.Listen))
+		if len(c.Keys) == 0 {
+			p.bad("channels.listen", fmt.Errorf("nobody could come there: add keys"))
+		}
+	}
+	for i, k := range c.Keys {
+		at := fmt.Sprintf("channels.keys[%d]", i)
+		switch hash, err := hex.DecodeString(k.SHA256); {
+		case !p.has(at + ".sha256"):
+			p.bad(at, fmt.Errorf("no key: add sha256"))
+		case err != nil || len(hash) != 32 || k.SHA256 != strings.ToLower(k.SHA256):
+			p.bad(at+".sha256", fmt.Errorf("use 64 lower-case hex digits, as printf %%s KEY | sha256sum prints them"))
+		}
+		if p.has(at+".agent") && (k.Agent == "" || len(k.Agent) > maxAgent) {
+			p.bad(at+".agent", fmt.Errorf("%s: use the id of an agent, at most %d bytes", quote(k.Agent), maxAgent))
+		}
+	}
+	p.duration("channels.held_list", &c.HeldList, 0, 10*time.Second)
+	p.duration("channels.request_ttl", &c.RequestTTL, time.Second, 24*time.Hour)
+	p.duration("channels.retention", &c.Retention, 0, 1_000_000*time.Hour)
+	if n := c.MaxPayload; p.has("channels.max_payload") && (n < 1<<10 || n > 1<<20) {
+		p.bad("channels.max_payload", fmt.Errorf("%d: use bytes from %d to %d", n, 1<<10, 1<<20))
+	}
+}
+
+// duration reports one that is out of range. None at all becomes the shortest
+// there is, since zero means the default.
+func (p *parser) duration(key string, d *time.Duration, least, most time.Duration) {
+	if !p.has(key) {
+		return
+	}
+	if *d < least || *d > most {
+		p.bad(key, fmt.Errorf("%v: use a time from %v to %v", *d, least, most))
+	}
+	*d = max(*d, time.Nanosecond)
 }
 
 func (p *parser) rule(at string, r Rule) {
@@ -195,6 +240,21 @@ func checkListen(s string) error {
 	return identity.CheckAddr(net.JoinHostPort(host, "7117"))
 }
 
+// checkLoopback allows addresses that only programs of this host can reach.
+func checkLoopback(s string) error {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return fmt.Errorf("%s: use host:port, like 127.0.0.1:7118", quote(s))
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("%s: use a port from 0 to 65535", quote(s))
+	}
+	if ip, err := netip.ParseAddr(host); err != nil || !ip.IsLoopback() {
+		return fmt.Errorf("%s: use 127.0.0.1 or [::1]; agents of other machines come through the daemon there", quote(s))
+	}
+	return nil
+}
+
 // checkFolder allows paths that mean the same wherever the daemon is started.
 func checkFolder(s string) error {
 	if rest, ok := strings.CutPrefix(s, "~/"); ok && rest != "" || filepath.IsAbs(s) {
@@ -229,12 +289,20 @@ func (c *Config) fill() {
 	if c.Discovery.MDNS == "" {
 		c.Discovery.MDNS = On
 	}
+	c.Channels.fill()
 	if c.Log.Format == "" {
 		c.Log.Format = FormatText
 	}
 	if c.Log.Level == "" {
 		c.Log.Level = LevelInfo
 	}
+}
+
+func (c *Channels) fill() {
+	c.HeldList = cmp.Or(c.HeldList, time.Second)
+	c.RequestTTL = cmp.Or(c.RequestTTL, 10*time.Minute)
+	c.Retention = cmp.Or(c.Retention, 24*time.Hour)
+	c.MaxPayload = cmp.Or(c.MaxPayload, 256<<10)
 }
 
 // legal makes a petname of a host name.

@@ -13,7 +13,9 @@
 package config
 
 import (
+	"reflect"
 	"slices"
+	"time"
 
 	"github.com/acpd/acpd/identity"
 )
@@ -36,6 +38,7 @@ type Config struct {
 	Limits      Limits          `yaml:"limits" doc:"Limits beyond those that are built in."`
 	Policy      Policy          `yaml:"policy" key:"reviewer" doc:"What a trusted peer may initiate, by its name or id; \"*\" (in quotes) is for every peer without a rule of its own. One rule decides: that of the id, else of the name, else of \"*\". Replies, and results, errors and cancels of a delegation, are always allowed. Default: no rule; trusted peers may initiate everything."`
 	OACP        OACP            `yaml:"oacp" doc:"OACP mailboxes whose mail is carried to and from other machines."`
+	Channels    Channels        `yaml:"channels" doc:"OpenIntent channels (RFC-0021), which http.sock in the state directory serves."`
 	Log         Log             `yaml:"log" doc:"The daemon's log, on standard error."`
 }
 
@@ -97,6 +100,31 @@ type Rule struct {
 // OACP says where mailboxes are.
 type OACP struct {
 	Home string `yaml:"home" example:"\"~/oacp\"" doc:"Their home, an absolute path, or one below the user's home that begins with ~/. Default: $OACP_HOME of the daemon's environment, else ~/oacp."`
+}
+
+// Channels says how channels are served.
+type Channels struct {
+	Listen      string        `yaml:"listen" example:"127.0.0.1:7118" doc:"A loopback TCP address to serve them on too, for programs that cannot use a unix socket. Who comes there needs a key. Default: none."`
+	Keys        []ChannelKey  `yaml:"keys" doc:"Who may come to listen."`
+	HeldList    time.Duration `yaml:"held_list" example:"1s" doc:"How long a plain list of messages waits for the answer to an open request of whoever asks: it makes clients fast that poll. 0s: not at all; at most 10s. Default: 1s."`
+	RequestTTL  time.Duration `yaml:"request_ttl" example:"10m" doc:"When a request expires that says nothing about it, from 1s to 24h. Default: 10m."`
+	Retention   time.Duration `yaml:"retention" example:"24h" doc:"How long closed channels stay readable. 0s: not at all; 1000000h: for ever. Default: 24h."`
+	MaxPayload  int           `yaml:"max_payload" example:"262144" doc:"The largest payload of a message, in bytes of JSON, from 1024 to 1048576 (1 MiB). Default: 262144 (256 KiB)."`
+	Lenient     bool          `yaml:"lenient" example:"true" doc:"true: for agents written for the reference server, answer options as they were sent, take requests without to, and replies to what is no request. Default: false."`
+	QuietAgents bool          `yaml:"quiet_agents" example:"true" doc:"true: keep messages off the event streams of agents, where the stock Python runtime logs an error for each. Default: false."`
+}
+
+// ChannelKey is an API key, without the key itself.
+type ChannelKey struct {
+	SHA256 string `yaml:"sha256" example:"2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae" doc:"The hash of the key: printf %s KEY | sha256sum. Make keys with openssl rand -hex 32. Required."`
+	Agent  string `yaml:"agent" example:"planner" doc:"The agent that the key is for. Default: any that its user names, and everything an operator may do."`
+}
+
+// Equal reports whether two settings are the same.
+func (c Channels) Equal(o Channels) bool {
+	keys, others := c.Keys, o.Keys
+	c.Keys, o.Keys = nil, nil
+	return slices.Equal(keys, others) && reflect.DeepEqual(c, o)
 }
 
 // Log says how to log.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/acpd/acpd/identity"
 )
@@ -36,8 +37,16 @@ policy:
   planner:
     kinds: [query, mail, channel]
     domains: [code, docs.api]
+channels:
+  listen: "[::1]:7118"
+  keys: [{sha256: ` + keyHash + `, agent: planner}, {sha256: ` + keyHash + `}]
+  held_list: 0s
+  request_ttl: 90s
+  max_payload: 1024
+  lenient: true
 log: {format: json, level: debug}
 `
+	keyHash = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
 )
 
 func load(t *testing.T, text string) (*Config, error) {
@@ -73,6 +82,10 @@ func TestLoad(t *testing.T) {
 			"*":       {Kinds: []string{}},
 			"planner": {Kinds: []string{"query", "mail", "channel"}, Domains: []string{"code", "docs.api"}},
 		},
+		Channels: Channels{
+			Listen: "[::1]:7118", Keys: []ChannelKey{{SHA256: keyHash, Agent: "planner"}, {SHA256: keyHash}},
+			HeldList: 1, RequestTTL: 90 * time.Second, Retention: 24 * time.Hour, MaxPayload: 1024, Lenient: true,
+		},
 		Log: Log{Format: FormatJSON, Level: LevelDebug},
 	}
 	if !reflect.DeepEqual(c, want) {
@@ -88,7 +101,8 @@ func TestDefaults(t *testing.T) {
 	if err := identity.CheckName(missing.Name); err != nil {
 		t.Errorf("the default name: %v", err)
 	}
-	want := &Config{Name: missing.Name, MaxMessage: 1 << 20, PostQuantum: Prefer, Discovery: Discovery{MDNS: On}, Log: Log{Format: FormatText, Level: LevelInfo}}
+	want := &Config{Name: missing.Name, MaxMessage: 1 << 20, PostQuantum: Prefer, Discovery: Discovery{MDNS: On}, Log: Log{Format: FormatText, Level: LevelInfo},
+		Channels: Channels{HeldList: time.Second, RequestTTL: 10 * time.Minute, Retention: 24 * time.Hour, MaxPayload: 256 << 10}}
 	if !reflect.DeepEqual(missing, want) {
 		t.Errorf("missing file: %+v", missing)
 	}
@@ -155,6 +169,16 @@ func TestErrors(t *testing.T) {
 		"limits: {rate: [{per_second: 1, kind: qurey}]}":                         {`bad "limits.rate[0].kind": "qurey": did you mean "query"?`},
 		"limits: {rate: [{per_second: 1, peer: Desk}]}":                          {`bad "limits.rate[0].peer"`},
 		"limits: {rate: [{per_second: 1}, {per_second: 2, peer: \"*\"}]}":        {`bad "limits.rate[1]": a second rate for peer "*" and kind "*"`},
+		"channels: {listen: 127.0.0.1:7118}":                                     {`bad "channels.listen": nobody could come there: add keys`},
+		"channels: {listen: 0.0.0.0:7118, keys: [{sha256: " + keyHash + "}]}":    {`bad "channels.listen": "0.0.0.0:7118": use 127.0.0.1 or [::1]`},
+		"channels: {listen: 7118, keys: [{sha256: " + keyHash + "}]}":            {`"channels.listen" must be text`},
+		"channels: {keys: [{agent: planner}]}":                                   {`bad "channels.keys[0]": no key: add sha256`},
+		"channels: {keys: [{sha256: secret, agent: \"\"}]}":                      {`bad "channels.keys[0].sha256": use 64 lower-case hex digits`, `bad "channels.keys[0].agent"`},
+		"channels: {held_list: 1}":                                               {`"channels.held_list" must be a time, not "1": write it with its unit`},
+		"channels: {held_list: -1s}":                                             {`bad "channels.held_list": -1s: use a time from 0s to 10s`},
+		"channels: {request_ttl: 0s}":                                            {`bad "channels.request_ttl": 0s: use a time from 1s to 24h0m0s`},
+		"channels: {max_payload: 1048577}":                                       {`bad "channels.max_payload": 1048577`},
+		"channels: {lenient: yes}":                                               {`"channels.lenient" must be true or false, not "yes"`},
 		"policy: {desk: {}}":                                                     {`bad "policy.desk": an empty rule`},
 		"policy: {desk: {kinds: [qurey]}}":                                       {`bad "policy.desk.kinds[0]": "qurey": did you mean "query"?`},
 		"policy: {desk: {kinds: [\"*\"]}}":                                       {`bad "policy.desk.kinds[0]": "*": use ping, discover,`},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -38,6 +39,10 @@ func (p *parser) value(key string, n *yaml.Node, v reflect.Value) {
 		want, example, ok = "a list", "write [a, b], or one item a line after -", n.Kind == yaml.SequenceNode
 	case reflect.String:
 		want, example, ok = "text", "put it in quotes", isScalar(n, "!!str")
+	case reflect.Bool:
+		want, example, ok = "true or false", "write one of them, without quotes", isScalar(n, "!!bool")
+	case reflect.Int64:
+		want, example, ok = "a time", "write it with its unit, like 500ms, 30s or 24h", isDuration(n)
 	case reflect.Int:
 		want, example, ok = "a whole number", "write digits only", isScalar(n, "!!int")
 	case reflect.Float64:
@@ -127,6 +132,15 @@ func (p *parser) pairs(key string, n *yaml.Node, each func(name, at string, line
 		seen[k.Value], p.lines[at] = k.Line, k.Line
 		each(k.Value, at, k.Line, n.Content[i+1])
 	}
+}
+
+// isDuration tells times; they are the settings that are int64.
+func isDuration(n *yaml.Node) bool {
+	if !isScalar(n, "!!str") {
+		return false
+	}
+	_, err := time.ParseDuration(n.Value)
+	return err == nil
 }
 
 func isScalar(n *yaml.Node, tags ...string) bool {

@@ -81,6 +81,7 @@ type Daemon struct {
 	count       *counts
 	sightings   *sightings
 	mail        *carrier.Carrier
+	channels    *channels
 
 	table      *discovery.Table
 	placing    sync.Mutex    // held from learning where a peer is to telling the table
@@ -165,6 +166,9 @@ func (d *Daemon) open(ctx context.Context) error {
 		return err
 	}
 	d.node.Handle(wire.StreamMail, policyMail, d.serveMail)
+	if err := d.openChannels(ctx, cfg); err != nil {
+		return err
+	}
 	d.socket, err = listenSocket(ctx, d.home.socket())
 	return err
 }
@@ -201,6 +205,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 		return d.node.Serve(working)
 	})
 	g.Go(func() error { return d.serve(local) })
+	g.Go(func() error { return d.channels.run(local) })
 	g.Go(func() error { return d.tasks.run(working, d.reportLost) })
 	g.Go(func() error { return d.savePins(working) })
 	g.Go(func() error { return d.runDiscovery(working) })
@@ -248,6 +253,9 @@ func (d *Daemon) Close() error {
 	if d.socket != nil {
 		d.socket.Close() // also removes its file
 	}
+	if d.channels != nil {
+		d.channels.close()
+	}
 	if d.node != nil {
 		d.node.Close()
 	}
@@ -260,7 +268,7 @@ func (d *Daemon) Close() error {
 		}
 		errs = append(errs, d.lock.release())
 	}
-	d.socket, d.node, d.store, d.lock = nil, nil, nil, nil
+	d.socket, d.channels, d.node, d.store, d.lock = nil, nil, nil, nil, nil
 	return errors.Join(errs...)
 }
 
@@ -288,8 +296,8 @@ func (d *Daemon) reload() error {
 		}
 	}
 	if old.Name != next.Name || old.Listen != next.Listen || old.MaxMessage != next.MaxMessage ||
-		old.PostQuantum != next.PostQuantum || old.Log.Format != next.Log.Format || old.OACP != next.OACP {
-		d.log.Warn("name, listen, max_message, post_quantum, oacp.home and log.format change at the next start")
+		old.PostQuantum != next.PostQuantum || old.Log.Format != next.Log.Format || old.OACP != next.OACP || !old.Channels.Equal(next.Channels) {
+		d.log.Warn("name, listen, max_message, post_quantum, oacp.home, channels and log.format change at the next start")
 	}
 	d.log.Info("configuration reloaded")
 	return nil

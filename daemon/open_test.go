@@ -46,7 +46,7 @@ func TestOpenSaysWhatIsInTheWay(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, []string{"identity.key", "chmod 600"}},
-		{"a socket path too long", func(t *testing.T, o *Options) { o.Home = filepath.Join(o.Home, long(100)) }, []string{"acp.sock", "shorter", "--home"}},
+		{"a socket path too long", func(t *testing.T, o *Options) { o.Home = filepath.Join(o.Home, long(100)) }, []string{"http.sock", "shorter", "--home"}},
 		{"an unknown configuration key", func(t *testing.T, o *Options) { writeConfig(t, o.Home, "name: desk\nlisen: x\n") }, []string{"config.yaml:2", `"lisen"`, `"listen"`}},
 		{"a port that is taken", func(t *testing.T, o *Options) {
 			c, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -145,7 +145,7 @@ func TestFilesAreForTheirOwnerAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := start(t, dir, "desk")
-	for name, want := range map[string]fs.FileMode{"": 0o700, "acp.sock": 0o600, "identity.key": 0o600, "state.db": 0o600, "lock": 0o600} {
+	for name, want := range map[string]fs.FileMode{"": 0o700, "acp.sock": 0o600, "http.sock": 0o600, "identity.key": 0o600, "state.db": 0o600, "lock": 0o600} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil {
 			t.Error(err)

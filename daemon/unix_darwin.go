@@ -14,6 +14,9 @@ const maxSocketPath = 103
 // exists, and the state directory, 0700, is what keeps others out of it.
 func bornPrivate(_, _ string, _ syscall.RawConn) error { return nil }
 
+// acknowledge has nothing to do: macOS knows no such option.
+func acknowledge(_ *net.TCPConn) {}
+
 // peerUID asks the kernel which user connected.
 func peerUID(c *net.UnixConn) (uid int, err error) {
 	raw, err := c.SyscallConn()

@@ -21,6 +21,13 @@ func bornPrivate(_, _ string, c syscall.RawConn) error {
 	return failed
 }
 
+// acknowledge has the kernel acknowledge at once what was read (tcp(7)).
+func acknowledge(c *net.TCPConn) {
+	if raw, err := c.SyscallConn(); err == nil {
+		raw.Control(func(fd uintptr) { unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_QUICKACK, 1) })
+	}
+}
+
 // peerUID asks the kernel which user connected.
 func peerUID(c *net.UnixConn) (uid int, err error) {
 	raw, err := c.SyscallConn()

@@ -14,7 +14,7 @@ const module = "github.com/acpd/acpd/"
 var arrows = map[string][]string{
 	"cmd/acpd":     {"daemon"},
 	"cmd/acpctl":   {"client", "oacp/mailbox"},
-	"daemon":       {"oacp/carrier", "peer", "discovery", "store", "config", "client"},
+	"daemon":       {"openintent", "oacp/carrier", "peer", "discovery", "store", "config", "client"},
 	"peer":         {"kinds"},
 	"client":       {"kinds"},
 	"kinds":        {"wire"},

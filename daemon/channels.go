@@ -1,0 +1,150 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/net/netutil"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/openintent"
+)
+
+const (
+	maxHTTP     = 10_240 // connections of a listener; event streams are most of them
+	maxHeader   = 32 << 10
+	headerTime  = 10 * time.Second
+	idleTime    = 2 * time.Minute
+	hangupTime  = 2 * time.Second // for answers that are under way when the daemon ends
+	hostDigits  = 10              // of the id, by which an intent names its host
+	httpBacklog = slog.LevelDebug // of what net/http has to say of its clients
+)
+
+// channels serves OpenIntent's channels on http.sock, and on loopback TCP where
+// that is configured.
+type channels struct {
+	engine   *openintent.Engine
+	servers  []*http.Server
+	listener []net.Listener
+}
+
+// openChannels makes the engine and binds its listeners.
+func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err error) {
+	c, how := new(channels), cfg.Channels
+	c.engine, err = openintent.New(ctx, openintent.Config{
+		Store: d.store, Host: d.id.String()[:hostDigits], Log: d.log,
+		Lenient: how.Lenient, HeldList: how.HeldList, RequestTTL: how.RequestTTL, Retention: how.Retention,
+		MaxPayload: how.MaxPayload, QuietAgents: how.QuietAgents,
+	})
+	if err != nil {
+		return err
+	}
+	d.channels = c
+	unix, err := listenSocket(ctx, d.home.http())
+	if err != nil {
+		return err
+	}
+	c.add(d.log, ownListener{unix}, openintent.Local)
+	if how.Listen == "" {
+		return nil
+	}
+	tcp, err := new(net.ListenConfig).Listen(ctx, "tcp", how.Listen)
+	if err != nil {
+		return fmt.Errorf("channels.listen: %w: choose another port in config.yaml", err)
+	}
+	keys := make([]openintent.Key, len(how.Keys))
+	for i, k := range how.Keys {
+		keys[i] = openintent.Key{Hash: k.SHA256, Agent: k.Agent}
+	}
+	c.add(d.log, quickListener{tcp.(*net.TCPListener)}, openintent.Keys(keys))
+	return nil
+}
+
+// add takes a listener, for those whom identify knows.
+func (c *channels) add(log *slog.Logger, l net.Listener, identify func(*http.Request) (openintent.Caller, error)) {
+	c.listener = append(c.listener, netutil.LimitListener(l, maxHTTP))
+	c.servers = append(c.servers, &http.Server{
+		Handler: c.engine.Handler(identify), MaxHeaderBytes: maxHeader,
+		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
+		ErrorLog: slog.NewLogLogger(log.Handler(), httpBacklog),
+	})
+}
+
+// run serves until ctx ends; then it ends the event streams, lets other answers
+// finish and closes the listeners.
+func (c *channels) run(ctx context.Context) error {
+	g, working := errgroup.WithContext(ctx)
+	ended := make(chan struct{})
+	g.Go(func() error {
+		defer close(ended)
+		return c.engine.Run(working)
+	})
+	for i, s := range c.servers {
+		g.Go(func() error {
+			if err := s.Serve(c.listener[i]); !errors.Is(err, http.ErrServerClosed) {
+				return fmt.Errorf("channels: %w", err)
+			}
+			return nil
+		})
+		g.Go(func() error {
+			<-ended
+			late, cancel := context.WithTimeout(context.WithoutCancel(ctx), hangupTime)
+			defer cancel()
+			if s.Shutdown(late) != nil {
+				s.Close()
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// close closes the listeners of channels that were not run.
+func (c *channels) close() {
+	for _, l := range c.listener {
+		l.Close()
+	}
+}
+
+// ownListener accepts connections of the user whom the state directory belongs to,
+// and closes others.
+type ownListener struct{ *net.UnixListener }
+
+func (l ownListener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.AcceptUnix()
+		if err != nil {
+			return nil, err
+		}
+		if admitUser(c) == nil {
+			return c, nil
+		}
+		c.Close()
+	}
+}
+
+// quickListener accepts connections that acknowledge at once what they read: older
+// HTTP clients write a request in two parts and wait for that in between, 40 ms.
+type quickListener struct{ *net.TCPListener }
+
+func (l quickListener) Accept() (net.Conn, error) {
+	c, err := l.AcceptTCP()
+	if err != nil {
+		return nil, err
+	}
+	return quickConn{c}, nil
+}
+
+type quickConn struct{ *net.TCPConn }
+
+func (c quickConn) Read(b []byte) (int, error) {
+	n, err := c.TCPConn.Read(b)
+	acknowledge(c.TCPConn) // the kernel forgets it, so each time
+	return n, err
+}
