@@ -1,11 +1,9 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"net"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -131,15 +129,4 @@ func (d *Daemon) place(id identity.ID) {
 func (d *Daemon) configured(p identity.Peer) []string {
 	cfg := d.config.Load()
 	return slices.Concat(cfg.Peers[p.ID.String()].Addrs, cfg.Peers[p.Name].Addrs, p.Addrs)
-}
-
-// discovered returns the strangers on the network, ordered by what they call
-// themselves.
-func (d *Daemon) discovered() []discovery.Entry {
-	entries := slices.DeleteFunc(d.table.Entries(), func(e discovery.Entry) bool {
-		_, trusted := d.trust.Get(e.ID)
-		return trusted || e.LastSeen.IsZero() || d.trust.Blocked(e.ID)
-	})
-	slices.SortStableFunc(entries, func(a, b discovery.Entry) int { return cmp.Compare(strings.ToLower(a.Claim), strings.ToLower(b.Claim)) })
-	return entries
 }

@@ -1,15 +1,12 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/discovery"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
@@ -124,18 +121,6 @@ func (d *Daemon) candidate(op, ref string) (identity.Peer, error) {
 	return identity.Peer{}, kinds.Errorf(kinds.UnknownPeer, "%s: %q names several strangers: give the full id, one of %s", op, ref, strings.Join(ids, ", "))
 }
 
-// strangers returns those who called and then those who are on the network, of whom
-// only id and claim are known.
-func (d *Daemon) strangers() []peer.Pending {
-	all := d.node.Pending()
-	for _, e := range d.discovered() {
-		if !slices.ContainsFunc(all, func(s peer.Pending) bool { return s.ID == e.ID }) {
-			all = append(all, peer.Pending{ID: e.ID, Claim: e.Claim})
-		}
-	}
-	return all
-}
-
 // stranger is one as it would be trusted: under what it calls itself where that is
 // a free name, and, if it called, at the address it called from, which it also
 // listens on, and with its post-quantum key pinned. What the network says of its
@@ -237,76 +222,4 @@ func (d *Daemon) savePins(ctx context.Context) error {
 			d.log.Error("trust store", "err", err)
 		}
 	}
-}
-
-func (d *Daemon) pending(context.Context, *session, *none) (any, error) {
-	out := &client.Pending{Pending: []client.PendingPeer{}}
-	for _, w := range d.node.Pending() {
-		out.Pending = append(out.Pending, client.PendingPeer{
-			ID: w.ID, Claim: w.Claim, Addr: w.Addr, Since: w.At.UTC(), PQ: w.PQ, NameConflict: d.isTaken(w.Claim),
-		})
-	}
-	return out, nil
-}
-
-// isTaken reports whether a claim is the name of a trusted peer.
-func (d *Daemon) isTaken(claim string) bool { return d.trust.FreeName(claim) != claim }
-
-// peers lists everybody: the trusted, those who called and wait for trust, the
-// strangers on the network, the blocked.
-func (d *Daemon) peers(context.Context, *session, *none) (any, error) {
-	rows := []client.Peer{}
-	known := make(map[identity.ID]discovery.Entry)
-	for _, e := range d.table.Entries() {
-		known[e.ID] = e
-	}
-	for _, p := range d.trust.Peers() {
-		row := client.Peer{ID: p.ID, Name: p.Name, State: client.PeerTrusted}
-		row.Addrs, row.Source = reach(known[p.ID])
-		row.LastSeen = client.Time{Time: d.sightings.of(p.ID).at}
-		if heard := known[p.ID].LastSeen; heard.After(row.LastSeen.Time) {
-			row.LastSeen = client.Time{Time: heard}
-		}
-		if now, ok := d.node.Peer(p.ID); ok {
-			rtt := uint64(now.RTT.Microseconds())
-			row.State, row.RTTUS, row.Claim, row.LastSeen = client.PeerConnected, &rtt, now.Claim, client.Time{Time: time.Now()}
-		}
-		rows = append(rows, row)
-	}
-	for _, w := range d.node.Pending() {
-		row := client.Peer{ID: w.ID, State: client.PeerPending, Source: client.SourceCall, LastSeen: client.Time{Time: w.At}, Claim: cmp.Or(w.Claim, known[w.ID].Claim)}
-		row.Addrs, _ = reach(known[w.ID], w.Addr)
-		rows = append(rows, row)
-		delete(known, w.ID)
-	}
-	for _, e := range d.discovered() {
-		if _, ok := known[e.ID]; ok {
-			row := client.Peer{ID: e.ID, State: client.PeerDiscovered, LastSeen: client.Time{Time: e.LastSeen}, Claim: e.Claim}
-			row.Addrs, row.Source = reach(e)
-			rows = append(rows, row)
-		}
-	}
-	for i := range rows {
-		rows[i].NameConflict = rows[i].Name == "" && d.isTaken(rows[i].Claim)
-	}
-	for _, b := range d.trust.Blocks() {
-		rows = append(rows, client.Peer{ID: b.ID, Name: b.Name, State: client.PeerBlocked, Addrs: []string{}})
-	}
-	return &client.Peers{Peers: rows}, nil
-}
-
-// maxReach bounds the addresses in a row of peers.
-const maxReach = 8
-
-// reach returns where a peer may be reached, first and then the best that the table
-// has, and where the first address of the table comes from.
-func reach(e discovery.Entry, first ...string) (addrs []string, source string) {
-	addrs = append([]string{}, first...)
-	for _, a := range e.Addrs {
-		source = cmp.Or(source, string(a.Source))
-		if len(addrs) < maxReach && !slices.Contains(addrs, a.HostPort) {
-			addrs = append(addrs, a.HostPort)
-		}
-	}
-	return addrs, source
 }

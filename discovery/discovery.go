@@ -23,7 +23,6 @@ package discovery
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -31,7 +30,6 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/miekg/dns"
@@ -161,82 +159,6 @@ func (n *node) work(now time.Time) time.Time {
 	return next
 }
 
-// heed waits for notices. That one was too long or lost is a notice too.
-func (n *node) heed() {
-	var begin [64]byte
-	for {
-		if _, err := n.notices.Read(begin[:]); err != nil && !errors.Is(err, syscall.ENOBUFS) {
-			return
-		}
-		select {
-		case n.rewired <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// follow brings the sockets and what is announced in line with the interfaces.
-func (n *node) follow(now time.Time) {
-	first := n.watch.nics == nil
-	changed, err := n.watch.poll()
-	if err != nil {
-		n.lookAt = now.Add(pollTime)
-		n.warn("interfaces", fmt.Errorf("list interfaces: %w: nobody is discovered until that works; configured addresses do", err))
-		return
-	}
-	if !changed {
-		return
-	}
-	n.browser.own = n.watch.own()
-	want, cut := n.watch.usable(n.cfg.Listen.Addr(), n.cfg.Include, n.cfg.Exclude)
-	if cut > 0 {
-		n.warn("many", fmt.Errorf("%d interfaces are left out: name the ones that matter in the interface list", cut))
-	}
-	outside := func(w nic) bool { return !w.loopback() }
-	if len(want) == 0 || len(n.cfg.Include) == 0 && !n.cfg.Listen.Addr().IsLoopback() && !slices.ContainsFunc(want, outside) {
-		n.warn("none", fmt.Errorf("no interface is up and can do multicast: nobody on another host is discovered until one is; configured addresses work without"))
-	}
-	before := len(n.links)
-	n.links = slices.DeleteFunc(n.links, func(l *link) bool {
-		gone := !slices.ContainsFunc(want, l.nic.equal)
-		if gone {
-			l.close()
-		}
-		return gone
-	})
-	moved := len(n.links) != before
-	for _, w := range want {
-		if !slices.ContainsFunc(n.links, func(l *link) bool { return l.nic.equal(w) }) {
-			moved = true
-			n.links = append(n.links, n.open(w))
-		}
-	}
-	if moved {
-		n.zone.current.Store(newRecords(n.cfg.Self, n.cfg.Name, announced(n.cfg.Listen, want)))
-		n.browser.restart(now)
-		if n.cfg.Rewired != nil && !first {
-			n.cfg.Rewired()
-		}
-	}
-}
-
-// open opens a link and warns of what could not be had of it.
-func (n *node) open(w nic) *link {
-	l, errs := openLink(w, n.zone)
-	for _, err := range errs {
-		kind, err := advise(w, err)
-		n.warnOn(w, kind, err)
-	}
-	for _, p := range l.pairs {
-		for _, s := range []*socket{p.group, p.query} {
-			if s != nil {
-				n.readers.Go(func() { p.listen(s, w, n.take) })
-			}
-		}
-	}
-	return l
-}
-
 // take hands a packet over to the goroutine that owns the node; false: it has ended.
 func (n *node) take(p packet) bool {
 	select {
@@ -244,21 +166,6 @@ func (n *node) take(p packet) bool {
 		return true
 	case <-n.stop:
 		return false
-	}
-}
-
-// check reopens the links that lack a socket or have gone deaf.
-func (n *node) check() {
-	for i, l := range n.links {
-		broken, deaf := l.ailing()
-		if deaf && l.reopened {
-			n.warnOn(l.nic, "deaf", fmt.Errorf("on %s: nothing is heard, not even what is sent from here: let UDP port 5353 through the firewall, or configure addresses", l.nic.Name))
-		}
-		if broken || deaf {
-			l.close()
-			n.links[i] = n.open(l.nic)
-			n.links[i].reopened = true
-		}
 	}
 }
 
@@ -281,15 +188,6 @@ func (n *node) warn(kind string, err error) {
 	if !n.warned[kind] {
 		n.warned[kind] = true
 		n.cfg.Logger.Warn("discovery", "err", err)
-	}
-}
-
-// warnOn warns of what is missing on an interface. Without loopback only the daemons
-// of this host miss each other, and mostly there are none; so that is told to one
-// that has nothing else.
-func (n *node) warnOn(w nic, kind string, err error) {
-	if !w.loopback() || n.cfg.Listen.Addr().IsLoopback() {
-		n.warn(kind, err)
 	}
 }
 
