@@ -123,7 +123,8 @@ func (m *mail) measure(log io.Writer) ([]figure, error) {
 		return nil, err
 	}
 	effort.values = shares
-	return []figure{single, copied, waiting, loop, ratio, effort}, nil
+	valid, err := validation()
+	return []figure{single, copied, waiting, loop, ratio, effort, valid}, err
 }
 
 // start starts the daemons and listens for mail.
