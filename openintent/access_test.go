@@ -245,6 +245,17 @@ func TestX9_KeysAreNeeded(t *testing.T) {
 	with("", "").get("/nowhere").refused(404, "not_found")
 }
 
+// What the operator has created is not for who calls itself operator.
+func TestNobodyIsTheOperatorByName(t *testing.T) {
+	h := start(t)
+	in := h.as("").post("/intents", obj{"title": "t"}).ok(201).has(obj{"created_by": "operator"}).id()
+	h.as("").do("PUT", "/intents/"+in+"/acl", obj{"default_policy": "closed"}).ok(200)
+	h.as("operator").get("/intents/"+in).refused(400, "bad_agent_id")
+	h.from(desk, "operator").get("/intents/"+in).refused(400, "bad_agent_id")
+	h.from(desk, "").get("/intents/"+in).refused(400, "bad_agent_id")
+	h.as("").get("/intents/" + in).ok(200)
+}
+
 const desk, laptop = "desk's id", "laptop's id"
 
 // An agent id belongs to one daemon on an intent: the first that uses it (P4).

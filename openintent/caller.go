@@ -42,7 +42,7 @@ func claimed(agent string) (Caller, error) {
 
 func badAgent(field string) *Error {
 	return refuse(http.StatusBadRequest, "bad_agent_id",
-		"%s: an agent id has at most %d letters, digits and . _ @ + ~ : -, begins with a letter or digit, and is neither \"system\" nor a role", field, maxAgentID)
+		"%s: an agent id has at most %d letters, digits and . _ @ + ~ : -, begins with a letter or digit, and is neither \"system\", \"operator\" nor a role", field, maxAgentID)
 }
 
 // Key is an API key, without the key itself.

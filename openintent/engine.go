@@ -2,7 +2,6 @@ package openintent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -119,7 +118,8 @@ type tx struct {
 	e     *Engine
 	now   stamp
 	dirty bool    // the world was changed
-	last  int64   // the last number that was given out, 0 for none
+	first int64   // the first number that it may give out
+	last  int64   // the last that it gave out, 0 for none
 	out   []entry // to publish
 	wake  []*bell // to ring
 }
@@ -128,27 +128,36 @@ type tx struct {
 // changes the store before the world, and the world through [tx.apply] alone.
 func (e *Engine) write(ctx context.Context, durable bool, fn func(*tx) error) error {
 	t := &tx{e: e}
-	var first int64
+	kept := false
+	defer func() { // also if fn panics: numbers that are never settled would stop the feed
+		if t.settle(kept); !kept && t.dirty {
+			// The world has seen what the store has lost.
+			if err := e.load(context.WithoutCancel(ctx)); err != nil {
+				e.cfg.Log.Error("openintent: reading the state again failed", "error", err)
+			}
+		}
+	}()
 	err := e.db.Write(ctx, durable, func(stx *store.Tx) error {
-		t.Tx, t.now, first = stx, now(), e.feed.next
+		t.Tx, t.now, t.first = stx, now(), e.feed.next
 		return fn(t)
 	})
-	e.mu.Lock()
-	if err != nil {
+	kept = err == nil
+	return err
+}
+
+// settle publishes what was committed and wakes who waits for it.
+func (t *tx) settle(kept bool) {
+	if !kept {
 		t.out = nil
 	}
+	t.e.mu.Lock()
+	defer t.e.mu.Unlock()
 	if t.last > 0 {
-		e.publish(first, t.last, t.out)
+		t.e.publish(t.first, t.last, t.out)
 	}
 	for _, b := range t.wake {
 		b.ring()
 	}
-	e.mu.Unlock()
-	if err != nil && t.dirty {
-		// The world has seen what the store has lost.
-		err = errors.Join(err, e.load(context.WithoutCancel(ctx)))
-	}
-	return err
 }
 
 // apply changes the world.
@@ -161,7 +170,6 @@ func (t *tx) apply(change func()) {
 
 // number gives out the next number of the feed.
 func (t *tx) number() int64 {
-	t.dirty = true
 	t.last = t.e.feed.next
 	t.e.feed.next++
 	return t.last
@@ -169,7 +177,6 @@ func (t *tx) number() int64 {
 
 // row gives out the next row number.
 func (t *tx) row() int64 {
-	t.dirty = true
 	t.e.rows++
 	return t.e.rows
 }

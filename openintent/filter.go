@@ -6,8 +6,9 @@ import (
 )
 
 const (
-	maxList = 1000
-	maxWait = 60 * time.Second
+	maxList      = 1000    // messages in one list
+	maxListBytes = 8 << 20 // after which no further message is put into it
+	maxWait      = 60 * time.Second
 )
 
 // filter says which messages of a channel a list is about.
@@ -20,6 +21,16 @@ type filter struct {
 	kinds  []string
 	status string
 	limit  int
+
+	found []*message
+	bytes int // of them
+}
+
+// add takes a message that was found, and reports whether the list is full.
+func (f *filter) add(m *message) (full bool) {
+	f.found = append(f.found, m)
+	f.bytes += len(m.head)
+	return len(f.found) >= f.limit || f.bytes >= maxListBytes
 }
 
 // matches reports whether the list holds m. The world is read-locked.
@@ -33,7 +44,7 @@ func (f *filter) matches(e *Engine, m *message, at stamp) bool {
 	if f.kinds != nil && !slices.Contains(f.kinds, m.kind) {
 		return false
 	}
-	status, _ := m.state(f.who.Agent, at)
+	status, _ := m.shown(f.who.Agent, at)
 	if f.status == "" {
 		return status != statusExpired
 	}

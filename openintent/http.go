@@ -74,6 +74,9 @@ func (e *Engine) serve(c *call, rt *route, identify func(*http.Request) (Caller,
 		if c.who, err = identify(c.Request); err != nil {
 			return 0, nil, err
 		}
+		if !c.who.Operator && !validAgentID(c.who.Agent) {
+			return 0, nil, badAgent(headerAgent)
+		}
 		e.saw(c.who)
 	}
 	if rt.hosted && len(c.args) > 0 {

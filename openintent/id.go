@@ -126,5 +126,5 @@ const (
 )
 
 func validAgentID(id string) bool {
-	return len(id) <= maxAgentID && agentForm.MatchString(id) && id != system && !strings.HasPrefix(id, toRole)
+	return len(id) <= maxAgentID && agentForm.MatchString(id) && id != system && id != operator && !strings.HasPrefix(id, toRole)
 }

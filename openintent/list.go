@@ -1,6 +1,7 @@
 package openintent
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -157,37 +158,31 @@ func (e *Engine) filter(c *call, ch *channel) (*filter, time.Duration, error) {
 func (e *Engine) collect(ctx context.Context, ch *channel, f *filter) (jsontext.Value, int, error) {
 	at := now()
 	e.mu.RLock()
-	found, complete := e.fromMemory(ch, f, at)
-	if complete {
+	if e.fromMemory(ch, f, at) {
 		defer e.mu.RUnlock()
-		return render(found, f, at), len(found), nil
+		return f.render(at), len(f.found), nil
 	}
 	e.mu.RUnlock()
-	var stored []*message
+	f.found, f.bytes = nil, 0
 	err := e.db.Read(ctx, func(stx *store.Tx) error {
 		return messagesOf(stx, ch, f.since, f.after, f.newest, func(m *message) bool {
 			e.mu.RLock()
 			defer e.mu.RUnlock()
-			if m.seq <= e.settled && f.matches(e, m, at) {
-				stored = append(stored, m)
-			}
-			return len(stored) < f.limit
+			return m.seq > e.settled || !f.matches(e, m, at) || !f.add(m)
 		})
 	})
 	if err != nil {
 		return nil, 0, err
 	}
 	if f.newest {
-		slices.Reverse(stored)
+		slices.Reverse(f.found)
 	}
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	return render(stored, f, at), len(stored), nil
+	return f.render(at), len(f.found), nil
 }
 
-// fromMemory looks through the recent messages. complete says that these are
-// all that matter.
-func (e *Engine) fromMemory(ch *channel, f *filter, at stamp) (found []*message, complete bool) {
+// fromMemory looks for messages among the recent ones, and reports whether these
+// are all that matter.
+func (e *Engine) fromMemory(ch *channel, f *filter, at stamp) (complete bool) {
 	recent := ch.recent
 	for len(recent) > 0 && recent[len(recent)-1].seq > e.settled {
 		recent = recent[:len(recent)-1]
@@ -201,40 +196,33 @@ func (e *Engine) fromMemory(ch *channel, f *filter, at stamp) (found []*message,
 	whole := first <= ch.floor()+1 && (ch.dropped == 0 || ch.dropped.add(pinTime) <= at) ||
 		f.since > 0 && f.since >= ch.floor() && f.since+1 >= first ||
 		f.after > 0 && len(recent) > 0 && recent[0].at <= f.after
+	f.found, f.bytes = nil, 0
 	if f.newest {
 		for _, m := range slices.Backward(recent) {
-			if f.matches(e, m, at) {
-				if found = append(found, m); len(found) == f.limit {
-					whole = true
-					break
-				}
-			}
-		}
-		slices.Reverse(found)
-		return found, whole
-	}
-	if !whole {
-		return nil, false
-	}
-	from, _ := slices.BinarySearchFunc(recent, f.since+1, func(m *message, n int64) int { return int(m.number - n) })
-	for _, m := range recent[from:] {
-		if f.matches(e, m, at) {
-			if found = append(found, m); len(found) == f.limit {
+			if f.matches(e, m, at) && f.add(m) {
+				whole = true
 				break
 			}
 		}
+		slices.Reverse(f.found)
+		return whole
 	}
-	return found, true
+	if !whole {
+		return false
+	}
+	from, _ := slices.BinarySearchFunc(recent, f.since+1, func(m *message, n int64) int { return cmp.Compare(m.number, n) })
+	for _, m := range recent[from:] {
+		if f.matches(e, m, at) && f.add(m) {
+			break
+		}
+	}
+	return true
 }
 
-// render concatenates messages.
-func render(list []*message, f *filter, at stamp) jsontext.Value {
-	size := 2
-	for _, m := range list {
-		size += len(m.head) + 64
-	}
-	b := append(make([]byte, 0, size), '[')
-	for i, m := range list {
+// render concatenates what was found.
+func (f *filter) render(at stamp) jsontext.Value {
+	b := append(make([]byte, 0, f.bytes+64*len(f.found)+2), '[')
+	for i, m := range f.found {
 		if i > 0 {
 			b = append(b, ',')
 		}

@@ -146,7 +146,7 @@ func (w *world) read(stx *store.Tx, at stamp) error {
 			if m.ch.open == nil {
 				m.ch.open = make(map[string]*message)
 			}
-			m.ch.open[m.id] = m
+			m.ch.open[m.id] = m.light()
 			return nil
 		}, int64(at)))
 }
@@ -164,7 +164,7 @@ const messageColumns = "seq, number, id, kind, sender, recipient, correlation, a
 
 // scanMessage reads a message, all but its channel.
 func scanMessage(stx *store.Tx, scan func(...any) error, more ...any) (*message, error) {
-	m := &message{}
+	m := &message{state: &state{}}
 	var recipients []byte
 	var receipts bool
 	if err := scan(append([]any{&m.seq, &m.number, &m.id, &m.kind, &m.sender, &m.to, &m.correlation, &m.at, &m.expires, &m.deadline, &m.answered, &m.lead,

@@ -37,12 +37,25 @@ type message struct {
 	correlation string
 	at          stamp
 	expires     stamp    // expires_at as it was given
-	deadline    stamp    // when it expires; a request always has one
-	answered    bool     // a request with a response never expires
 	lead        bool     // the first response to its request
 	recipients  []string // who held the role that it was sent to
-	reads       []receipt
-	head        []byte // the object up to where its status begins
+	head        []byte   // the object up to where its status begins
+	*state
+}
+
+// state is what becomes of a message. Who keeps a message without its head
+// shares it.
+type state struct {
+	deadline stamp // when it expires; a request always has one
+	answered bool  // a request with a response never expires
+	reads    []receipt
+}
+
+// light returns m without its text, for where it is kept for long.
+func (m *message) light() *message {
+	l := *m
+	l.head = nil
+	return &l
 }
 
 // receipt says who has read a message when.
@@ -93,9 +106,9 @@ func (e *Engine) sees(m *message, who Caller, at stamp) bool {
 	return who.Operator || m.sender == who.Agent || e.receives(m, who.Agent, at)
 }
 
-// state returns the status and read_at that viewer sees: for a message to one
+// shown returns the status and read_at that viewer sees: for a message to one
 // agent its state, for one to several the viewer's own.
-func (m *message) state(viewer string, at stamp) (string, stamp) {
+func (m *message) shown(viewer string, at stamp) (string, stamp) {
 	if m.expired(at) {
 		return statusExpired, 0
 	}
@@ -110,7 +123,7 @@ func (m *message) state(viewer string, at stamp) (string, stamp) {
 // append appends the message as viewer sees it; pushed adds what streams say
 // about its channel.
 func (m *message) append(b []byte, viewer string, at stamp, pushed bool) []byte {
-	status, read := m.state(viewer, at)
+	status, read := m.shown(viewer, at)
 	b = append(b, m.head...)
 	b = append(append(append(b, `,"status":"`...), status...), `","read_at":`...)
 	b = read.append(b)

@@ -365,3 +365,62 @@ func TestIdempotencyKey(t *testing.T) {
 		p.with("Idempotency-Key", strings.Repeat("k", 200)).send(ch, obj{}).refused(400, "bad_key")
 	})
 }
+
+// A list is bounded in bytes too: the newest, or from the cursor on.
+func TestListsAreBounded(t *testing.T) {
+	h, _, ch := team(t)
+	p := h.as("planner")
+	large := obj{"payload": obj{"a": strings.Repeat("x", 255<<10)}}
+	const n = 40
+	var ids []any
+	for range n {
+		ids = append(ids, p.say(ch, large))
+	}
+	for range 2 { // partly from memory, then from the store
+		p = h.as("planner")
+		got := p.messages(ch).list("id")
+		if len(got) >= n || len(got) < 30 || got[len(got)-1] != ids[n-1] || got[0] != ids[n-len(got)] {
+			t.Errorf("%d messages from %v to %v", len(got), got[0], got[len(got)-1])
+		}
+		got = p.get(ch+"/messages?since="+ids[0].(string)).list("id")
+		if len(got) >= n-1 || got[0] != ids[1] {
+			t.Errorf("%d messages from %v", len(got), got[0])
+		}
+		rest := p.get(ch+"/messages?since="+got[len(got)-1].(string)).list("id")
+		if len(got)+len(rest) != n-1 {
+			t.Errorf("%d and then %d of %d", len(got), len(rest), n-1)
+		}
+		h.restart()
+	}
+	if h.e.bytes > recentBytes {
+		t.Errorf("%d bytes are in memory", h.e.bytes)
+	}
+	// Requests that wait for an answer do not keep their text in memory.
+	request := h.as("planner").request(ch, "reviewer", large)
+	for range n {
+		h.as("planner").say(ch, large)
+	}
+	for _, m := range h.e.channels[strings.TrimPrefix(ch, "/channels/")].open {
+		if m.head != nil {
+			t.Error("an open request keeps its text")
+		}
+	}
+	h.as("reviewer").get(ch + "/messages/" + request).ok(200).has(large)
+	h.as("reviewer").patch(ch+"/messages/"+request, obj{"status": "read"}).ok(200).has(large)
+	h.as("reviewer").respond(ch, request).ok(201)
+}
+
+// Refusals change nothing, so the world is not read again for them.
+func TestRefusalsAreCheap(t *testing.T) {
+	h, in, ch := team(t)
+	before := h.e.channels[strings.TrimPrefix(ch, "/channels/")]
+	s := h.as("stranger")
+	s.post("/intents/"+in+"/channels/new/messages", obj{"message_type": "response", "correlation_id": "msg_1"}).refused(422, "invalid")
+	s.send(ch, obj{"message_type": "response", "correlation_id": "msg_1"}).refused(422, "invalid")
+	s.send(ch, obj{"metadata": obj{"proof": 1}}).refused(403, "bad_proof")
+	if h.e.channels[strings.TrimPrefix(ch, "/channels/")] != before {
+		t.Error("the world was read again")
+	}
+	h.as("planner").get("/intents/"+in+"/channels").is("name", "talk")
+	h.as("planner").get("/intents/"+in+"/homes").is("agent_id", "planner")
+}

@@ -17,12 +17,12 @@ type draft struct {
 	ask               *ask   // who waits for its responses
 }
 
-// post puts d into the channel. Its sender is the caller, whose rights have
-// been checked.
+// post puts d into the channel, which it opens if it is not. The sender's
+// rights have been checked; the message's have not.
 func (t *tx) post(ch *channel, d *draft) (*message, error) {
 	e := t.e
 	at := max(t.now, ch.last) // the clock may go back; ids and cursors do not
-	m := &message{ch: ch, number: ch.count + 1, kind: d.kind, sender: d.sender, to: d.to, correlation: d.correlation, at: at, expires: d.expires, deadline: d.expires}
+	m := &message{ch: ch, number: ch.count + 1, kind: d.kind, sender: d.sender, to: d.to, correlation: d.correlation, at: at, expires: d.expires, state: &state{deadline: d.expires}}
 	var request *message
 	if d.kind == kindResponse {
 		var err error
@@ -42,6 +42,11 @@ func (t *tx) post(ch *channel, d *draft) (*message, error) {
 			key = *a.doc.PublicKey
 		}
 		if err := checkProof(key, m, d.payload, d.metadata); err != nil {
+			return nil, err
+		}
+	}
+	if ch.row == 0 {
+		if err := t.open(ch.in, ch); err != nil {
 			return nil, err
 		}
 	}
@@ -74,7 +79,7 @@ func (t *tx) post(ch *channel, d *draft) (*message, error) {
 			if ch.open == nil {
 				ch.open = make(map[string]*message)
 			}
-			ch.open[m.id] = m
+			ch.open[m.id] = m.light()
 		}
 		if d.ask != nil {
 			d.ask.request = m
@@ -130,14 +135,14 @@ func (t *tx) reaches(ch *channel, m *message) error {
 		}
 	}
 	if m.kind == kindRequest && len(ch.open) >= max(64, 2*ch.swept) {
-		t.apply(func() {
-			for id, r := range ch.open {
-				if r.expired(t.now) {
-					delete(ch.open, id)
-				}
+		e.mu.Lock()
+		for id, r := range ch.open {
+			if r.expired(t.now) {
+				delete(ch.open, id)
 			}
-			ch.swept = len(ch.open)
-		})
+		}
+		ch.swept = len(ch.open)
+		e.mu.Unlock()
 		if len(ch.open) >= maxOpen {
 			return tooMany("open requests in this channel", maxOpen)
 		}
@@ -147,9 +152,6 @@ func (t *tx) reaches(ch *channel, m *message) error {
 
 // message finds a message of the channel by its id; nil if there is none any more.
 func (t *tx) message(ch *channel, id string) (*message, error) {
-	if m := ch.open[id]; m != nil {
-		return m, nil
-	}
 	prefix, _, _, number, ok := splitID(id)
 	if !ok || prefix != idMessage {
 		return nil, nil
@@ -158,11 +160,16 @@ func (t *tx) message(ch *channel, id string) (*message, error) {
 		return m, nil
 	}
 	m, err := messageByID(t.Tx, ch, id, number)
-	if err != nil || m == nil || !m.kept(t.now) {
+	if err != nil || m == nil {
 		return nil, err
 	}
 	if live := ch.remembered(m.number); live != nil {
 		return live, nil
+	}
+	if open := ch.open[id]; open != nil {
+		m.state = open.state
+	} else if !m.kept(t.now) {
+		return nil, nil
 	}
 	return m, nil
 }

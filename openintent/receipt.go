@@ -100,6 +100,9 @@ func (e *Engine) markRead(c *call) (int, any, error) {
 			return conflict("message_expired", "the message has expired unread")
 		}
 		if !slices.ContainsFunc(m.reads, func(r receipt) bool { return r.agent == c.who.Agent }) {
+			if len(m.reads) >= maxEntries {
+				return tooMany("receipts of this message", maxEntries)
+			}
 			r := receipt{c.who.Agent, t.now}
 			if err := t.insertReceipt(m, r); err != nil {
 				return err

@@ -131,13 +131,13 @@ func (e *Engine) send(c *call, who Caller, d *draft, durable bool, find func(*tx
 		if !ch.isOpen(t.now) {
 			return conflict(closedCode, "the channel is closed: open another")
 		}
+		if out.m, err = t.post(ch, d); err != nil {
+			return err
+		}
 		if fresh {
 			if err := t.bind(in, who); err != nil {
 				return err
 			}
-		}
-		if out.m, err = t.post(ch, d); err != nil {
-			return err
 		}
 		out.doc = out.m.append(nil, who.Agent, t.now, false)
 		if key != "" {
@@ -221,7 +221,7 @@ func (e *Engine) sendByName(c *call, intentID, name string, body sendMessage) (i
 	if err != nil {
 		return 0, nil, err
 	}
-	fresh := &channel{doc: Channel{Name: name, Policy: policyIntent}}
+	fresh := &channel{doc: Channel{Name: name, Policy: policyIntent, Status: statusOpen}}
 	if err := fresh.prepare(nil); err != nil {
 		return 0, nil, err
 	}
@@ -241,8 +241,8 @@ func (e *Engine) sendByName(c *call, intentID, name string, body sendMessage) (i
 		if _, _, err := e.enter(in.doc.ID, who, levelWrite, t.now); err != nil {
 			return nil, err
 		}
-		fresh.doc.CreatedBy = who.Agent
-		return fresh, t.open(in, fresh)
+		fresh.doc.CreatedBy, fresh.in = who.Agent, in
+		return fresh, nil // post opens it, once it takes the message
 	})
 }
 

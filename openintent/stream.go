@@ -69,6 +69,7 @@ func (e *Engine) stream(c *call, s *subscriber) (int, any, error) {
 		}
 		return out.Flush() == nil
 	}
+	defer out.SetWriteDeadline(time.Time{}) // the connection may serve other requests
 	if !write([]byte(": ok\n\n")) {
 		return 0, nil, errAnswered
 	}
