@@ -1,0 +1,187 @@
+package daemon
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+)
+
+// mailDir makes the inbox of an agent in the daemon's mailboxes.
+func mailDir(t *testing.T, home, agent string) string {
+	t.Helper()
+	inbox := filepath.Join(home, "projects", "demo", "agents", agent, "inbox")
+	if err := os.MkdirAll(inbox, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	return inbox
+}
+
+// mailPair is a pair with mailboxes: the planner lives at the desk, the reviewer at
+// the laptop. config is added to the laptop's settings.
+func mailPair(t *testing.T, config string) (desk, laptop *running, out, in string) {
+	t.Helper()
+	dirs, homes := []string{stateDir(t), stateDir(t)}, []string{t.TempDir(), t.TempDir()}
+	writeConfig(t, dirs[0], fmt.Sprintf("oacp: {home: %q}\n", homes[0]))
+	writeConfig(t, dirs[1], fmt.Sprintf("oacp: {home: %q}\n", homes[1])+config)
+	desk, laptop = start(t, dirs[0], "desk"), start(t, dirs[1], "laptop")
+	befriend(t, desk, laptop)
+	mailDir(t, homes[0], "planner")
+	in = mailDir(t, homes[1], "reviewer")
+	var b client.OACPBinding
+	desk.dial().must(client.MethodOACPBind, client.OACPBindParams{Project: "demo", Agent: "reviewer", Peer: "laptop"}, &b)
+	if want := (client.OACPBinding{Project: "demo", Agent: "reviewer", Peer: "laptop", Mode: "mirror"}); b != want {
+		t.Errorf("bound %+v", b)
+	}
+	laptop.dial().must(client.MethodOACPBind, client.OACPBindParams{Project: "demo", Agent: "planner", Peer: desk.ID().String()}, nil)
+	return desk, laptop, mailDir(t, homes[0], "reviewer"), in
+}
+
+func writeMail(t *testing.T, inbox, name string) {
+	t.Helper()
+	text := "id: m\nfrom: planner\nto: reviewer\ntype: question\npriority: P2\ncreated_at_utc: \"2026-11-20T13:00:00Z\"\nsubject: s\nbody: x\n"
+	temp := filepath.Join(inbox, "."+name+".tmp-1-abcdef")
+	if err := os.WriteFile(temp, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(temp, filepath.Join(inbox, name)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mailEvents subscribes to events of mail.
+func (d *running) mailEvents(t *testing.T) <-chan client.MailEvent {
+	t.Helper()
+	events := make(chan client.MailEvent, 16)
+	c := &client.Client{Socket: d.home.socket()}
+	ctx := t.Context()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		c.Subscribe(ctx, client.SubscribeParams{Events: client.EventFilter{Types: []string{client.EventMail}}}, nil, func(e *client.Event) {
+			var m client.MailEvent
+			if err := json.Unmarshal(e.Details, &m); err != nil || e.Type != client.EventMail {
+				t.Errorf("event %+v: %v", e, err)
+			}
+			events <- m
+		})
+	}()
+	t.Cleanup(func() { <-ended })
+	eventually(t, "the subscription", func() bool { return len(d.subscribers.list()) > 0 })
+	return events
+}
+
+// TestMailEvents: both sides' agents are told of mail.
+func TestMailEvents(t *testing.T) {
+	desk, laptop, out, in := mailPair(t, "")
+	sent, came := desk.mailEvents(t), laptop.mailEvents(t)
+	writeMail(t, out, "one.yaml")
+	a := receive(t, "mail", came)
+	if _, err := os.Stat(filepath.Join(in, "one.yaml")); err != nil || a.State != client.MailArrived || a.Agent != "reviewer" || a.File != "one.yaml" || len(a.SHA256) != 64 {
+		t.Errorf("arrived: %+v, %v", a, err)
+	}
+	if d := receive(t, "the sender's word", sent); d.State != client.MailDelivered || d.SHA256 != a.SHA256 || d.Project != "demo" {
+		t.Errorf("delivered: %+v", d)
+	}
+	if err := os.WriteFile(filepath.Join(out, "a b.yaml"), []byte("x"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if d := receive(t, "the sender's word", sent); d.State != client.MailParked || d.Reason == "" || d.File != "a b.yaml" {
+		t.Errorf("parked: %+v", d)
+	}
+}
+
+// TestMailPolicy: a rule without the word mail refuses a peer's mail, and says so at
+// the sender.
+func TestMailPolicy(t *testing.T) {
+	desk, _, out, in := mailPair(t, "policy: {desk: {kinds: [query]}}\n")
+	sent := desk.mailEvents(t)
+	writeMail(t, out, "one.yaml")
+	if d := receive(t, "the sender's word", sent); d.State != client.MailParked || !strings.Contains(d.Reason, "laptop says") || !strings.Contains(d.Reason, `do not include "mail"`) {
+		t.Errorf("%+v", d)
+	}
+	if files, err := os.ReadDir(in); err != nil || len(files) > 0 {
+		t.Errorf("%d files arrived, %v", len(files), err)
+	}
+	var p client.Policy
+	desk.dial().must(client.MethodPolicy, client.PolicyParams{Peer: "laptop", Kind: "mail"}, &p)
+	if !p.Allowed {
+		t.Errorf("policy: %+v", p)
+	}
+}
+
+// TestMailQueuePages: the queue comes in pages that fit a line.
+func TestMailQueuePages(t *testing.T) {
+	desk, _, out, _ := mailPair(t, "")
+	const files = 5000
+	for i := range files {
+		if err := os.WriteFile(filepath.Join(out, fmt.Sprintf("not a name %04d.yaml", i)), []byte("x"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := &client.Client{Socket: desk.home.socket()}
+	defer c.Close()
+	var all []client.OACPQueued
+	eventually(t, "all are parked", func() bool {
+		var err error
+		if all, err = c.OACPQueue(t.Context(), "demo"); err != nil {
+			t.Fatal(err)
+		}
+		return len(all) == files
+	})
+	for i, q := range all {
+		if q.File != fmt.Sprintf("not a name %04d.yaml", i) || q.State != client.MailParked || q.Peer != "laptop" || q.SHA256 != "" || q.Size != 1 {
+			t.Fatalf("entry %d: %+v", i, q)
+		}
+	}
+	var page client.OACPQueue
+	desk.dial().must(client.MethodOACPQueue, client.OACPQueueParams{}, &page)
+	if len(page.Entries) == files || page.Next == "" {
+		t.Errorf("one page holds %d", len(page.Entries))
+	}
+	if other, err := c.OACPQueue(t.Context(), "other"); err != nil || len(other) > 0 {
+		t.Errorf("another project: %d, %v", len(other), err)
+	}
+}
+
+// TestMailUntrusted: a binding outlives trust, and its mail waits with the reason.
+func TestMailUntrusted(t *testing.T) {
+	desk, laptop, out, in := mailPair(t, "")
+	l := desk.dial()
+	l.refused(kinds.UnknownPeer, client.MethodOACPBind, client.OACPBindParams{Project: "demo", Agent: "tester", Peer: "nobody"})
+	l.must("untrust", client.UntrustParams{Peer: "laptop"}, nil)
+	writeMail(t, out, "one.yaml")
+	var q client.OACPQueue
+	eventually(t, "it waits", func() bool {
+		l.must(client.MethodOACPQueue, client.OACPQueueParams{}, &q)
+		return len(q.Entries) == 1 && q.Entries[0].State == client.MailWaiting && q.Entries[0].Reason != ""
+	})
+	if q.Entries[0].Peer != laptop.ID().String() {
+		t.Errorf("%+v", q.Entries[0])
+	}
+	befriend(t, desk, laptop)
+	eventually(t, "it arrives", func() bool {
+		_, err := os.Stat(filepath.Join(in, "one.yaml"))
+		return err == nil
+	})
+}
+
+func TestOACPHome(t *testing.T) {
+	t.Setenv("HOME", "/home/user")
+	t.Setenv("OACP_HOME", "")
+	for in, want := range map[string]string{"": "/home/user/oacp", "~/mail": "/home/user/mail", "/srv/oacp": "/srv/oacp"} {
+		if got, err := oacpHome(in); err != nil || got != want {
+			t.Errorf("%q: %q, %v", in, got, err)
+		}
+	}
+	t.Setenv("OACP_HOME", "~/other")
+	if got, err := oacpHome(""); err != nil || got != "/home/user/other" {
+		t.Errorf("from the environment: %q, %v", got, err)
+	}
+}
