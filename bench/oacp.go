@@ -24,10 +24,10 @@ const (
 
 // oacpVariant is no way for a request to travel: it is mail, from a file on one
 // machine to a file on the other.
-var oacpVariant = variant{name: "oacp", programs: []string{"acpd"}}
+var oacpVariant = variant{name: "oacp", programs: []string{"acpd", "acpctl"}}
 
 // oacp measures how fast mail is carried, against a loop that copies the same files
-// as durably, and what watching inboxes costs. It writes a Markdown table to out and
+// as durably, how fast it is listed, and what watching inboxes costs. It writes a Markdown table to out and
 // progress to log.
 func oacp(ctx context.Context, out, log io.Writer) (err error) {
 	bin, err := os.MkdirTemp("", "bench")
@@ -106,6 +106,11 @@ func (m *mail) measure(log io.Writer) ([]figure, error) {
 		waiting.values = append(waiting.values, took.Seconds())
 		ratio.values = append(ratio.values, took.Seconds()/floor.Seconds())
 	}
+	fmt.Fprintln(log, "listing")
+	listing, process, err := m.listing()
+	if err != nil {
+		return nil, err
+	}
 	fmt.Fprintln(log, "rest")
 	for i := range mailInboxes {
 		if err := m.bind(fmt.Sprint("idle", i)); err != nil {
@@ -124,7 +129,7 @@ func (m *mail) measure(log io.Writer) ([]figure, error) {
 	}
 	effort.values = shares
 	valid, err := validation()
-	return []figure{single, copied, waiting, loop, ratio, effort, valid}, err
+	return []figure{single, copied, waiting, loop, ratio, listing, process, effort, valid}, err
 }
 
 // start starts the daemons and listens for mail.
