@@ -49,6 +49,43 @@ func TestCodeTable(t *testing.T) {
 	}
 }
 
+// TestWarnings holds the warnings that docs/discovery.md explains and those of the
+// code together.
+func TestWarnings(t *testing.T) {
+	text, err := os.ReadFile("../docs/discovery.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("../discovery/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var code strings.Builder
+	for _, name := range files {
+		source, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code.Write(source)
+	}
+	_, table, ok := strings.Cut(string(text), "| warning | meaning |\n| --- | --- |\n")
+	if !ok {
+		t.Fatal("the table of warnings is gone")
+	}
+	table, _, _ = strings.Cut(table, "\n\n")
+	said := strings.ReplaceAll(code.String(), "%d", "5353") // the one number in the table
+	rows := 0
+	for row := range strings.Lines(table) {
+		rows++
+		if warning := strings.TrimSpace(strings.Split(row, "|")[1]); !strings.Contains(said, warning) {
+			t.Errorf("no warning says %q", warning)
+		}
+	}
+	if rows < 5 {
+		t.Errorf("%d warnings found: has the table's form changed?", rows)
+	}
+}
+
 // TestLinks follows every relative link of the documents.
 func TestLinks(t *testing.T) {
 	pages, err := filepath.Glob("../docs/*.md")
