@@ -32,6 +32,7 @@ type channels struct {
 	engine   *openintent.Engine
 	servers  []*http.Server
 	listener []net.Listener
+	homes    *homeListener
 }
 
 // openChannels makes the engine and binds its listeners.
@@ -40,17 +41,18 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 	c.engine, err = openintent.New(ctx, openintent.Config{
 		Store: d.store, Host: d.id.String()[:hostDigits], Log: d.log,
 		Lenient: how.Lenient, HeldList: how.HeldList, RequestTTL: how.RequestTTL, Retention: how.Retention,
-		MaxPayload: how.MaxPayload, QuietAgents: how.QuietAgents,
+		MaxPayload: how.MaxPayload, QuietAgents: how.QuietAgents, Forward: d.forward,
 	})
 	if err != nil {
 		return err
 	}
 	d.channels = c
+	d.openHomes()
 	unix, err := listenSocket(ctx, d.home.http())
 	if err != nil {
 		return err
 	}
-	c.add(d.log, ownListener{unix}, openintent.Local)
+	c.add(d.log, netutil.LimitListener(ownListener{unix}, maxHTTP), openintent.Local)
 	if how.Listen == "" {
 		return nil
 	}
@@ -62,23 +64,26 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 	for i, k := range how.Keys {
 		keys[i] = openintent.Key{Hash: k.SHA256, Agent: k.Agent}
 	}
-	c.add(d.log, quickListener{tcp.(*net.TCPListener)}, openintent.Keys(keys))
+	c.add(d.log, netutil.LimitListener(quickListener{tcp.(*net.TCPListener)}, maxHTTP), openintent.Keys(keys))
 	return nil
 }
 
 // add takes a listener, for those whom identify knows.
-func (c *channels) add(log *slog.Logger, l net.Listener, identify func(*http.Request) (openintent.Caller, error)) {
-	c.listener = append(c.listener, netutil.LimitListener(l, maxHTTP))
-	c.servers = append(c.servers, &http.Server{
+func (c *channels) add(log *slog.Logger, l net.Listener, identify func(*http.Request) (openintent.Caller, error)) *http.Server {
+	s := &http.Server{
 		Handler: c.engine.Handler(identify), MaxHeaderBytes: maxHeader,
 		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
 		ErrorLog: slog.NewLogLogger(log.Handler(), httpBacklog),
-	})
+	}
+	c.listener, c.servers = append(c.listener, l), append(c.servers, s)
+	return s
 }
 
 // run serves until ctx ends; then it ends the event streams, lets other answers
-// finish and closes the listeners.
-func (c *channels) run(ctx context.Context) error {
+// finish and closes the listeners. What other daemons ask ends with peers already:
+// their connections drain first.
+func (c *channels) run(ctx, peers context.Context) error {
+	c.homes.server.BaseContext = func(net.Listener) context.Context { return peers }
 	g, working := errgroup.WithContext(ctx)
 	ended := make(chan struct{})
 	g.Go(func() error {

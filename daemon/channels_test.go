@@ -99,7 +99,7 @@ func TestChannelsOverTCPNeedAKey(t *testing.T) {
 	dir := stateDir(t)
 	writeConfig(t, dir, "channels:\n  listen: 127.0.0.1:0\n  keys:\n  - {sha256: "+openintent.HashKey("bound")+", agent: planner}\n  - {sha256: "+openintent.HashKey("any")+"}\n")
 	desk := start(t, dir, "desk")
-	at := &web{t: t, base: "http://" + desk.channels.listener[1].Addr().String()}
+	at := &web{t: t, base: "http://" + desk.channels.listener[2].Addr().String()}
 	for _, test := range []struct {
 		key, agent string
 		status     int
@@ -138,5 +138,56 @@ func TestAnEventStreamEndsWithTheDaemon(t *testing.T) {
 	desk.stop()
 	if _, err := io.Copy(io.Discard, lines); err != nil {
 		t.Errorf("the stream was cut: %v", err)
+	}
+}
+
+// An agent talks to its own daemon about an intent that lives on another.
+func TestChannelsAcrossMachines(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	planner, reviewer := desk.web("planner"), laptop.web("reviewer")
+	intent := planner.must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
+	planner.must(201, "POST", "intents/"+intent+"/channels", object{"name": "build"})
+	stream := reviewer.do("GET", "intents/"+intent+"/subscribe", nil)
+	defer stream.Body.Close()
+	asked := make(chan object, 1)
+	go func() {
+		defer close(asked)
+		lines := bufio.NewScanner(stream.Body)
+		for lines.Scan() {
+			data, ok := strings.CutPrefix(lines.Text(), "data: ")
+			var m object
+			if ok && json.Unmarshal([]byte(data), &m) == nil && m["message_type"] == "request" {
+				asked <- m
+			}
+		}
+	}()
+	answer := make(chan object, 1)
+	go func() {
+		for m := range asked {
+			answer <- reviewer.must(201, "POST", "channels/"+m["channel_id"].(string)+"/messages/"+m["id"].(string)+"/reply", object{"payload": object{"answer": 42}})
+			return
+		}
+	}()
+	channel := planner.do("GET", "intents/"+intent+"/channels", nil)
+	var list []object
+	if err := json.UnmarshalRead(channel.Body, &list); err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	channel.Body.Close()
+	got := planner.must(200, "POST", "channels/"+list[0]["id"].(string)+"/ask", object{"to": "reviewer", "payload": object{"q": "?"}, "timeout": 15})
+	if got["sender"] != "reviewer" || got["payload"].(object)["answer"] != 42.0 {
+		t.Errorf("%v", got)
+	}
+	receive(t, "answer", answer)
+	laptop.web("").must(403, "GET", "intents/"+intent, nil) // operators are so at home alone
+	desk.web("reviewer").must(409, "POST", "intents/"+intent+"/channels/build/messages", object{"message_type": "notify", "payload": object{}})
+	desk.stop()
+	if e := reviewer.must(502, "GET", "intents/"+intent, nil); e["error"] != "host_unreachable" {
+		t.Errorf("%v", e)
+	}
+	laptop.dial().must("untrust", object{"peer": "desk"}, nil)
+	if e := reviewer.must(404, "GET", "intents/"+intent, nil); e["error"] != "unknown_host" {
+		t.Errorf("%v", e)
 	}
 }

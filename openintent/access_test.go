@@ -57,7 +57,7 @@ func TestX2_RolesAreResolvedAtDelivery(t *testing.T) {
 		h.as("one").get("/agents/two").has(obj{"status": "dead"})
 		again := p.say(ch, obj{"to": "role:tester"})
 		h.restart()
-		h.as("").get(ch+"/messages/"+again).ok(200)
+		h.as("").get(ch + "/messages/" + again).ok(200)
 		h.as("two").messages(ch).is("id", id, welding, again)
 	})
 }
@@ -139,12 +139,12 @@ func TestX5_ExplicitChannelsAreForMembers(t *testing.T) {
 		a.refused(403, "not_member")
 	}
 	// In the list it is a stub; discoverable: false hides even that.
-	a := d.get("/intents/" + in + "/channels").is("restricted", true).is("message_count", 0.0).is("last_message_at", nil)
+	a := d.get("/intents/"+in+"/channels").is("restricted", true).is("message_count", 0.0).is("last_message_at", nil)
 	if m := a.list("members")[0].([]any); len(m) > 0 {
 		t.Errorf("members %v", m)
 	}
 	h.as("planner").patch(ch, obj{"options": obj{"discoverable": false}}).ok(200)
-	d.get("/intents/"+in+"/channels").is("id")
+	d.get("/intents/" + in + "/channels").is("id")
 	d.get(ch).refused(404, "not_found")
 	d.send(ch, obj{}).refused(404, "not_found")
 	// A creator who is no member keeps the management only.
@@ -336,7 +336,7 @@ func TestPendingMessages(t *testing.T) {
 		p := h.as("planner")
 		p.messages(ch).is("id", id, last)
 		p.get(ch+"/messages?since="+id).is("id", last)
-		p.get(ch+"/messages/"+id).ok(200)
+		p.get(ch + "/messages/" + id).ok(200)
 		h.restart()
 	}
 	h.as("planner").patch(ch+"/messages/"+id, obj{"status": "read"}).ok(200)
@@ -355,8 +355,8 @@ func TestPendingMessages(t *testing.T) {
 func TestForward(t *testing.T) {
 	var asked []string
 	h := start(t, func(c *Config) {
-		c.Forward = func(host string, w http.ResponseWriter, r *http.Request) {
-			asked = append(asked, host+" "+r.Method+" "+r.URL.Path+" "+read(t, r.Body))
+		c.Forward = func(host string, who Caller, w http.ResponseWriter, r *http.Request) {
+			asked = append(asked, host+" "+who.Agent+" "+r.Method+" "+r.URL.Path+" "+read(t, r.Body))
 			respond(w, 200, obj{})
 		}
 	})
@@ -365,8 +365,8 @@ func TestForward(t *testing.T) {
 	p.get("/intents/" + far).ok(200)
 	p.post("/tasks", obj{"intent_id": far, "name": "n"}).ok(200)
 	p.post("/channels/talk/messages", obj{"intent_id": far}).ok(200)
-	want := []string{"fedcba9876 GET /api/v1/intents/" + far + " ", `fedcba9876 POST /api/v1/tasks {"intent_id":"` + far + `","name":"n"}`,
-		`fedcba9876 POST /api/v1/channels/talk/messages {"intent_id":"` + far + `"}`}
+	want := []string{"fedcba9876 planner GET /api/v1/intents/" + far + " ", `fedcba9876 planner POST /api/v1/tasks {"intent_id":"` + far + `","name":"n"}`,
+		`fedcba9876 planner POST /api/v1/channels/talk/messages {"intent_id":"` + far + `"}`}
 	if !slices.Equal(asked, want) {
 		t.Errorf("asked %q, want %q", asked, want)
 	}

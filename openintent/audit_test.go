@@ -23,7 +23,7 @@ func TestA1_AuditedMessagesAreEvents(t *testing.T) {
 	request := p.request(ch, "reviewer", obj{"payload": obj{"question": "which?"}})
 	reply := h.as("reviewer").respond(ch, request).ok(201).id()
 	h.as("reviewer").do("DELETE", "/agents/reviewer", nil).ok(200)
-	a := p.get("/intents/" + in + "/events?event_type=channel_message").ok(200).is("actor", "system", "reviewer", "planner")
+	a := p.get("/intents/"+in+"/events?event_type=channel_message").ok(200).is("actor", "system", "reviewer", "planner")
 	payloads := a.list("payload")
 	first := payloads[2].(obj)
 	want := obj{"channel_id": strings.TrimPrefix(ch, "/channels/"), "channel_name": "talk", "message_id": request, "message_type": "request", "to": "reviewer", "payload": obj{"question": "which?"}}

@@ -30,6 +30,19 @@ func Local(r *http.Request) (Caller, error) {
 	return claimed(r.Header.Get(headerAgent))
 }
 
+// Remote identifies callers of another daemon, whose id is proven: the agent is the
+// one that X-Agent-ID claims. There are no operators from elsewhere.
+func Remote(home string, r *http.Request) (Caller, error) {
+	agent := r.Header.Get(headerAgent)
+	if agent == "" {
+		return Caller{}, refuse(http.StatusForbidden, "no_agent", "%s: name an agent; what an operator may do, it may do at the intent's host only", headerAgent)
+	}
+	if !validAgentID(agent) {
+		return Caller{}, badAgent(headerAgent)
+	}
+	return Caller{Agent: agent, Home: home}, nil
+}
+
 func claimed(agent string) (Caller, error) {
 	if agent == "" {
 		return Caller{Agent: operator, Operator: true}, nil

@@ -42,7 +42,7 @@ type Config struct {
 
 	// Forward serves a request about an intent of another host, named by ten hex
 	// digits; nil: there are no others, and the answer is 404. It must answer.
-	Forward func(host string, w http.ResponseWriter, r *http.Request)
+	Forward func(host string, who Caller, w http.ResponseWriter, r *http.Request)
 }
 
 // Defaults returns the configuration of a daemon whose owner has set nothing.

@@ -44,7 +44,7 @@ func (e *Engine) Handler(identify func(*http.Request) (Caller, error)) http.Hand
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rt, args, missing := table.find(r)
 		if missing != nil {
-			fail(w, missing)
+			missing.Answer(w)
 			return
 		}
 		c := &call{Request: r, e: e, w: w, args: args}
@@ -54,7 +54,7 @@ func (e *Engine) Handler(identify func(*http.Request) (Caller, error)) http.Hand
 			respond(w, status, body)
 		case err == errAnswered:
 		case r.Context().Err() != nil:
-			fail(w, refuse(http.StatusServiceUnavailable, "cancelled", "the request was cancelled"))
+			refuse(http.StatusServiceUnavailable, "cancelled", "the request was cancelled").Answer(w)
 		default:
 			r, ok := errors.AsType[*Error](err)
 			if !ok {
@@ -64,7 +64,7 @@ func (e *Engine) Handler(identify func(*http.Request) (Caller, error)) http.Hand
 			if rt.stream {
 				e.unhappy.hold(c)
 			}
-			fail(w, r)
+			r.Answer(w)
 		}
 	})
 }
@@ -106,7 +106,7 @@ func (c *call) elsewhere(id string) bool {
 	if c.body != nil {
 		c.Body = io.NopCloser(bytes.NewReader(c.body))
 	}
-	c.e.cfg.Forward(host, c.w, c.Request)
+	c.e.cfg.Forward(host, c.who, c.w, c.Request)
 	return true
 }
 
@@ -230,7 +230,8 @@ func respond(w http.ResponseWriter, status int, body any) {
 }
 
 // fail answers with an error. FastAPI's clients read detail, the SDK message.
-func fail(w http.ResponseWriter, r *Error) {
+// Answer writes the error as an answer.
+func (r *Error) Answer(w http.ResponseWriter) {
 	pairs := []any{"detail", r.Message, "message", r.Message, "error", r.Code}
 	for name, v := range r.More {
 		if name == "errors" && r.Status == http.StatusUnprocessableEntity {

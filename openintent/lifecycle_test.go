@@ -67,7 +67,7 @@ func TestL2_DepartedAgents(t *testing.T) {
 				p.get(asked + "/messages/" + answered).has(obj{"status": "delivered"})
 				p.get(asked + "/messages/" + toRole).has(obj{"status": "delivered"})
 				for _, ch := range []string{member, asked} {
-					a := p.get(ch + "/messages?types=notify").is("sender", "system").is("to", "*")
+					a := p.get(ch+"/messages?types=notify").is("sender", "system").is("to", "*")
 					want := obj{"event": "agent_departed", "agent_id": "reviewer", "role_id": "tester", "reason": "deregistered"}
 					if got := a.list("payload")[0]; text(got) != text(want) {
 						t.Errorf("notice %s", text(got))
@@ -129,7 +129,7 @@ func TestL4_ClosedChannelsStayForTheRetention(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		p.get(ch).refused(404, "not_found")
-		p.get("/intents/"+in+"/channels").is("id")
+		p.get("/intents/" + in + "/channels").is("id")
 		p.get("/intents/"+in+"/events").is("event_type", "channel_message", "intent_created")
 		stop()
 
@@ -213,7 +213,7 @@ func TestTasks(t *testing.T) {
 	}
 	p = h.as("planner")
 	p.get("/intents/"+in+"/tasks").is("id", a.id())
-	p.get("/intents/"+in+"/tasks?status=pending").is("id")
+	p.get("/intents/" + in + "/tasks?status=pending").is("id")
 	p.get("/intents/"+in+"/events").is("event_type", "task.completed", "task.started", "task.created", "intent_created")
 	closed := h.closedIntent("planner")
 	secret := p.post("/tasks", obj{"intent_id": closed, "name": "n"}).ok(201).id()

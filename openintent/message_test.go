@@ -141,7 +141,7 @@ func TestM9_ExpiredMessagesAreNotDelivered(t *testing.T) {
 		r.messages(ch).is("id", seen, kept)
 		r.get(ch+"/messages?status=expired").is("id", late, soon)
 		r.get(ch+"/messages?status=read").is("id", seen)
-		r.get(ch+"/messages/"+soon).ok(200).has(obj{"status": "expired", "read_at": nil})
+		r.get(ch + "/messages/" + soon).ok(200).has(obj{"status": "expired", "read_at": nil})
 		h.restart()
 		h.as("reviewer").messages(ch).is("id", seen, kept)
 		h.as("reviewer").get(ch+"/messages?status=expired").is("id", late, soon)
@@ -236,7 +236,7 @@ func TestM13_ToFiltersByEffectiveRecipient(t *testing.T) {
 	p.say(ch, obj{"to": "role:builder"})
 	r.get(ch+"/messages?wait=0&to=reviewer").is("id", direct, role, all, none)
 	p.get(ch+"/messages?wait=0&to=reviewer").is("id", direct, role, all, none)
-	r.get(ch+"/messages?wait=0&to=planner").is("id")
+	r.get(ch + "/messages?wait=0&to=planner").is("id")
 }
 
 func TestM14_AMessageIsForThoseWhoSeeIt(t *testing.T) {

@@ -133,7 +133,7 @@ func TestD1_ListsWait(t *testing.T) {
 		p, r := h.as("planner"), h.as("reviewer")
 		first := p.say(ch, obj{})
 		began := time.Now()
-		r.get(ch+"/messages?wait=5&since="+first).is("id")
+		r.get(ch + "/messages?wait=5&since=" + first).is("id")
 		if took := time.Since(began); took != 5*time.Second {
 			t.Errorf("waited %v", took)
 		}

@@ -1,0 +1,223 @@
+package daemon
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/peer"
+	"github.com/acpd/acpd/wire"
+)
+
+// An intent lives at its host. Agents of other machines talk to their own daemon,
+// their home, which passes on what concerns a remote intent: each request on a
+// stream of its own, in HTTP/1.1 (protocol, section 4, stream type 0x04).
+
+// policyChannel is what a policy calls the requests about channels that a peer
+// passes on.
+const policyChannel = "channel"
+
+// forward passes a request of a local agent on to the daemon that hosts the intent.
+func (d *Daemon) forward(host string, who openintent.Caller, w http.ResponseWriter, r *http.Request) {
+	to, ok := d.hostOf(host)
+	if !ok {
+		noHost(host).Answer(w)
+		return
+	}
+	(&httputil.ReverseProxy{
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = "http", "acpd", "acpd"
+			p.Out.Header.Del("X-API-Key") // between this daemon and its agent
+			p.Out.Header.Del("X-Agent-ID")
+			if !who.Operator {
+				p.Out.Header.Set("X-Agent-ID", who.Agent)
+			}
+		},
+		Transport: hostTransport{d, to}, FlushInterval: -1,
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { d.noAnswer(to, err).Answer(w) },
+	}).ServeHTTP(w, r)
+}
+
+// hostOf finds the trusted peer that made ids with the given digits.
+func (d *Daemon) hostOf(digits string) (identity.Peer, bool) {
+	for _, p := range d.trust.Peers() {
+		if strings.HasPrefix(p.ID.String(), digits) {
+			return p, true
+		}
+	}
+	return identity.Peer{}, false
+}
+
+func noHost(digits string) *openintent.Error {
+	return &openintent.Error{Status: http.StatusNotFound, Code: "unknown_host", Message: "the intent lives on the daemon " + digits +
+		"…, which is not trusted here: acpctl peers lists those that are, acpctl trust lets one in"}
+}
+
+// noAnswer is the answer to an agent whose request did not reach the host, or may
+// not have.
+func (d *Daemon) noAnswer(to identity.Peer, err error) *openintent.Error {
+	e := kinds.AsError(err)
+	if e.Code == kinds.Internal && e.From == "" {
+		return &openintent.Error{Status: http.StatusBadGateway, Code: "host_unreachable", Message: to.Name + " hosts the intent and did not answer to the end: try again"}
+	}
+	return &openintent.Error{Status: http.StatusBadGateway, Code: "host_unreachable", Message: to.Name + " hosts the intent: " + e.Message, More: map[string]any{"delivered": e.Delivered()}}
+}
+
+// hostTransport makes requests to a peer.
+type hostTransport struct {
+	daemon *Daemon
+	to     identity.Peer
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t hostTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	s, err := t.daemon.node.OpenStream(r.Context(), t.to.ID, wire.StreamHTTP)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(r.Write(s), s.CloseWrite()); err != nil {
+		s.Cancel()
+		return nil, err
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(s), r)
+	if err != nil {
+		s.Cancel()
+		return nil, err
+	}
+	answer.Body = streamBody{answer.Body, s}
+	return answer, nil
+}
+
+// streamBody is a body that ends its stream.
+type streamBody struct {
+	io.ReadCloser
+	s *peer.Stream
+}
+
+func (b streamBody) Close() error { return b.s.Close() }
+
+// openHomes makes the server of requests that other daemons pass on.
+func (d *Daemon) openHomes() {
+	type homeKey struct{}
+	c := d.channels
+	c.homes = newHomeListener()
+	d.node.Handle(wire.StreamHTTP, policyChannel, c.homes.serve)
+	c.homes.server = c.add(d.log, c.homes, func(r *http.Request) (openintent.Caller, error) {
+		from := r.Context().Value(homeKey{}).(identity.ID)
+		p, ok := d.trust.Get(from)
+		if !ok {
+			return openintent.Caller{}, &openintent.Error{Status: http.StatusForbidden, Code: string(kinds.NotTrusted), Message: "you are not trusted there any more"}
+		}
+		if err := d.gate.admit(p, policyChannel, ""); err != nil {
+			return openintent.Caller{}, refusal(err)
+		}
+		return openintent.Remote(from.String(), r)
+	})
+	c.homes.server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		return context.WithValue(ctx, homeKey{}, c.(*homeConn).from)
+	}
+	c.homes.server.SetKeepAlivesEnabled(false) // a stream is one request
+}
+
+// refusal is what a policy or a rate limit says, as an answer.
+func refusal(err error) *openintent.Error {
+	e := kinds.AsError(err)
+	status := http.StatusForbidden
+	if e.Code == kinds.Overloaded {
+		status = http.StatusTooManyRequests
+	}
+	return &openintent.Error{Status: status, Code: string(e.Code), Message: e.Message}
+}
+
+// homeListener takes the streams of other daemons for an [http.Server].
+type homeListener struct {
+	server  *http.Server
+	streams chan *homeConn
+	done    chan struct{}
+	close   func()
+}
+
+func newHomeListener() *homeListener {
+	l := &homeListener{streams: make(chan *homeConn), done: make(chan struct{})}
+	l.close = sync.OnceFunc(func() { close(l.done) })
+	return l
+}
+
+// serve hands a peer's stream to the server and returns when that is done with it.
+func (l *homeListener) serve(ctx context.Context, from identity.ID, s *peer.Stream) {
+	c := &homeConn{Stream: s, from: from, ctx: ctx, done: make(chan struct{})}
+	c.hangup = sync.OnceValue(func() error {
+		defer close(c.done)
+		return s.Close()
+	})
+	select {
+	case l.streams <- c:
+		<-c.done
+	case <-l.done:
+		s.Cancel()
+	}
+}
+
+func (l *homeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.streams:
+		return c, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *homeListener) Close() error {
+	l.close()
+	return nil
+}
+
+func (l *homeListener) Addr() net.Addr { return homeAddr{} }
+
+// homeConn is a stream as a connection.
+type homeConn struct {
+	*peer.Stream
+	from   identity.ID
+	ctx    context.Context // ends with the stream
+	done   chan struct{}
+	hangup func() error
+}
+
+// Read hides that the other side has nothing more to say: to a server this would
+// mean that it has left.
+func (c *homeConn) Read(b []byte) (int, error) {
+	n, err := c.Stream.Read(b)
+	if err != io.EOF || len(b) == 0 {
+		return n, err
+	}
+	if n > 0 {
+		return n, nil
+	}
+	select {
+	case <-c.ctx.Done():
+	case <-c.done:
+	}
+	return 0, io.EOF
+}
+
+func (c *homeConn) Close() error                     { return c.hangup() }
+func (c *homeConn) LocalAddr() net.Addr              { return homeAddr{} }
+func (c *homeConn) RemoteAddr() net.Addr             { return homeAddr{c.from} }
+func (c *homeConn) SetDeadline(t time.Time) error    { return c.SetReadDeadline(t) }
+func (c *homeConn) SetWriteDeadline(time.Time) error { return nil }
+
+// homeAddr is the address of a daemon: its id.
+type homeAddr struct{ id identity.ID }
+
+func (homeAddr) Network() string  { return "acp" }
+func (a homeAddr) String() string { return a.id.String() }
