@@ -132,6 +132,14 @@ func (o *oacp) completeAgent(_ *cobra.Command, args []string, _ string) ([]strin
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
+// completeFlag completes a flag that names an agent of PROJECT.
+func (o *oacp) completeFlag(cmd *cobra.Command, args []string, s string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return o.completeAgent(cmd, args[:1], s)
+}
+
 // completeProject completes PROJECT.
 func (o *oacp) completeProject(cmd *cobra.Command, args []string, s string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {

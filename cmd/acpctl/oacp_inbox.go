@@ -50,6 +50,7 @@ priority requests for work or review first, then the oldest; expired ones last.`
 	}
 	f := cmd.Flags()
 	f.StringVar(&agent, "agent", "", "list the inbox of this agent")
+	cmd.RegisterFlagCompletionFunc("agent", o.completeFlag)
 	f.BoolVar(&all, "all", false, "list the inboxes of all agents")
 	f.StringVar(&order, "order", "processing", "processing or name")
 	return cmd

@@ -78,7 +78,7 @@ the type that answers its type, where there is one:
 			return o.send(ctx, args[0], l)
 		}),
 	}
-	l.flags(cmd.Flags())
+	l.flags(o, cmd)
 	return cmd
 }
 

@@ -13,7 +13,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/oacp/mailbox"
@@ -36,7 +35,8 @@ type letter struct {
 	given                    func(flag string) bool
 }
 
-func (l *letter) flags(f *pflag.FlagSet) {
+func (l *letter) flags(o *oacp, cmd *cobra.Command) {
+	f := cmd.Flags()
 	m := &l.message
 	l.given = f.Changed
 	f.StringVar(&l.from, "from", "", "the sender (default $OACP_AGENT or $AGENT_NAME)")
@@ -45,7 +45,7 @@ func (l *letter) flags(f *pflag.FlagSet) {
 	f.StringVar(&l.subject, "subject", "", "what it is about, in one line")
 	f.StringVar(&l.body, "body", "", "the text (default: standard input, unless it is a terminal)")
 	f.StringVar(&l.bodyFile, "body-file", "", "file of the text, - for standard input")
-	f.StringVar(&l.priority, "priority", "", "P0 to P3")
+	f.StringVar(&l.priority, "priority", "", "P0 to P3 (default P2, of a reply that of the message)")
 	f.StringVar(&m.RelatedPR, "related-pr", "", "number of a pull request")
 	f.StringVar(&m.RelatedPacket, "related-packet", "", "id of a work packet")
 	f.StringVar(&m.ConversationID, "conversation-id", "", "the conversation (default: that of the message answered, else a new one)")
@@ -61,6 +61,10 @@ func (l *letter) flags(f *pflag.FlagSet) {
 	f.Lookup("wait").NoOptDefVal = "10m"
 	f.DurationVar(&l.waitDelivered, "wait-delivered", 0, "wait until it is stored where the recipients live, and say so; exit code 3 if that takes longer")
 	f.Lookup("wait-delivered").NoOptDefVal = "2m"
+	cmd.RegisterFlagCompletionFunc("from", o.completeFlag)
+	cmd.RegisterFlagCompletionFunc("to", o.completeFlag)
+	cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(letters.Types(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("priority", cobra.FixedCompletions(letters.Priorities(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 func (o *oacp) sendCmd() *cobra.Command {
@@ -98,10 +102,10 @@ stored there (--wait-delivered) in time.`,
 			return o.send(ctx, args[0], l)
 		}),
 	}
+	l.flags(o, cmd)
 	f := cmd.Flags()
-	l.flags(f)
-	f.StringVar(&l.message.ParentID, "parent-message-id", "", "id of the message answered")
-	f.StringVar(&l.inReplyTo, "in-reply-to", "", "the same, and continue its conversation")
+	f.StringVar(&l.message.ParentID, "parent-message-id", "", "id of the message answered, in a conversation of its own")
+	f.StringVar(&l.inReplyTo, "in-reply-to", "", "id of the message answered; continues its conversation")
 	f.BoolVar(&l.noConversation, "no-conversation", false, "begin no conversation")
 	f.BoolVar(&l.create, "create", false, "make the project and the agents that are missing")
 	return cmd
