@@ -20,8 +20,10 @@ type Caller struct {
 	Home string
 }
 
-// headerAgent is the agent that a caller claims to be.
-const headerAgent = "X-Agent-ID"
+const (
+	headerAgent  = "X-Agent-ID" // the agent that a caller claims to be
+	headerAPIKey = "X-API-Key"
+)
 
 // Local identifies callers whose transport has already shown that they are
 // this daemon's user: the agent is the one that X-Agent-ID claims, and without
@@ -76,9 +78,9 @@ func HashKey(key string) string {
 // X-Agent-ID claims, and without it the operator.
 func Keys(keys []Key) func(*http.Request) (Caller, error) {
 	return func(r *http.Request) (Caller, error) {
-		given := r.Header.Get("X-API-Key")
+		given := r.Header.Get(headerAPIKey)
 		if given == "" {
-			return Caller{}, refuse(http.StatusUnauthorized, "no_key", "this listener needs an API key in the header X-API-Key")
+			return Caller{}, refuse(http.StatusUnauthorized, "no_key", "this listener needs an API key in the header %s", headerAPIKey)
 		}
 		hash := []byte(HashKey(given))
 		found := -1
