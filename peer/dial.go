@@ -133,11 +133,21 @@ func (r *remote) settle(verdict *failure) {
 // runDial tries the addresses until one gives a ready connection.
 func (r *remote) runDial(ctx context.Context, d *dial) {
 	addrs := r.addrs()
-	verdict := &failure{Error: r.node.unreachable(r.id, kinds.DeliveredNo, "there is no address to try; start its daemon, or give one with acpctl trust --addr HOST:PORT"), memory: shareVerdict}
+	var verdict *failure
 	if len(addrs) > 0 {
 		verdict = r.node.raceAddrs(ctx, r.id, addrs, r.tryAddr)
 	}
 	r.mu.Lock()
+	switch {
+	case verdict != nil:
+		r.failed = verdict.Error
+	case len(addrs) > 0:
+		r.failed = nil
+	case r.failed != nil: // there were addresses a moment ago, and they are not to be tried again yet
+		verdict = &failure{Error: r.failed, memory: shareVerdict}
+	default:
+		verdict = &failure{Error: r.node.unreachable(r.id, kinds.DeliveredNo, "there is no address to try; start its daemon, or give one with acpctl trust --addr HOST:PORT"), memory: shareVerdict}
+	}
 	if r.dial == d { // else a connection that came in has settled it
 		r.settle(verdict)
 	}

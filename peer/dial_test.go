@@ -233,6 +233,37 @@ func TestWrongIDAtTheAddress(t *testing.T) {
 	})
 }
 
+// TestNoAddressForNow: where the addresses that failed are not given out again yet,
+// a call hears why they failed, and not that there are none.
+func TestNoAddressForNow(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		var now []string
+		a, b := w.side(func(c *Config) { c.Addrs = func(identity.ID) []string { return now } }), w.side(nil)
+		a.trust.Trust(identity.Peer{ID: b.ID(), Name: "reviewer"})
+		w.start()
+		a.serve()
+		b.serve() // does not trust a
+		fails := func(code kinds.Code, word string) {
+			t.Helper()
+			time.Sleep(refusalMemory)
+			_, _, err := a.Exchange(t.Context(), b.ID(), query("?"))
+			outcome{err, 0}.want(t, code, kinds.DeliveredNo, 0, dialTime)
+			if !strings.Contains(err.Error(), word) {
+				t.Errorf("%q is not in %v", word, err)
+			}
+		}
+		fails(kinds.Unreachable, "no address")
+		now = []string{nowhere}
+		fails(kinds.Unreachable, "no answer")
+		now = nil
+		fails(kinds.Unreachable, "no answer")
+		now = []string{b.Addr().String()}
+		fails(kinds.NotTrusted, "trust")
+		now = nil
+		fails(kinds.NotTrusted, "trust")
+	})
+}
+
 // TestIncomingSettlesTheDial has the peer call while it is dialled where nobody
 // is: the calls that wait go on at once, and when that connection is lost too,
 // nothing spins.

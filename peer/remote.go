@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -27,6 +28,7 @@ type remote struct {
 	dial      *dial      // running, or nil
 	verdict   *failure   // of the last dial; nil: a connection became ready since
 	verdictAt time.Time
+	failed    *kinds.Error  // why the last dial that had an address failed; nil: it did not
 	lastGood  string        // address that last worked
 	keep      bool          // reconnect in the background
 	retry     chan struct{} // wakes the reconnecting goroutine; nil: none runs
@@ -234,7 +236,7 @@ func (n *Node) Disconnect(id identity.ID) {
 	}
 	r.mu.Lock()
 	r.keep = false
-	r.lastGood = ""
+	r.lastGood, r.failed = "", nil
 	conns := slices.Clone(r.conns)
 	if r.dial != nil {
 		r.dial.cancel()
