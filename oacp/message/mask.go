@@ -2,7 +2,9 @@ package message
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -96,11 +98,17 @@ func (m *mask) load() (*yaml.Node, error) {
 	return root, err
 }
 
+// separator is an error even in quotes, and no separator any more once its tab is hidden.
+var separator = regexp.MustCompile("(?:^|[\n\r\u0085\u2028\u2029])(?:---|\\.\\.\\.)\t")
+
 // loadTabs reads text with tabs twice: folding quoted lines trims tabs but not
 // letters, so the text as it is counts, if it can be read.
 func (m *mask) loadTabs() (*yaml.Node, error) {
 	if !bytes.Contains(m.text, []byte("\t")) {
 		return compose(m.text)
+	}
+	if separator.Match(m.text) {
+		return nil, errors.New("found a tab after a document separator: write a space")
 	}
 	asIs, unreadable := compose(m.text)
 	escape, tab := m.hideEscape("\t"), m.hide("\t")
