@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -160,7 +161,7 @@ func (w *Watch) scan(a Agent, emit func(Event)) (events []Event, ok bool) {
 		ok = false
 		emit(Event{Agent: a.Name, Event: WatchError, Project: &a.Project.Name, File: file, Path: path, Error: err.Error()})
 	}
-	before, old, err := loadState(path)
+	before, err := loadState(path)
 	if err != nil {
 		failed("", path, fmt.Errorf("invalid state file: %w", err))
 		return nil, false
@@ -195,12 +196,16 @@ func (w *Watch) scan(a Agent, emit func(Event)) (events []Event, ok bool) {
 		}
 	}
 	events = w.delta(a, before, now)
+	if !first && maps.Equal(before, now) {
+		return events, ok
+	}
 	state := stateFile{Agent: a.Name, Messages: now, Project: a.Project.Name, StateID: w.StateID, Version: stateVersion}
 	b, err := JSON(state, true)
-	if err == nil && string(b)+"\n" != string(old) {
-		if err = os.MkdirAll(filepath.Dir(path), 0o777); err == nil {
-			err = replace(path, append(b, '\n'))
-		}
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o777)
+	}
+	if err == nil {
+		err = replace(path, append(b, '\n'))
 	}
 	if err != nil {
 		failed("", path, fmt.Errorf("failed to write state file: %w", err))
@@ -218,22 +223,22 @@ func (w *Watch) state(a Agent) string {
 }
 
 // loadState reads a cursor; that of no file is nil.
-func loadState(path string) (map[string]stateMessage, []byte, error) {
+func loadState(path string) (map[string]stateMessage, error) {
 	b, _, err := readAll(path, 0, maxStateSize)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, nil
+		return nil, nil
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	s := stateFile{Messages: make(map[string]stateMessage)}
 	if err := json.Unmarshal(b, &s); err != nil {
-		return nil, nil, fmt.Errorf("%w: remove it to begin anew", err)
+		return nil, fmt.Errorf("%w: remove it to begin anew", err)
 	}
 	if s.Messages == nil {
 		s.Messages = make(map[string]stateMessage)
 	}
-	return s.Messages, b, nil
+	return s.Messages, nil
 }
 
 // message reads what the cursor keeps of a file, and when it was written.
