@@ -32,6 +32,9 @@ func Local(r *http.Request) (Caller, error) {
 	return claimed(r.Header.Get(headerAgent))
 }
 
+// Daemon is the agent as which a daemon asks another for subscribe/home.
+const Daemon = system
+
 // Remote identifies callers of another daemon, whose id is proven: the agent is the
 // one that X-Agent-ID claims. There are no operators from elsewhere.
 func Remote(home string, r *http.Request) (Caller, error) {
@@ -39,7 +42,7 @@ func Remote(home string, r *http.Request) (Caller, error) {
 	if agent == "" {
 		return Caller{}, refuse(http.StatusForbidden, "no_agent", "%s: name an agent; what an operator may do, it may do at the intent's host only", headerAgent)
 	}
-	if !validAgentID(agent) {
+	if agent != Daemon && !validAgentID(agent) {
 		return Caller{}, badAgent(headerAgent)
 	}
 	return Caller{Agent: agent, Home: home}, nil

@@ -40,6 +40,11 @@ type Config struct {
 
 	Log *slog.Logger // nil: slog.Default()
 
+	// Follow begins to follow a host for whose streams an agent here has asked, if
+	// that has not begun: the body of the host's subscribe/home goes to
+	// [Engine.Relay]. It does not block. nil: such streams go to Forward.
+	Follow func(host string)
+
 	// Forward serves a request about an intent of another host, named by ten hex
 	// digits; nil: there are no others, and the answer is 404. It must answer.
 	Forward func(host string, who Caller, w http.ResponseWriter, r *http.Request)

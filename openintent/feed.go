@@ -8,6 +8,7 @@ type entry struct {
 	in      *intent
 	message *message
 	event   *Event
+	relayed *relayed // then there is no intent
 }
 
 // feed is the one order of messages and events, and who follows it.

@@ -74,10 +74,19 @@ func (e *Engine) serve(c *call, rt *route, identify func(*http.Request) (Caller,
 		if c.who, err = identify(c.Request); err != nil {
 			return 0, nil, err
 		}
-		if !c.who.Operator && !validAgentID(c.who.Agent) {
+		if rt.home != (c.who.Agent == Daemon && c.who.Home != "") {
+			return 0, nil, forbidden("not_an_agent", "this is for daemons; all else is for agents")
+		}
+		if !rt.home && !c.who.Operator && !validAgentID(c.who.Agent) {
 			return 0, nil, badAgent(headerAgent)
 		}
 		e.saw(c.who)
+	}
+	if rt.stream && rt.hosted && e.cfg.Follow != nil && c.who.Home == "" {
+		if host, ok := HostOf(c.args[0]); ok && host != e.cfg.Host {
+			e.cfg.Follow(host)
+			return e.streamElsewhere(c, host)
+		}
 	}
 	if rt.hosted && len(c.args) > 0 {
 		if c.elsewhere(c.args[0]) {

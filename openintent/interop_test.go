@@ -4,6 +4,7 @@ package openintent
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,8 +12,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -27,6 +31,44 @@ func python(t *testing.T) string {
 		t.Fatalf("the SDK is not installed: run make interop (%v)", err)
 	}
 	return path
+}
+
+// recording is what a client sent.
+type recording struct {
+	mu sync.Mutex
+	knownIDs
+	exchanges []exchange
+}
+
+func (r *recording) add(req *http.Request, body []byte, status int, answer []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	name := func(text string) string {
+		for i, id := range r.ids {
+			text = strings.ReplaceAll(text, id, fmt.Sprintf("$%d.", i+1))
+		}
+		return text
+	}
+	x := exchange{Key: req.Header.Get(headerAPIKey), Agent: req.Header.Get(headerAgent), Method: req.Method, Path: name(req.URL.RequestURI()),
+		IfMatch: req.Header.Get("If-Match"), Status: status}
+	if len(body) > 0 {
+		x.Body = jsontext.Value(name(string(body)))
+	}
+	r.exchanges = append(r.exchanges, x)
+	r.learn(answer)
+}
+
+func encode(t *testing.T, list []exchange) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	for _, x := range list {
+		line, err := json.Marshal(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Write(append(line, '\n'))
+	}
+	return b.Bytes()
 }
 
 // script runs a Python program from testdata against the engine and returns what

@@ -25,7 +25,7 @@ func (e *Engine) load(ctx context.Context) error {
 			return err
 		}
 		var last int64
-		if err := stx.QueryRow("SELECT max((SELECT coalesce(max(seq), 0) FROM openintent_message), (SELECT coalesce(max(seq), 0) FROM openintent_event))").Scan(&last); err != nil {
+		if err := stx.QueryRow("SELECT max((SELECT coalesce(max(seq), 0) FROM openintent_message), (SELECT coalesce(max(seq), 0) FROM openintent_event), (SELECT coalesce(max(seq), 0) FROM openintent_relayed))").Scan(&last); err != nil {
 			return err
 		}
 		e.mu.Lock()
@@ -232,63 +232,79 @@ func messagesOf(stx *store.Tx, ch *channel, since int64, after stamp, backwards 
 	return err
 }
 
-// entriesAfter reads the messages and events that a stream may show, with
-// numbers after one and up to another, in their order.
-func (e *Engine) entriesAfter(stx *store.Tx, s *subscriber, after, upTo int64, limit int) ([]entry, error) {
-	e.mu.RLock()
+// entriesAfter reads the messages, events and relayed entries that a stream may
+// show, with numbers after one and up to another, in their order. They are all
+// up to end, which is less where there are many.
+func (e *Engine) entriesAfter(stx *store.Tx, s *subscriber, after, upTo int64, limit int) (page []entry, end int64, err error) {
 	intents, channels := make(map[int64]*intent), make(map[int64]*channel)
-	for _, in := range e.intents {
-		if s.intent == "" || s.intent == in.doc.ID {
+	e.mu.RLock()
+	if in := e.intents[s.intent]; in != nil {
+		intents[in.row] = in
+	} else if s.intent == "" {
+		for _, in := range e.intents {
 			intents[in.row] = in
 		}
 	}
-	for _, ch := range e.channels {
-		channels[ch.row] = ch
+	for _, in := range intents {
+		for _, ch := range in.channels {
+			channels[ch.row] = ch
+		}
 	}
 	e.mu.RUnlock()
-	var intent int64
+	var intent int64 // 0: all
 	if s.intent != "" {
+		intent = -1 // of another host
 		for intent = range intents {
 		}
 	}
-	var page []entry
-	rows, last := 0, int64(0)
-	err := each(stx, "SELECT seq, intent, doc FROM openintent_event WHERE seq > ?1 AND seq <= ?2 AND (?3 = 0 OR intent = ?3) ORDER BY seq LIMIT ?4", func(scan func(...any) error) error {
-		n := entry{event: &Event{}}
-		var row int64
-		var doc []byte
-		if err := scan(&n.seq, &row, &doc); err != nil {
+	end = upTo
+	// Each query reads at most limit rows; no page goes beyond what one of them has left.
+	read := func(query string, row func(scan func(...any) error) (int64, error)) error {
+		rows, last := 0, int64(0)
+		err := each(stx, query+" ORDER BY seq LIMIT ?4", func(scan func(...any) error) (err error) {
+			rows++
+			last, err = row(scan)
 			return err
+		}, after, upTo, intent, limit)
+		if rows == limit {
+			end = min(end, last)
 		}
-		rows, last = rows+1, n.seq
-		if n.in = intents[row]; n.in == nil {
-			return nil
-		}
-		page = append(page, n)
-		return json.Unmarshal(doc, n.event)
-	}, after, upTo, intent, limit)
-	if err != nil {
-		return nil, err
+		return err
 	}
-	if rows == limit {
-		upTo = last // no message beyond the events of this page
-	}
-	rows = 0
-	err = each(stx, "SELECT "+messageColumns+", channel FROM openintent_message WHERE seq > ?1 AND seq <= ?2 AND (?3 = 0 OR channel IN (SELECT row FROM openintent_channel WHERE intent = ?3)) ORDER BY seq LIMIT ?4", func(scan func(...any) error) error {
-		var row int64
-		m, err := scanMessage(stx, scan, &row)
-		if err != nil {
-			return err
-		}
-		rows, last = rows+1, m.seq
-		if m.ch = channels[row]; m.ch != nil {
-			page = append(page, entry{seq: m.seq, in: m.ch.in, message: m})
-		}
-		return nil
-	}, after, upTo, intent, limit)
-	if rows == limit { // and no event beyond its messages
-		page = slices.DeleteFunc(page, func(n entry) bool { return n.seq > last })
-	}
+	err = errors.Join(
+		read("SELECT seq, intent, doc FROM openintent_event WHERE seq > ?1 AND seq <= ?2 AND (?3 = 0 OR intent = ?3)", func(scan func(...any) error) (int64, error) {
+			n := entry{event: &Event{}}
+			var row int64
+			var doc []byte
+			if err := scan(&n.seq, &row, &doc); err != nil {
+				return 0, err
+			}
+			if n.in = intents[row]; n.in != nil {
+				page = append(page, n)
+			}
+			return n.seq, json.Unmarshal(doc, n.event)
+		}),
+		read("SELECT "+messageColumns+", channel FROM openintent_message WHERE seq > ?1 AND seq <= ?2 AND (?3 = 0 OR channel IN (SELECT row FROM openintent_channel WHERE intent = ?3))", func(scan func(...any) error) (int64, error) {
+			var row int64
+			m, err := scanMessage(stx, scan, &row)
+			if err != nil {
+				return 0, err
+			}
+			if m.ch = channels[row]; m.ch != nil {
+				page = append(page, entry{seq: m.seq, in: m.ch.in, message: m})
+			}
+			return m.seq, nil
+		}),
+		read("SELECT seq, doc FROM openintent_relayed WHERE seq > ?1 AND seq <= ?2 AND ?3 <= 0", func(scan func(...any) error) (int64, error) {
+			n := entry{relayed: &relayed{}}
+			var doc []byte
+			if err := scan(&n.seq, &doc); err != nil {
+				return 0, err
+			}
+			page = append(page, n)
+			return n.seq, json.Unmarshal(doc, n.relayed)
+		}))
+	page = slices.DeleteFunc(page, func(n entry) bool { return n.seq > end })
 	slices.SortFunc(page, func(a, b entry) int { return cmp.Compare(a.seq, b.seq) })
-	return page, err
+	return page, end, err
 }

@@ -382,11 +382,11 @@ func TestListsAreBounded(t *testing.T) {
 		if len(got) >= n || len(got) < 30 || got[len(got)-1] != ids[n-1] || got[0] != ids[n-len(got)] {
 			t.Errorf("%d messages from %v to %v", len(got), got[0], got[len(got)-1])
 		}
-		got = p.get(ch+"/messages?since="+ids[0].(string)).list("id")
+		got = p.get(ch + "/messages?since=" + ids[0].(string)).list("id")
 		if len(got) >= n-1 || got[0] != ids[1] {
 			t.Errorf("%d messages from %v", len(got), got[0])
 		}
-		rest := p.get(ch+"/messages?since="+got[len(got)-1].(string)).list("id")
+		rest := p.get(ch + "/messages?since=" + got[len(got)-1].(string)).list("id")
 		if len(got)+len(rest) != n-1 {
 			t.Errorf("%d and then %d of %d", len(got), len(rest), n-1)
 		}

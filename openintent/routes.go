@@ -18,6 +18,7 @@ type route struct {
 	hosted       bool     // the first argument may be the id of something on another host
 	public       bool     // needs no caller
 	stream       bool     // answers with an event stream
+	home         bool     // is for daemons
 }
 
 type table []route
@@ -82,6 +83,7 @@ func routes() table {
 		{method: "GET", path: "subscribe/intents/{intent}", does: "Follow an intent", do: (*Engine).streamIntent, status: 200, hosted: true, stream: true},
 		{method: "GET", path: "subscribe/channels/{channel}", does: "Follow a channel", do: (*Engine).streamChannel, status: 200, hosted: true, stream: true},
 		{method: "GET", path: "subscribe/agents/{agent}", does: "Follow what concerns an agent", do: (*Engine).streamAgent, status: 200, stream: true},
+		{method: "GET", path: "subscribe/home", does: "Follow what concerns the agents of another daemon", do: (*Engine).streamHome, status: 200, stream: true, home: true},
 		{method: "GET", path: "channels/{channel}/subscribe", does: "Follow a channel; event names in capitals", do: (*Engine).streamChannel, status: 200, hosted: true, stream: true},
 	}
 }

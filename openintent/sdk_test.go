@@ -7,8 +7,6 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strings"
-	"sync"
 	"testing"
 
 	"github.com/go-json-experiment/json"
@@ -36,35 +34,13 @@ func sdkKeys() func(*http.Request) (Caller, error) {
 	return Keys([]Key{{Hash: HashKey("any")}, {Hash: HashKey("bound"), Agent: "planner"}})
 }
 
-// recording is what a client sent.
-type recording struct {
-	mu        sync.Mutex
-	ids       []string
-	exchanges []exchange
-}
+// knownIDs are the ids that answers have brought, in their order.
+type knownIDs struct{ ids []string }
 
 var idForm = regexp.MustCompile(`[a-z]+_` + hostID + `_[0-9A-Z]{26}`)
 
-func (r *recording) add(req *http.Request, body []byte, status int, answer []byte) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	name := func(text string) string {
-		for i, id := range r.ids {
-			text = strings.ReplaceAll(text, id, fmt.Sprintf("$%d.", i+1))
-		}
-		return text
-	}
-	x := exchange{Key: req.Header.Get(headerAPIKey), Agent: req.Header.Get(headerAgent), Method: req.Method, Path: name(req.URL.RequestURI()),
-		IfMatch: req.Header.Get("If-Match"), Status: status}
-	if len(body) > 0 {
-		x.Body = jsontext.Value(name(string(body)))
-	}
-	r.exchanges = append(r.exchanges, x)
-	r.learn(answer)
-}
-
 // learn notes the ids of an answer, in their order.
-func (r *recording) learn(answer []byte) {
+func (r *knownIDs) learn(answer []byte) {
 	for _, id := range idForm.FindAllString(string(answer), -1) {
 		if !slices.Contains(r.ids, id) {
 			r.ids = append(r.ids, id)
@@ -72,24 +48,11 @@ func (r *recording) learn(answer []byte) {
 	}
 }
 
-func encode(t *testing.T, list []exchange) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	for _, x := range list {
-		line, err := json.Marshal(x)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.Write(append(line, '\n'))
-	}
-	return b.Bytes()
-}
-
 // The recorded requests of the SDK are answered as they were.
 func TestRecordedSDK(t *testing.T) {
 	h := start(t, func(c *Config) { c.HeldList = 0 })
 	handler := h.e.Handler(sdkKeys())
-	var rec recording
+	var rec knownIDs
 	replaced := regexp.MustCompile(`\$(\d+)\.`)
 	file, err := os.ReadFile(vectors)
 	if err != nil {

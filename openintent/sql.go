@@ -1,6 +1,7 @@
 package openintent
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 
@@ -89,6 +90,14 @@ CREATE TABLE openintent_receipt (
 	at      INTEGER NOT NULL,
 	PRIMARY KEY (message, agent)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE openintent_relayed (
+	seq    INTEGER PRIMARY KEY,
+	host   TEXT NOT NULL,
+	cursor INTEGER NOT NULL,
+	doc    TEXT NOT NULL
+) STRICT;
+CREATE INDEX openintent_relayed_host ON openintent_relayed (host, seq);
 
 CREATE TABLE openintent_sent (
 	channel INTEGER NOT NULL REFERENCES openintent_channel ON DELETE CASCADE,
@@ -253,4 +262,24 @@ func (t *tx) sentBefore(ch *channel, sender, key string, hash []byte) (doc []byt
 func (t *tx) keepSent(ch *channel, sender, key string, hash, doc []byte) error {
 	_, err := t.Exec("INSERT INTO openintent_sent VALUES (?, ?, ?, ?, ?, ?)", ch.row, sender, key, hash, int64(t.now), doc)
 	return err
+}
+
+// insertRelayed stores an entry of another host, and where that is in its feed.
+func (t *tx) insertRelayed(n *entry, host string, cursor int64) error {
+	if _, err := t.Exec("INSERT INTO openintent_relayed VALUES (?, ?, ?, ?)", n.seq, host, cursor, text(n.relayed)); err != nil || n.seq%relayStep != 0 {
+		return err
+	}
+	_, err := t.Exec("DELETE FROM openintent_relayed WHERE host = ?1 AND seq < (SELECT seq FROM openintent_relayed WHERE host = ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2)", host, keepRelayed)
+	return err
+}
+
+func (e *Engine) relayCursor(ctx context.Context, host string) (cursor int64, err error) {
+	err = e.db.Read(ctx, func(stx *store.Tx) error {
+		err := stx.QueryRow("SELECT cursor FROM openintent_relayed WHERE host = ? ORDER BY seq DESC LIMIT 1", host).Scan(&cursor)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		return err
+	})
+	return cursor, err
 }

@@ -17,6 +17,7 @@ type subscriber struct {
 	agent bool // about an agent: who
 	upper bool // event names as the Python runtime wants them
 	quiet bool // no messages
+	home  bool // about the agents of another daemon
 	in    chan *entry
 }
 
@@ -25,7 +26,7 @@ const (
 	streamPing    = 15 * time.Second
 	streamStall   = 30 * time.Second // a reader that takes nothing for so long is gone
 	maxStreams    = 10_000
-	resumePage    = 256
+	resumePage    = 64
 )
 
 func topicIntent(id string) string  { return "intent " + id }
@@ -38,7 +39,20 @@ func (e *Engine) push(n *entry) {
 	if len(e.subs) == 0 {
 		return
 	}
+	if r := n.relayed; r != nil {
+		e.pushTo(topicIntent(r.IntentID), n)
+		e.pushTo(topicChannel(r.ChannelID), n)
+		for _, agent := range r.Own {
+			e.pushTo(topicAgent(agentKey{"", agent}), n)
+		}
+		return
+	}
 	e.pushTo(topicIntent(n.in.doc.ID), n)
+	for topic := range e.subs {
+		if strings.HasPrefix(topic, "home ") {
+			e.pushTo(topic, n)
+		}
+	}
 	if m := n.message; m != nil {
 		e.pushTo(topicChannel(m.ch.doc.ID), n)
 		if m.direct() {
@@ -105,6 +119,9 @@ var agentEvents = []string{"agent_assigned", "status_changed", "state_patched"}
 
 // concerns decides whether the stream shows the entry now. The world is read-locked.
 func (e *Engine) concerns(s *subscriber, n *entry, at stamp) bool {
+	if n.relayed != nil {
+		return n.relayed.concernsHere(s)
+	}
 	if m := n.message; m != nil {
 		return !s.quiet && !m.expired(at) && m.kept(at) && m.sender != s.who.Agent &&
 			(s.intent == "" || s.intent == n.in.doc.ID) && (s.channel == "" || s.channel == m.ch.doc.ID) &&
@@ -117,39 +134,51 @@ func (e *Engine) concerns(s *subscriber, n *entry, at stamp) bool {
 	if !s.agent {
 		return s.intent == n.in.doc.ID && e.level(n.in, s.who, at) >= levelRead
 	}
-	if !slices.Contains(agentEvents, n.event.Type) || n.in.Homes[s.who.Agent] != s.who.Home {
+	if !slices.Contains(agentEvents, n.event.Type) {
 		return false
 	}
 	if n.event.Type == "agent_assigned" && !bytes.Contains(n.event.Payload, quote([]byte(`"agent_id":`), s.who.Agent)) {
 		return false
 	}
-	return slices.ContainsFunc(n.in.Assignments, func(a Assignment) bool { return a.AgentID == s.who.Agent })
+	home, bound := n.in.Homes[s.who.Agent]
+	return slices.ContainsFunc(n.in.Assignments, func(a Assignment) bool {
+		return a.AgentID == s.who.Agent && (bound && home == s.who.Home || !bound && a.Home == s.who.Home)
+	})
 }
 
 // upperNames are the names that the Python runtime listens for where they are
 // not the log's in capitals.
 var upperNames = map[string]string{"state_patched": "STATE_CHANGED"}
 
-// frame appends the entry as the stream tells it.
-func (s *subscriber) frame(b []byte, n *entry, at stamp) []byte {
-	b = append(b, "event: "...)
-	start := 0
-	if m := n.message; m != nil {
-		b = append(append(b, kindMessage...), "\ndata: "...)
-		start = len(b)
-		b = m.append(b, s.who.Agent, at, true)
-	} else {
-		name := n.event.Type
-		if s.upper {
-			if name = upperNames[n.event.Type]; name == "" {
-				name = strings.ToUpper(strings.ReplaceAll(n.event.Type, ".", "_"))
-			}
+// frame appends the entry as the stream tells it, if it concerns it.
+func (e *Engine) frame(b []byte, s *subscriber, n *entry, at stamp) []byte {
+	var name string
+	var data []byte
+	switch {
+	case s.home:
+		r, ok := e.relay(s, n, at)
+		if !ok {
+			return b
 		}
-		b = append(append(b, name...), "\ndata: "...)
-		start = len(b)
-		b = n.event.append(b)
+		name, data = "relay", []byte(text(r))
+	case !e.concerns(s, n, at):
+		return b
+	case n.relayed != nil:
+		name, data = n.relayed.Event, n.relayed.Data
+	case n.message != nil:
+		name, data = kindMessage, n.message.append(nil, s.who.Agent, at, true)
+	default:
+		name, data = n.event.Type, n.event.append(nil)
 	}
-	b = append(b[:start], oneLine(b[start:])...)
+	if s.upper && name != kindMessage {
+		if upper, ok := upperNames[name]; ok {
+			name = upper
+		} else {
+			name = strings.ToUpper(strings.ReplaceAll(name, ".", "_"))
+		}
+	}
+	b = append(append(b, "event: "...), name...)
+	b = append(append(b, "\ndata: "...), oneLine(data)...)
 	b = strconv.AppendInt(append(b, "\nid: "...), n.seq, 10)
 	return append(b, "\n\n"...)
 }

@@ -92,8 +92,8 @@ func (e *Engine) stream(c *call, s *subscriber) (int, any, error) {
 			at := now()
 			e.mu.RLock()
 			for more := true; more; {
-				if n.seq > from && e.concerns(s, n, at) {
-					b = s.frame(b, n, at)
+				if n.seq > from {
+					b = e.frame(b, s, n, at)
 				}
 				select {
 				case n, more = <-s.in:
@@ -125,25 +125,21 @@ func (e *Engine) stream(c *call, s *subscriber) (int, any, error) {
 func (e *Engine) resume(ctx context.Context, s *subscriber, after, upTo int64, write func([]byte) bool) bool {
 	for after < upTo {
 		var page []entry
+		end := upTo
 		err := e.db.Read(ctx, func(stx *store.Tx) (err error) {
-			page, err = e.entriesAfter(stx, s, after, upTo, resumePage)
+			page, end, err = e.entriesAfter(stx, s, after, upTo, resumePage)
 			return err
 		})
 		if err != nil {
 			e.cfg.Log.Error("openintent: resuming a stream failed", "error", err)
 			return false
 		}
-		if len(page) == 0 {
-			return true
-		}
+		after = end
 		var b []byte
 		at := now()
 		e.mu.RLock()
 		for i := range page {
-			after = page[i].seq
-			if e.concerns(s, &page[i], at) {
-				b = s.frame(b, &page[i], at)
-			}
+			b = e.frame(b, s, &page[i], at)
 		}
 		e.mu.RUnlock()
 		if len(b) > 0 && !write(b) {

@@ -1,0 +1,208 @@
+package openintent
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// A home follows each host of its agents by one stream, subscribe/home, and hands
+// what comes to the streams of its own agents. Relayed entries have a place in the
+// home's own feed and store, so that its agents resume as with any other.
+
+// relayed is a message or event of another host, as subscribe/home tells it.
+type relayed struct {
+	Event     string         `json:"event"` // kindMessage, or the type of an event
+	IntentID  string         `json:"intent_id"`
+	ChannelID string         `json:"channel_id,omitzero"` // of a message
+	For       []string       `json:"for"`                 // agents of the home that see it
+	Own       []string       `json:"own"`                 // those of them whose own streams show it
+	Data      jsontext.Value `json:"data"`
+}
+
+const (
+	maxRelayed  = 4 << 20 // bytes of an entry in a stream
+	keepRelayed = 5_000   // entries that are kept for agents that resume
+	relayStep   = 64      // how often others are removed
+)
+
+func topicHome(home string) string { return "home " + home }
+
+// streamHome serves another daemon, with what concerns any agent that is at home there.
+func (e *Engine) streamHome(c *call) (int, any, error) {
+	return e.stream(c, &subscriber{who: c.who, about: topicHome(c.who.Home), home: true})
+}
+
+// relay makes an entry what the home of s is told, and false where it concerns
+// none of its agents.
+func (e *Engine) relay(s *subscriber, n *entry, at stamp) (*relayed, bool) {
+	if n.in == nil {
+		return nil, false // what is relayed goes no further
+	}
+	r := &relayed{IntentID: n.in.doc.ID, For: []string{}, Own: []string{}}
+	if n.message != nil {
+		r.Event, r.ChannelID = kindMessage, n.message.ch.doc.ID
+	} else {
+		r.Event = n.event.Type
+	}
+	tell := func(agent string) {
+		who := Caller{Agent: agent, Home: s.who.Home}
+		if e.concerns(&subscriber{who: who, intent: r.IntentID}, n, at) {
+			r.For = append(r.For, agent)
+		}
+		if e.concerns(&subscriber{who: who, agent: true}, n, at) {
+			r.Own = append(r.Own, agent)
+		}
+	}
+	for agent, home := range n.in.Homes {
+		if home == s.who.Home {
+			tell(agent)
+		}
+	}
+	for _, a := range n.in.Assignments { // who was sent for and has not come yet
+		if _, bound := n.in.Homes[a.AgentID]; !bound && a.Home == s.who.Home {
+			tell(a.AgentID)
+		}
+	}
+	if len(r.For)+len(r.Own) == 0 {
+		return nil, false
+	}
+	slices.Sort(r.For)
+	slices.Sort(r.Own)
+	if n.message != nil {
+		r.Data = n.message.append(nil, "", at, true)
+	} else {
+		r.Data = n.event.append(nil)
+	}
+	return r, true
+}
+
+// check refuses what a host must not say.
+func (r *relayed) check(host string) error {
+	if h, ok := HostOf(r.IntentID); !ok || h != host {
+		return fmt.Errorf("openintent: relay: %s tells of an intent that is not its own", host)
+	}
+	if !eventForm.MatchString(r.Event) || r.Data.Kind() != '{' || len(r.For) > 10*maxEntries || len(r.Own) > 10*maxEntries {
+		return fmt.Errorf("openintent: relay: %s tells what is no event", host)
+	}
+	return r.Data.Compact()
+}
+
+// concernsHere decides about a relayed entry for a stream of the home.
+func (r *relayed) concernsHere(s *subscriber) bool {
+	isMessage := r.Event == kindMessage
+	switch {
+	case s.who.Home != "" || isMessage && s.quiet:
+		return false
+	case s.agent:
+		return slices.Contains(r.Own, s.who.Agent)
+	}
+	return s.intent == r.IntentID && (s.channel == "" || isMessage && s.channel == r.ChannelID) && (s.who.Operator || slices.Contains(r.For, s.who.Agent))
+}
+
+// RelayCursor returns what Last-Event-ID must be in the next request for the
+// host's subscribe/home, empty for none.
+func (e *Engine) RelayCursor(ctx context.Context, host string) (string, error) {
+	cursor, err := e.relayCursor(ctx, host)
+	if err != nil || cursor == 0 {
+		return "", err
+	}
+	return strconv.FormatInt(cursor, 10), nil
+}
+
+// Relay reads the body of a host's subscribe/home, requested by this daemon as
+// the agent [Daemon], and hands what it says to the streams of the agents here. It
+// returns when the stream ends, and with an error where the host says what it must not.
+func (e *Engine) Relay(ctx context.Context, host string, stream io.Reader) error {
+	lines := bufio.NewScanner(stream)
+	lines.Buffer(make([]byte, 0, 4096), maxRelayed)
+	var r *relayed
+	for lines.Scan() {
+		line := lines.Bytes()
+		if data, ok := bytes.CutPrefix(line, []byte("data: ")); ok {
+			r = &relayed{}
+			if err := json.Unmarshal(data, r); err != nil {
+				return fmt.Errorf("openintent: relay: %s: %w", host, err)
+			}
+			if err := r.check(host); err != nil {
+				return err
+			}
+		}
+		id, ok := bytes.CutPrefix(line, []byte("id: "))
+		if !ok || r == nil {
+			continue
+		}
+		cursor, err := strconv.ParseInt(string(id), 10, 64)
+		if err != nil || cursor < 1 {
+			return fmt.Errorf("openintent: relay: %s numbers an entry %q", host, id)
+		}
+		n := entry{relayed: r}
+		r = nil
+		if err := e.write(ctx, false, func(t *tx) error {
+			n.seq = t.number()
+			t.out = append(t.out, n)
+			return t.insertRelayed(&n, host, cursor)
+		}); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+// streamElsewhere serves the stream of an intent or channel of another host from
+// what that relays, once it has let the caller in.
+func (e *Engine) streamElsewhere(c *call, host string) (int, any, error) {
+	id, s := c.arg(0), &subscriber{who: c.who}
+	path := "intents/" + id
+	if strings.HasPrefix(id, idChannel+"_") {
+		path = "channels/" + id
+	}
+	r := c.Request.Clone(c.Context())
+	r.Method, r.URL.Path, r.URL.RawPath, r.URL.RawQuery, r.RequestURI = "GET", prefixes[0]+path, "", "", ""
+	r.Header.Del("Last-Event-ID")
+	w := &kept{header: make(http.Header)}
+	e.cfg.Forward(host, c.who, w, r)
+	var found struct {
+		IntentID string `json:"intent_id"` // of a channel
+	}
+	if w.status >= 300 || json.Unmarshal(w.body.Bytes(), &found) != nil {
+		for name, v := range w.header {
+			c.w.Header()[name] = v
+		}
+		e.unhappy.hold(c)
+		c.w.WriteHeader(w.status)
+		c.w.Write(w.body.Bytes())
+		return 0, nil, errAnswered
+	}
+	if s.intent, s.about = id, topicIntent(id); found.IntentID != "" {
+		s.intent, s.channel, s.about = found.IntentID, id, topicChannel(id)
+	}
+	return e.stream(c, s)
+}
+
+// kept is an answer that is looked at before it is passed on.
+type kept struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (k *kept) Header() http.Header { return k.header }
+func (k *kept) WriteHeader(status int) {
+	if k.status == 0 {
+		k.status = status
+	}
+}
+func (k *kept) Write(b []byte) (int, error) {
+	k.WriteHeader(http.StatusOK)
+	return k.body.Write(b)
+}

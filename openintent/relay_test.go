@@ -1,0 +1,210 @@
+package openintent
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+)
+
+// pair is two daemons: intents live on far, agents talk to near.
+type pair struct {
+	near, far *host
+	mu        sync.Mutex
+	follows   int
+	cut       context.CancelFunc // ends the stream between them
+	cutOff    chan struct{}
+}
+
+const farID, nearHome = "fedcba9876", hostID + "more of the id"
+
+func newPair(t *testing.T) *pair {
+	p := &pair{cut: func() {}}
+	p.far = start(t, func(c *Config) { c.Host = farID })
+	p.near = start(t, func(c *Config) {
+		c.Forward = func(host string, who Caller, w http.ResponseWriter, r *http.Request) {
+			r = r.Clone(r.Context())
+			r.Header.Set(headerAgent, who.Agent)
+			p.fromNear().ServeHTTP(w, r)
+		}
+		c.Follow = func(host string) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if p.follows++; p.cutOff == nil {
+				p.follow(t)
+			}
+		}
+	})
+	return p
+}
+
+func (p *pair) fromNear() http.Handler {
+	return p.far.e.Handler(func(r *http.Request) (Caller, error) { return Remote(nearHome, r) })
+}
+
+// follow opens the one stream from far to near.
+func (p *pair) follow(t *testing.T) {
+	var ctx context.Context
+	ctx, p.cut = context.WithCancel(context.Background())
+	p.cutOff = make(chan struct{})
+	r, w := io.Pipe()
+	out := &pipe{PipeWriter: w, header: http.Header{}, flushed: make(chan struct{})}
+	cursor, err := p.near.e.RelayCursor(ctx, farID)
+	if err != nil {
+		t.Error(err)
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		defer w.Close()
+		req, err := http.NewRequestWithContext(ctx, "GET", "/api/v1/subscribe/home", nil)
+		if err != nil {
+			t.Error(err)
+		}
+		req.Header.Set(headerAgent, Daemon)
+		req.Header.Set("Last-Event-ID", cursor)
+		p.fromNear().ServeHTTP(out, req)
+	}()
+	go func(done chan struct{}) {
+		defer close(done)
+		if err := p.near.e.Relay(context.Background(), farID, r); err != nil {
+			t.Error(err)
+		}
+		<-served
+	}(p.cutOff)
+	<-out.flushed
+}
+
+func (p *pair) disconnect() {
+	p.cut()
+	<-p.cutOff
+	p.cutOff = nil
+}
+
+func TestOneStreamServesAHomesAgents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t)
+		in := p.far.intent("planner")
+		ch := p.far.channel("planner", in, "talk")
+		planner := p.far.as("planner")
+		planner.post("/intents/"+in+"/agents", obj{"agent_id": "reviewer", "home": nearHome}).ok(201)
+
+		for _, agent := range []string{"reviewer", "desk"} {
+			p.near.as(agent).get(ch).ok(200) // which binds them
+		}
+		own := p.near.follow(p.near.as("reviewer"), "/agents/reviewer/subscribe")
+		streams := []*stream{
+			p.near.follow(p.near.as("reviewer"), "/intents/"+in+"/subscribe"),
+			p.near.follow(p.near.as("desk"), "/subscribe/intents/"+in),
+			p.near.follow(p.near.as("desk"), "/subscribe"+ch),
+		}
+		if p.follows != 3 {
+			t.Errorf("%d asked to follow", p.follows)
+		}
+		all := planner.say(ch, obj{"message_type": "broadcast"})
+		direct := planner.say(ch, obj{"to": "reviewer"})
+		planner.say(ch, obj{"to": "lamp"}) // who is not at home there
+		planner.with("If-Match", "1").post("/intents/"+in+"/state", obj{"patches": []obj{{"op": "set", "path": "a", "value": 1}}}).ok(200)
+		reviewer, desk, channel := streams[0], streams[1], streams[2]
+		var cursor string
+		for _, s := range []*stream{own, reviewer} {
+			f := s.next()
+			if f.name != kindMessage || f.data["id"] != all || f.data["channel_name"] != "talk" || f.data["intent_id"] != in {
+				t.Errorf("%+v", f)
+			}
+			cursor = f.id
+			if f := s.next(); f.data["id"] != direct {
+				t.Errorf("%+v", f)
+			}
+			if f := s.next(); f.name != "STATE_CHANGED" || text(f.data["new_state"]) != `{"a":1}` {
+				t.Errorf("%+v", f)
+			}
+		}
+		if f := desk.next(); f.data["id"] != all {
+			t.Errorf("%+v", f)
+		}
+		if f := desk.next(); f.name != "state_patched" {
+			t.Errorf("%+v", f)
+		}
+		if f := channel.next(); f.data["id"] != all {
+			t.Errorf("%+v", f)
+		}
+		synctest.Wait()
+		for _, s := range append(streams, own) {
+			if s.pending() > 0 {
+				t.Errorf("also %+v", s.next())
+			}
+			s.stop()
+		}
+		// What came while the daemons did not reach each other comes afterwards,
+		// once, to agents that resume.
+		p.disconnect()
+		missed := planner.say(ch, obj{"to": "reviewer"})
+		p.near.restart()
+		p.follow(t)
+		synctest.Wait()
+		own = p.near.followFrom(p.near.as("reviewer"), "/agents/reviewer/subscribe", cursor)
+		for _, want := range []any{direct, nil, missed} {
+			if f := own.next(); f.data["id"] != want {
+				t.Errorf("resumed with %+v, want %v", f, want)
+			}
+		}
+		synctest.Wait()
+		if own.pending() > 0 {
+			t.Errorf("also %+v", own.next())
+		}
+		own.stop()
+		// Who is not let in is told so.
+		closed := p.far.closedIntent("planner")
+		p.near.as("desk").get("/intents/"+closed+"/subscribe").refused(404, "not_found")
+		p.disconnect()
+	})
+}
+
+func TestOnlyDaemonsFollowHomes(t *testing.T) {
+	h, _, ch := team(t)
+	h.as("planner").get("/subscribe/home").refused(403, "not_an_agent")
+	h.as("").get("/subscribe/home").refused(403, "not_an_agent")
+	h.from(nearHome, Daemon).get(ch).refused(403, "not_an_agent")
+	h.from(nearHome, Daemon).send(ch, obj{}).refused(403, "not_an_agent")
+}
+
+func TestRelayRefusesWhatIsNotTheHosts(t *testing.T) {
+	h := start(t)
+	far := strings.Replace(h.intent("planner"), hostID, farID, 1)
+	good := `data: {"event":"comment","intent_id":"` + far + `","for":["reviewer"],"own":[],"data":{"a":1}}` + "\nid: 7\n\n"
+	if err := h.e.Relay(t.Context(), farID, strings.NewReader(": ok\n\nevent: relay\n"+good)); err != nil {
+		t.Fatal(err)
+	}
+	if cursor, err := h.e.RelayCursor(t.Context(), farID); cursor != "7" || err != nil {
+		t.Errorf("cursor %q, %v", cursor, err)
+	}
+	for _, bad := range []string{
+		strings.Replace(good, farID, hostID, 1), strings.Replace(good, `"comment"`, `"a\nid: 1"`, 1), strings.Replace(good, `{"a":1}`, `1`, 1),
+		strings.Replace(good, "id: 7", "id: x", 1), strings.Replace(good, "id: 7", "id: -1", 1), "data: {\n", "data: []\n", strings.Repeat("x", maxRelayed+1),
+	} {
+		if err := h.e.Relay(t.Context(), farID, strings.NewReader(bad)); err == nil {
+			t.Errorf("%.200q was taken", bad)
+		}
+	}
+	if cursor, _ := h.e.RelayCursor(t.Context(), farID); cursor != "7" {
+		t.Errorf("cursor %q", cursor)
+	}
+}
+
+func FuzzRelay(f *testing.F) {
+	h := start(f)
+	far := strings.Replace(h.intent("planner"), hostID, farID, 1)
+	f.Add(": ok\n\nevent: relay\ndata: {\"event\":\"comment\",\"intent_id\":\"" + far + "\",\"for\":[\"reviewer\"],\"own\":[],\"data\":{\"a\":1}}\nid: 7\n\n")
+	f.Add("data: {\"event\":\"channel_message\",\"intent_id\":\"" + far + "\",\"channel_id\":\"c\",\"for\":null,\"own\":[\"x\"],\"data\":{}}\nid: 9223372036854775807\n\nid: 1\n\n")
+	f.Fuzz(func(t *testing.T, stream string) {
+		before := h.e.feed.next
+		err := h.e.Relay(t.Context(), farID, strings.NewReader(stream))
+		if told := h.e.feed.next - before; told > int64(strings.Count(stream, "id: ")) {
+			t.Errorf("%d entries from %q, %v", told, stream, err)
+		}
+	})
+}
