@@ -67,7 +67,7 @@ func (c *Carrier) Bind(ctx context.Context, b Binding, take bool) (Binding, erro
 		if full {
 			return b, kinds.Errorf(kinds.Overloaded, "bind: %d agents are bound, the most there can be: unbind some", maxBindings)
 		}
-		if err := c.settle(p, take); err != nil {
+		if err := c.makeFolders(p, take); err != nil {
 			return b, err
 		}
 	}
@@ -93,8 +93,8 @@ func (c *Carrier) Bind(ctx context.Context, b Binding, take bool) (Binding, erro
 	return b, nil
 }
 
-// settle makes the folders of an agent that is about to be bound.
-func (c *Carrier) settle(p place, take bool) error {
+// makeFolders makes the folders of an agent that is about to be bound.
+func (c *Carrier) makeFolders(p place, take bool) error {
 	project, err := c.open(path.Join("projects", p.project))
 	if errors.Is(err, fs.ErrNotExist) {
 		return kinds.Errorf(kinds.NotFound, "bind: there is no project %s in %s: make it with acpctl oacp init %s", p.project, c.cfg.Home, p.project)

@@ -233,7 +233,7 @@ func TestOnce(t *testing.T) {
 }
 
 // TestEdited: a message that was changed after its delivery is neither removed nor
-// sent; one that is taken back before is not sent.
+// sent.
 func TestEdited(t *testing.T) {
 	desk, laptop := bound(t)
 	file, text := desk.question("first")

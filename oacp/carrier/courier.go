@@ -283,5 +283,6 @@ func (c *Carrier) ask(ctx context.Context, peer identity.ID, m *wire.MailRequest
 		}
 		return nil, kinds.Errorf(kinds.Unreachable, "the connection broke before an answer: %v", err)
 	}
-	return reply, s.Close()
+	s.Close() // both halves have ended
+	return reply, nil
 }
