@@ -88,7 +88,7 @@ func (c *Client) connect(ctx context.Context) (*Conn, error) {
 func (c *Client) renew(ctx context.Context, conn *Conn, agent *agent) (*Conn, error) {
 	fresh := conn == nil
 	if fresh {
-		stream, err := dial(ctx, c.Socket)
+		stream, err := dial(ctx, c.Socket, SocketName)
 		if err != nil {
 			return nil, err
 		}

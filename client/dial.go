@@ -13,8 +13,12 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// SocketName is the socket's name in a daemon's home.
-const SocketName = "acp.sock"
+// The names of the sockets in a daemon's home: that of the local API, and that of
+// channels, which speaks HTTP.
+const (
+	SocketName     = "acp.sock"
+	HTTPSocketName = "http.sock"
+)
 
 // Home returns the state directory of the daemon that is meant where none is
 // named: $ACP_HOME, else .acp in the user's home directory.
@@ -29,15 +33,25 @@ func Home() (string, error) {
 	return filepath.Join(dir, ".acp"), nil
 }
 
-// dial opens a connection to the socket, the one in [Home] for "". The error is
-// daemon_unavailable, with the reason and the remedy.
-func dial(ctx context.Context, path string) (net.Conn, error) {
+// DialHTTP opens a connection to the socket of channels in a daemon's home, "" for
+// that of [Home]. The error is daemon_unavailable, with the reason and the remedy.
+func DialHTTP(ctx context.Context, home string) (net.Conn, error) {
+	path := ""
+	if home != "" {
+		path = filepath.Join(home, HTTPSocketName)
+	}
+	return dial(ctx, path, HTTPSocketName)
+}
+
+// dial opens a connection to the socket, the one of that name in [Home] for "". The
+// error is daemon_unavailable, with the reason and the remedy.
+func dial(ctx context.Context, path, name string) (net.Conn, error) {
 	if path == "" {
 		home, err := Home()
 		if err != nil {
 			return nil, unavailable(false, "%v", err)
 		}
-		path = filepath.Join(home, SocketName)
+		path = filepath.Join(home, name)
 	}
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
 	if err == nil {

@@ -33,7 +33,7 @@ func (c *Client) Subscribe(ctx context.Context, p SubscribeParams, message func(
 	var running sync.WaitGroup
 	defer running.Wait()
 	return persist(ctx, func() (*Conn, error) {
-		stream, err := dial(ctx, c.Socket)
+		stream, err := dial(ctx, c.Socket, SocketName)
 		if err != nil {
 			return nil, err
 		}

@@ -1,5 +1,5 @@
 // Command acpctl asks a daemon, acpd, for everything that it serves on its
-// socket, as a person or a script types it, and makes any program an agent
+// sockets, as a person or a script types it, and makes any program an agent
 // (acpctl serve).
 //
 // Data goes to standard output, talk to standard error. With --json the data is

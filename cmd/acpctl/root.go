@@ -62,7 +62,7 @@ unreachable or unknown, 6 no daemon, 7 any other error of the peer, 130 interrup
 		a.pingCmd(), a.queryCmd(), a.delegateCmd(), a.notifyCmd(), a.cancelCmd(), a.discoverCmd(),
 		a.tasksCmd(), a.waitCmd(), a.inboxCmd(), a.serveCmd(),
 		a.inviteCmd(), a.joinCmd(), a.trustCmd(), a.untrustCmd(),
-		a.oacpCmd(),
+		a.channelCmd(), a.oacpCmd(),
 		a.completionCmd(), a.versionCmd(),
 	)
 	cmd.SetHelpCommand(helpCmd())

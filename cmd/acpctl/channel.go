@@ -1,0 +1,212 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+)
+
+// channels is what the verbs of acpctl channel share: they speak HTTP with the
+// daemon, as the programs do that take part.
+type channels struct {
+	*app
+	agent string // --as
+	http  http.Client
+}
+
+func (a *app) channelCmd() *cobra.Command {
+	c := &channels{app: a}
+	c.http.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return client.DialHTTP(ctx, a.home)
+	}}
+	cmd := &cobra.Command{
+		Use:   "channel",
+		Short: "Channels of OpenIntent: agents that work on one intent talk there",
+		Example: `  acpctl channel create questions --title 'Research Q1'
+  acpctl channel ask questions reviewer 'Which schema?'
+  acpctl channel tail questions -f --as reviewer
+  acpctl channel reply questions MESSAGE 'v2.3' --as reviewer
+  acpctl channel send questions 'Half done.'
+  acpctl channel close questions`,
+		Long: `Channels belong to an intent, on this machine or another. CHANNEL is a channel's id, or
+INTENT/NAME, or a name that only one open channel has. TEXT is sent as {"text": TEXT};
+--payload sends any other JSON object.
+
+--as says which agent you are (default $ACP_AGENT). Without it you are the operator of
+this machine's daemon, who sees and manages everything that is here.`,
+		Args: noVerb,
+		RunE: func(*cobra.Command, []string) error { return usagef("name a verb") },
+	}
+	cmd.PersistentFlags().StringVar(&c.agent, "as", "", "the agent that you are (default $ACP_AGENT, else the operator)")
+	cmd.RegisterFlagCompletionFunc("as", ofFlag(c.completeAgents))
+	cmd.AddCommand(
+		c.listCmd(), c.createCmd(), c.showCmd(), c.sendCmd(), c.askCmd(), c.replyCmd(),
+		c.tailCmd(), c.closeCmd(), c.homesCmd(),
+	)
+	return cmd
+}
+
+// path joins the parts of a URL below the API's prefix.
+func path(parts ...string) string {
+	for i, p := range parts {
+		parts[i] = url.PathEscape(p)
+	}
+	return "/api/v1/" + strings.Join(parts, "/")
+}
+
+// call makes a request, with the JSON of body unless it is nil, and returns the
+// answer's JSON, on one line. A refusal is a *kinds.Error.
+func (c *channels) call(ctx context.Context, method, path string, body any) (jsontext.Value, error) {
+	return c.request(ctx, method, path, body, "")
+}
+
+// request is call for a message that is sent once, however often it is repeated with
+// the same key; "" is none.
+func (c *channels) request(ctx context.Context, method, path string, body any, key string) (jsontext.Value, error) {
+	var text []byte
+	if body != nil {
+		var err error
+		if text, err = json.Marshal(body, json.Deterministic(true)); err != nil {
+			return nil, fmt.Errorf("write the request: %w", err)
+		}
+	}
+	r, err := http.NewRequestWithContext(ctx, method, "http://acpd"+path, bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if agent := cmp.Or(c.agent, os.Getenv("ACP_AGENT")); agent != "" {
+		r.Header.Set("X-Agent-ID", agent)
+	}
+	if key != "" {
+		r.Header.Set("Idempotency-Key", key)
+	}
+	answer, err := c.http.Do(r)
+	if err != nil {
+		return nil, lost(ctx, method, err)
+	}
+	defer answer.Body.Close()
+	const longest = 64 << 20 // of a list
+	v, err := io.ReadAll(io.LimitReader(answer.Body, longest))
+	if err != nil {
+		return nil, lost(ctx, method, err)
+	}
+	if answer.StatusCode >= http.StatusBadRequest {
+		return nil, refused(answer.StatusCode, v)
+	}
+	return v, nil
+}
+
+// lost is the error of a request that got no answer.
+func lost(ctx context.Context, method string, err error) error {
+	if e := (*kinds.Error)(nil); errors.As(err, &e) || ctx.Err() != nil {
+		return err
+	}
+	e := kinds.Errorf(kinds.DaemonUnavailable, "the daemon hung up: %v", err)
+	if method != http.MethodGet {
+		return e.WithDelivered(kinds.DeliveredUnknown)
+	}
+	return e
+}
+
+// refused is what the daemon's answer to a request says that failed. Its own word
+// for that is in the details.
+func refused(status int, body []byte) error {
+	var said struct {
+		Code    string `json:"error"`
+		Message string `json:"message"`
+	}
+	if json.Unmarshal(body, &said) != nil || said.Message == "" {
+		return kinds.Errorf(kinds.Internal, "the daemon answers %d %s", status, http.StatusText(status))
+	}
+	code, ok := map[int]kinds.Code{
+		http.StatusUnauthorized:          kinds.NotAuthorized,
+		http.StatusForbidden:             kinds.NotAuthorized,
+		http.StatusNotFound:              kinds.NotFound,
+		http.StatusRequestEntityTooLarge: kinds.TooLarge,
+		http.StatusTooManyRequests:       kinds.Overloaded,
+		http.StatusInternalServerError:   kinds.Internal,
+		http.StatusBadGateway:            kinds.Unreachable,
+		http.StatusServiceUnavailable:    kinds.DaemonUnavailable,
+		http.StatusGatewayTimeout:        kinds.Timeout,
+	}[status]
+	if !ok {
+		code = kinds.Invalid
+	}
+	e := kinds.Errorf(code, "%s", said.Message)
+	e.Details = jsontext.Value(kinds.Encode(struct {
+		Error  string `json:"error"`
+		Status int    `json:"status"`
+	}{said.Code, status}))
+	return e
+}
+
+// read makes a request as call does and decodes the answer into out.
+func (c *channels) read(ctx context.Context, path string, out any) error {
+	v, err := c.call(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(v, out); err != nil {
+		return fmt.Errorf("read the daemon's answer: %w", err)
+	}
+	return nil
+}
+
+// speak is what send, ask and reply have in common: their last argument is what
+// they say, unless --payload does.
+type speak struct{ payload string }
+
+func (s *speak) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&s.payload, "payload", "", "a JSON object, @file or -, instead of TEXT")
+}
+
+func (s *speak) args(names ...string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if s.payload == "" {
+			return words(append(names[:len(names):len(names)], "TEXT")...)(nil, args)
+		}
+		if len(args) > len(names) {
+			return errors.New("--payload stands instead of TEXT: leave one of them out")
+		}
+		return words(names...)(nil, args)
+	}
+}
+
+// object is the payload.
+func (s *speak) object(ctx context.Context, a *app, args []string) (jsontext.Value, error) {
+	if s.payload != "" {
+		return a.object(ctx, "--payload", s.payload)
+	}
+	text, err := a.argument(ctx, "TEXT", args[len(args)-1])
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(map[string]string{"text": text})
+}
+
+// wording is what a payload says: the text of one that has nothing else.
+func wording(payload jsontext.Value) string {
+	var said map[string]any
+	if json.Unmarshal(payload, &said) == nil && len(said) == 1 {
+		if text, ok := said["text"].(string); ok {
+			return text
+		}
+	}
+	return string(payload)
+}

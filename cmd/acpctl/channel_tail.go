@@ -1,0 +1,124 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+)
+
+// chatter is a message of a channel, as far as people are shown it.
+type chatter struct {
+	ID      string         `json:"id"`
+	Sender  string         `json:"sender"`
+	To      string         `json:"to"`
+	Kind    string         `json:"message_type"`
+	Payload jsontext.Value `json:"payload"`
+	Status  string         `json:"status"`
+	At      time.Time      `json:"created_at"`
+}
+
+func decodeMessage(v jsontext.Value) (m chatter, err error) {
+	if err = json.Unmarshal(v, &m); err != nil {
+		err = fmt.Errorf("read the daemon's answer: %w", err)
+	}
+	return m, err
+}
+
+func (c *channels) tailCmd() *cobra.Command {
+	var last int
+	var follow bool
+	cmd := &cobra.Command{
+		Use:   "tail CHANNEL",
+		Short: "Show the last messages, and with -f those that come",
+		Example: `  acpctl channel tail questions
+  acpctl channel tail questions -n 0 -f --as reviewer --json`,
+		Long: `Shows what you can see: your messages, those to you or a role of yours, and those to
+everybody; without --as all of them. With -f it ends when the channel is closed.`,
+		Args:              words("CHANNEL"),
+		ValidArgsFunction: c.completeChannels,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if last < 0 || last > 1000 {
+				return usagef("--lines: expected 0 to 1000")
+			}
+			id, err := c.find(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return c.tail(cmd.Context(), id, last, follow)
+		},
+	}
+	cmd.Flags().IntVarP(&last, "lines", "n", 10, "how many messages there are to be at first")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with those that come")
+	return cmd
+}
+
+// tail follows by asking for what comes after the last message that it has seen,
+// so that nothing is missing and nothing comes twice.
+func (c *channels) tail(ctx context.Context, id string, last int, follow bool) error {
+	messages := path("channels", id, "messages")
+	list, since, err := c.after(ctx, messages+"?limit="+fmt.Sprint(max(1, last)), "")
+	if err != nil {
+		return err
+	}
+	for list = list[:min(last, len(list))]; ; {
+		for _, v := range list {
+			if err := c.showMessage(v); err != nil {
+				return err
+			}
+		}
+		if !follow {
+			return nil
+		}
+		if list, since, err = c.after(ctx, messages+"?wait=60&since="+url.QueryEscape(since), since); err != nil {
+			return err
+		}
+		if len(list) > 0 {
+			continue
+		}
+		var ch channel
+		if err := c.read(ctx, path("channels", id), &ch); err != nil {
+			return err
+		}
+		if ch.Status != isOpen {
+			c.talk("the channel is closed")
+			return nil
+		}
+	}
+}
+
+// after lists messages and returns with them the id of the last, or else since.
+func (c *channels) after(ctx context.Context, query, since string) ([]jsontext.Value, string, error) {
+	var list []jsontext.Value
+	if err := c.read(ctx, query, &list); err != nil || len(list) == 0 {
+		return nil, since, err
+	}
+	id, err := idOf(list[len(list)-1])
+	return list, id, err
+}
+
+func (c *channels) showMessage(v jsontext.Value) error {
+	if c.json {
+		return c.print(v)
+	}
+	m, err := decodeMessage(v)
+	if err != nil {
+		return err
+	}
+	to, said := cmp.Or(m.To, "*"), wording(m.Payload)
+	if !c.outTTY {
+		c.say("%s", strings.Join([]string{c.moment(m.At), client.Line(m.Sender), client.Line(to), m.Kind, m.ID, client.Line(said)}, "\t"))
+		return nil
+	}
+	c.say("%s  %s to %s  %s  %s\n  %s", c.moment(m.At), c.paint(bold, client.Line(m.Sender)), client.Line(to), m.Kind, m.ID,
+		strings.ReplaceAll(client.Text(said), "\n", "\n  "))
+	return nil
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/acpd/acpd/client"
+)
+
+// web lets the fake answer on its socket of channels: by method and path, with JSON.
+// Errors are of a host that is out of reach.
+func (f *fake) web(answers map[string]string) {
+	l, err := net.Listen("unix", filepath.Join(f.home, client.HTTPSocketName))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer, ok := answers[r.Method+" "+strings.TrimPrefix(r.URL.Path, "/api/v1/")]
+		if !ok || strings.HasPrefix(answer, `{"error"`) {
+			w.WriteHeader(http.StatusBadGateway)
+		}
+		w.Write([]byte(answer))
+	})}
+	done := make(chan struct{})
+	go func() { defer close(done); s.Serve(l) }()
+	f.t.Cleanup(func() { s.Shutdown(context.Background()); <-done })
+}
+
+func TestChannelTextIsTamed(t *testing.T) {
+	const evil = `a\u001b[2Jb\u0007c\u202ed`
+	const channel = `{"id":"chan_1","intent_id":"intent_1","name":"` + evil + `","status":"open","member_policy":"intent","members":[],"options":{"x":"` + "\u202e" + `"},"created_at":"2026-11-20T14:00:00.000000+00:00"}`
+	const message = `{"id":"msg_1","sender":"planner","to":null,"message_type":"notify","payload":{"text":"` + evil + `\nnext"},"created_at":"2026-11-20T14:00:00.000000+00:00"}`
+	f := newFake(t)
+	f.web(map[string]string{
+		"GET intents":                   `{"intents":[{"id":"intent_1","title":"` + evil + `"},{"id":"intent_2"}]}`,
+		"GET intents/intent_1/channels": "[" + channel + "]",
+		"GET channels/chan_1":           channel,
+		"GET channels/chan_1/messages":  "[" + message + "]",
+		"POST channels/chan_1/ask":      message,
+	})
+	for _, args := range [][]string{{"list", "intent_1"}, {"show", "chan_1"}, {"tail", "chan_1"}, {"ask", "chan_1", "reviewer", "?"}} {
+		for _, got := range []ran{f.run(append([]string{"channel"}, args...)...), f.typed("", append([]string{"channel", "--json=false"}, args...)...)} {
+			// The one sequence that a terminal may get is acpctl's own, for bold type.
+			all := strings.NewReplacer(bold, "", plain, "").Replace(got.out + got.err)
+			if strings.ContainsAny(all, "\x1b\x07\u202e") || got.code != 0 || all == "" {
+				t.Errorf("%v: exit code %d, %q", args, got.code, all)
+			}
+		}
+	}
+	f.want(f.run("channel", "tail", "chan_1"), 0, "2026-11-20T14:00:00Z\tplanner\t*\tnotify\tmsg_1\tabcd next\n", "")
+}
+
+// A host that is out of reach is told of, and the other channels are listed.
+func TestChannelListGoesOn(t *testing.T) {
+	f := newFake(t)
+	f.web(map[string]string{
+		"GET intents": `{"intents":[{"id":"intent_2"},{"id":"intent_1"}]}`,
+		"GET intents/intent_1/channels": `[{"id":"chan_1","intent_id":"intent_1","name":"questions","status":"open","member_policy":"intent",` +
+			`"last_message_at":null,"message_count":7}]`,
+		"GET intents/intent_2/channels": `{"error":"unreachable","message":"laptop is out of reach"}`,
+	})
+	got := f.run("channel", "list")
+	if want := "questions\topen\tintent\t7\t-\tchan_1\tintent_1\n"; got != (ran{0, want, "acpctl channel: intent_2: laptop is out of reach\n"}) {
+		t.Errorf("%+v", got)
+	}
+	if got := f.run("channel", "list", "intent_2"); got.code != 5 {
+		t.Errorf("an intent out of reach: %+v", got)
+	}
+	if got := f.run("channel", "list", "intent_3"); got.code != 1 || !strings.Contains(got.err, "the daemon answers 502 Bad Gateway") {
+		t.Errorf("an answer that is none: %+v", got)
+	}
+}
