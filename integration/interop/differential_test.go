@@ -103,6 +103,12 @@ func TestWriter(t *testing.T) {
 	}
 }
 
+// survives tells whether the fields that the reference has read hold a message's texts.
+func survives(fields map[string]any, m message.Message) bool {
+	read := compile(fields, func(s string) string { return s })
+	return read.Subject == m.Subject && sameText(read.Body, m.Body) && sameText(read.ContextKeys, m.ContextKeys)
+}
+
 // frames are files with places for random text.
 var frames = []string{
 	"id: $\nfrom: planner\n", "id: \"$\"\nfrom: planner\n", "id: '$'\nfrom: planner\n", "id: |\n  $\nfrom: planner\n", "id: |\n  a\n  $\n $\nfrom: planner\n",

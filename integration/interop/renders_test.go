@@ -73,9 +73,3 @@ func sameText(read, written string) bool {
 	}
 	return read == written
 }
-
-// survives tells whether the fields that the reference has read hold a message's texts.
-func survives(fields map[string]any, m message.Message) bool {
-	read := compile(fields, func(s string) string { return s })
-	return read.Subject == m.Subject && sameText(read.Body, m.Body) && sameText(read.ContextKeys, m.ContextKeys)
-}
