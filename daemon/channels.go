@@ -33,6 +33,7 @@ type channels struct {
 	servers  []*http.Server
 	listener []net.Listener
 	homes    *homeListener
+	parcels  *parcels
 }
 
 // openChannels makes the engine and binds its listeners.
@@ -47,6 +48,9 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 		return err
 	}
 	d.channels = c
+	if c.parcels, err = openParcels(ctx, d.store, d.log, d.sendParcel); err != nil {
+		return err
+	}
 	d.openHomes()
 	unix, err := listenSocket(ctx, d.home.http())
 	if err != nil {
@@ -85,6 +89,7 @@ func (c *channels) add(log *slog.Logger, l net.Listener, identify func(*http.Req
 func (c *channels) run(ctx, peers context.Context) error {
 	c.homes.server.BaseContext = func(net.Listener) context.Context { return peers }
 	g, working := errgroup.WithContext(ctx)
+	g.Go(func() error { return c.parcels.run(peers) })
 	ended := make(chan struct{})
 	g.Go(func() error {
 		defer close(ended)

@@ -191,3 +191,61 @@ func TestChannelsAcrossMachines(t *testing.T) {
 		t.Errorf("%v", e)
 	}
 }
+
+// What an agent sends while the host is away waits here, over a restart too, and
+// arrives once, in order, under the id that it was answered with.
+func TestMessagesWaitForTheirHost(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	planner, reviewer := desk.web("planner"), laptop.web("reviewer")
+	intent := planner.must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
+	channel := "channels/" + planner.must(201, "POST", "intents/"+intent+"/channels", object{"name": "build"})["id"].(string)
+	notify := func(n int) object { return object{"message_type": "notify", "payload": object{"n": n}} }
+	sent := []string{reviewer.must(201, "POST", channel+"/messages", notify(0))["id"].(string)}
+	addr := desk.Addrs()[0]
+	desk.stop()
+	for n := 1; n < 20; n++ {
+		m := reviewer.must(201, "POST", channel+"/messages", notify(n))
+		if m["status"] != "pending" || m["sender"] != "reviewer" || len(m) != 12 {
+			t.Fatalf("%d: %v", n, m)
+		}
+		sent = append(sent, m["id"].(string))
+	}
+	reviewer.must(422, "POST", channel+"/messages", object{"message_type": "request", "payload": object{}}) // the host is not needed for that
+	closed := "intents/" + intent + "/channels/" + strings.Repeat("x", 200) + "/messages"                   // the host will refuse it
+	refused := reviewer.must(201, "POST", closed, notify(20))["id"].(string)
+	laptop.stop()
+	laptop = start(t, laptop.dir, "laptop")
+	reviewer = laptop.web("reviewer")
+	if m := reviewer.must(200, "GET", channel+"/messages/"+sent[5], nil); m["status"] != "pending" {
+		t.Errorf("%v", m)
+	}
+	desk = startWith(t, Options{Home: desk.dir, Listen: addr, Name: "desk", NoMDNS: true})
+	planner = desk.web("planner")
+	eventually(t, "all messages", func() bool {
+		got := list(t, planner.do("GET", channel+"/messages", nil))
+		return len(got) == len(sent)
+	})
+	for i, m := range list(t, planner.do("GET", channel+"/messages", nil)) {
+		if m["id"] != sent[i] || m["payload"].(object)["n"] != float64(i) || m["status"] != "delivered" {
+			t.Errorf("%d: %v, want %s", i, m, sent[i])
+		}
+	}
+	eventually(t, "the refusal", func() bool {
+		answer := reviewer.do("GET", channel+"/messages/"+refused, nil)
+		answer.Body.Close()
+		return answer.StatusCode == 422
+	})
+	if m := reviewer.must(201, "POST", channel+"/messages", notify(21)); m["status"] != "delivered" {
+		t.Errorf("%v", m)
+	}
+}
+
+func list(t *testing.T, answer *http.Response) (all []object) {
+	t.Helper()
+	defer answer.Body.Close()
+	if err := json.UnmarshalRead(answer.Body, &all); err != nil {
+		t.Fatal(answer.Status, err)
+	}
+	return all
+}

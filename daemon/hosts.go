@@ -2,12 +2,14 @@ package daemon
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -27,25 +29,75 @@ import (
 // passes on.
 const policyChannel = "channel"
 
+// Headers of what a home passes on.
+const (
+	headerAgent   = "X-Agent-ID"
+	headerKey     = "Idempotency-Key"
+	headerMessage = "X-Message-ID" // the id of the message that is sent
+)
+
 // forward passes a request of a local agent on to the daemon that hosts the intent.
-func (d *Daemon) forward(host string, who openintent.Caller, w http.ResponseWriter, r *http.Request) {
-	to, ok := d.hostOf(host)
+func (d *Daemon) forward(p openintent.Parcel, w http.ResponseWriter, r *http.Request) {
+	to, ok := d.hostOf(p.Host)
 	if !ok {
-		noHost(host).Answer(w)
+		noHost(p.Host).Answer(w)
 		return
+	}
+	who := p.Caller
+	if p.MessageID != "" {
+		err := d.channels.parcels.take(r.Context(), &parcel{
+			id: p.MessageID, host: to.ID, agent: who.Agent, key: r.Header.Get(headerKey), path: r.URL.Path, body: p.Body, answer: p.Pending,
+		}, w)
+		if err != nil {
+			d.noAnswer(to, err).Answer(w)
+		}
+		return
+	}
+	// A message that waits here is not there yet.
+	if id := path.Base(r.URL.Path); r.Method == http.MethodGet && d.isHere(id) {
+		if status, answer, err := d.channels.parcels.find(r.Context(), id, who.Agent); err == nil && status != 0 {
+			answerWith(w, status, answer)
+			return
+		}
 	}
 	(&httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = "http", "acpd", "acpd"
 			p.Out.Header.Del("X-API-Key") // between this daemon and its agent
-			p.Out.Header.Del("X-Agent-ID")
+			p.Out.Header.Del(headerMessage)
+			p.Out.Header.Del(headerAgent)
 			if !who.Operator {
-				p.Out.Header.Set("X-Agent-ID", who.Agent)
+				p.Out.Header.Set(headerAgent, who.Agent)
 			}
 		},
 		Transport: hostTransport{d, to}, FlushInterval: -1,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { d.noAnswer(to, err).Answer(w) },
 	}).ServeHTTP(w, r)
+}
+
+// sendParcel makes the request that sends a message.
+func (d *Daemon) sendParcel(ctx context.Context, p *parcel) (*http.Response, error) {
+	to, ok := d.trust.Get(p.host)
+	if !ok {
+		return nil, kinds.Errorf(kinds.NotTrusted, "%s is not trusted here any more", p.host.Label())
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://acpd"+p.path, bytes.NewReader(p.body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set(headerAgent, p.agent)
+	r.Header.Set(headerMessage, p.id)
+	if p.key != "" {
+		r.Header.Set(headerKey, p.key)
+	}
+	return hostTransport{d, to}.RoundTrip(r)
+}
+
+// isHere reports whether an id was made by this daemon.
+func (d *Daemon) isHere(id string) bool {
+	host, ok := openintent.HostOf(id)
+	return ok && strings.HasPrefix(d.id.String(), host)
 }
 
 // hostOf finds the trusted peer that made ids with the given digits.
@@ -66,6 +118,9 @@ func noHost(digits string) *openintent.Error {
 // noAnswer is the answer to an agent whose request did not reach the host, or may
 // not have.
 func (d *Daemon) noAnswer(to identity.Peer, err error) *openintent.Error {
+	if own, ok := errors.AsType[*openintent.Error](err); ok {
+		return own
+	}
 	e := kinds.AsError(err)
 	if e.Code == kinds.Internal && e.From == "" {
 		return &openintent.Error{Status: http.StatusBadGateway, Code: "host_unreachable", Message: to.Name + " hosts the intent and did not answer to the end: try again"}

@@ -259,6 +259,7 @@ func (d *Daemon) onEvent(e peer.Event) {
 		d.sightings.at(e.Peer, e.Addr, e.At)
 		d.place(e.Peer)
 		d.mail.Link(e.Peer, e.Type == peer.EventUp)
+		d.channels.parcels.try()
 	case peer.EventTrust:
 		d.place(e.Peer)
 	case peer.EventIdentityConflict:

@@ -61,7 +61,20 @@ CREATE TABLE daemon_task (
 CREATE TABLE daemon_addr (
 	peer BLOB PRIMARY KEY,
 	addr TEXT NOT NULL
-) STRICT, WITHOUT ROWID;`,
+) STRICT, WITHOUT ROWID;`, `
+CREATE TABLE daemon_parcel (
+	seq    INTEGER PRIMARY KEY AUTOINCREMENT,
+	id     TEXT NOT NULL UNIQUE,
+	host   BLOB NOT NULL,
+	agent  TEXT NOT NULL,
+	key    TEXT NOT NULL,
+	path   TEXT NOT NULL,
+	body   BLOB NOT NULL,
+	at     INTEGER NOT NULL,
+	status INTEGER NOT NULL,
+	answer BLOB NOT NULL
+) STRICT;
+CREATE INDEX daemon_parcel_line ON daemon_parcel (host, agent, seq);`,
 }
 
 const settingPort = "port" // the UDP port that was chosen when 7117 was taken
@@ -329,5 +342,80 @@ func sqlShow(tx *store.Tx, row int64, t *client.Task, payloads bool) error {
 	if t.Result = final; len(final) == 0 {
 		t.Partial = partial // both may be too long for one line
 	}
+	return err
+}
+
+// Parcels.
+
+const parcelColumns = "seq, id, host, agent, key, path, body, status, answer"
+
+func scanParcel(row interface{ Scan(...any) error }) (*parcel, error) {
+	p := new(parcel)
+	var host []byte
+	err := row.Scan(&p.seq, &p.id, &host, &p.agent, &p.key, &p.path, &p.body, &p.status, &p.answer)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	copy(p.host[:], host)
+	return p, err
+}
+
+// sqlLines returns how many parcels wait in each line, and how many bytes in all.
+func sqlLines(tx *store.Tx) (lines map[lineKey]int, bytes int, err error) {
+	rows, err := tx.Query("SELECT host, agent, count(*), sum(length(body)) FROM daemon_parcel WHERE status = 0 GROUP BY host, agent")
+	if err != nil {
+		return nil, 0, err
+	}
+	lines = make(map[lineKey]int)
+	for rows.Next() {
+		var k lineKey
+		var host []byte
+		var n, size int
+		if err := rows.Scan(&host, &k.agent, &n, &size); err != nil {
+			return nil, 0, err
+		}
+		copy(k.host[:], host)
+		lines[k], bytes = n, bytes+size
+	}
+	return lines, bytes, rows.Err()
+}
+
+func sqlParcel(tx *store.Tx, id string) (*parcel, error) {
+	return scanParcel(tx.QueryRow("SELECT "+parcelColumns+" FROM daemon_parcel WHERE id = ?", id))
+}
+
+func sqlFirstParcel(tx *store.Tx, k lineKey) (*parcel, error) {
+	return scanParcel(tx.QueryRow("SELECT "+parcelColumns+" FROM daemon_parcel WHERE host = ? AND agent = ? AND status = 0 ORDER BY seq LIMIT 1", k.host[:], k.agent))
+}
+
+// sqlKeyedParcel finds the parcel that was given an idempotency key.
+func sqlKeyedParcel(tx *store.Tx, k lineKey, key string) (*parcel, error) {
+	return scanParcel(tx.QueryRow("SELECT "+parcelColumns+" FROM daemon_parcel WHERE host = ? AND agent = ? AND key = ? ORDER BY seq LIMIT 1", k.host[:], k.agent, key))
+}
+
+func sqlAddParcel(tx *store.Tx, p *parcel, at time.Time) error {
+	_, err := tx.Exec("INSERT INTO daemon_parcel (id, host, agent, key, path, body, at, status, answer) VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?)",
+		p.id, p.host[:], p.agent, p.key, p.path, p.body, at.UnixMilli(), p.answer)
+	return err
+}
+
+func sqlDropParcel(tx *store.Tx, seq int64) error {
+	_, err := tx.Exec("DELETE FROM daemon_parcel WHERE seq = ?", seq)
+	return err
+}
+
+// sqlRefuseParcel keeps what the host said instead of the parcel.
+func sqlRefuseParcel(tx *store.Tx, seq int64, status int, answer []byte, at time.Time) error {
+	_, err := tx.Exec("UPDATE daemon_parcel SET status = ?, answer = ?, body = x'', at = ? WHERE seq = ?", status, answer, at.UnixMilli(), seq)
+	return err
+}
+
+func sqlForgetRefused(tx *store.Tx, before time.Time) error {
+	_, err := tx.Exec("DELETE FROM daemon_parcel WHERE status <> 0 AND at < ?", before.UnixMilli())
+	return err
+}
+
+func sqlDropParcels(tx *store.Tx, host identity.ID) error {
+	_, err := tx.Exec("DELETE FROM daemon_parcel WHERE host = ?", host[:])
 	return err
 }

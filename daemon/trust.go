@@ -153,6 +153,9 @@ func (d *Daemon) untrust(ctx context.Context, _ *session, p *client.UntrustParam
 	d.repeats.purge(who.ID)
 	d.abilities.purge(who.ID)
 	d.sightings.purge(who.ID)
+	if err := d.channels.parcels.drop(ctx, who.ID); err != nil {
+		return nil, err
+	}
 	d.place(who.ID)
 	if err := d.inbox.purge(ctx, who.ID); err != nil {
 		return nil, err

@@ -323,7 +323,7 @@ func TestPendingMessages(t *testing.T) {
 	const home = "fedcba9876543210"
 	h, _, ch := team(t)
 	away := start(t, func(c *Config) { c.Host = home[:hostDigits] })
-	id := away.e.PendingID()
+	id := away.e.messageID(now(), 0)
 	far := h.from(home, "reviewer").with(headerID, id)
 	body := obj{"message_type": "request", "to": "planner"}
 	first := far.send(ch, body).ok(201).has(obj{"id": id, "status": "delivered"})
@@ -342,7 +342,7 @@ func TestPendingMessages(t *testing.T) {
 	h.as("planner").patch(ch+"/messages/"+id, obj{"status": "read"}).ok(200)
 	h.as("planner").respond(ch, id).ok(201).has(obj{"correlation_id": id})
 	h.as("planner").respond(ch, id).ok(201)
-	for _, bad := range []string{"msg_1", last, h.e.PendingID(), strings.Replace(id, "msg_", "chan_", 1)} {
+	for _, bad := range []string{"msg_1", last, h.e.messageID(now(), 0), strings.Replace(id, "msg_", "chan_", 1)} {
 		far.with(headerID, bad).send(ch, body).refused(400, "bad_id")
 	}
 	// Who is at home here chooses nothing.
@@ -355,8 +355,8 @@ func TestPendingMessages(t *testing.T) {
 func TestForward(t *testing.T) {
 	var asked []string
 	h := start(t, func(c *Config) {
-		c.Forward = func(host string, who Caller, w http.ResponseWriter, r *http.Request) {
-			asked = append(asked, host+" "+who.Agent+" "+r.Method+" "+r.URL.Path+" "+read(t, r.Body))
+		c.Forward = func(p Parcel, w http.ResponseWriter, r *http.Request) {
+			asked = append(asked, p.Host+" "+p.Caller.Agent+" "+r.Method+" "+r.URL.Path+" "+read(t, r.Body))
 			respond(w, 200, obj{})
 		}
 	})

@@ -71,8 +71,8 @@ func (e *Engine) createCoordinator(c *call) (int, any, error) {
 	if err := object("metadata", &body.Metadata); err != nil {
 		return 0, nil, err
 	}
-	if c.elsewhere(body.IntentID) {
-		return 0, nil, errForwarded
+	if err := c.elsewhere(body.IntentID); err != nil {
+		return 0, nil, err
 	}
 	var doc Coordinator
 	// A coordinator manages every channel of the intent, so only an admin appoints one.

@@ -45,9 +45,9 @@ type Config struct {
 	// [Engine.Relay]. It does not block. nil: such streams go to Forward.
 	Follow func(host string)
 
-	// Forward serves a request about an intent of another host, named by ten hex
-	// digits; nil: there are no others, and the answer is 404. It must answer.
-	Forward func(host string, who Caller, w http.ResponseWriter, r *http.Request)
+	// Forward serves a request about an intent of another host; nil: there are no
+	// others, and the answer is 404. It must answer.
+	Forward func(p Parcel, w http.ResponseWriter, r *http.Request)
 }
 
 // Defaults returns the configuration of a daemon whose owner has set nothing.

@@ -16,18 +16,16 @@ import (
 // call is a request on its way through a handler.
 type call struct {
 	*http.Request
-	e    *Engine
-	w    http.ResponseWriter
-	who  Caller
-	args []string
-	body []byte
+	e     *Engine
+	w     http.ResponseWriter
+	who   Caller
+	route *route
+	args  []string
+	body  []byte
 }
 
 // errAnswered is the error of a handler that has answered by itself.
 var errAnswered = errors.New("answered")
-
-// errForwarded is that of one whose request another host has answered.
-var errForwarded = errAnswered
 
 // bodyRoom is what a body may have beyond the largest payload.
 const bodyRoom = 320 << 10
@@ -47,7 +45,7 @@ func (e *Engine) Handler(identify func(*http.Request) (Caller, error)) http.Hand
 			missing.Answer(w)
 			return
 		}
-		c := &call{Request: r, e: e, w: w, args: args}
+		c := &call{Request: r, e: e, w: w, route: rt, args: args}
 		status, body, err := e.serve(c, rt, identify)
 		switch {
 		case err == nil:
@@ -88,11 +86,6 @@ func (e *Engine) serve(c *call, rt *route, identify func(*http.Request) (Caller,
 			return e.streamElsewhere(c, host)
 		}
 	}
-	if rt.hosted && len(c.args) > 0 {
-		if c.elsewhere(c.args[0]) {
-			return 0, nil, errForwarded
-		}
-	}
 	if rt.in != nil {
 		limit := int64(e.cfg.MaxPayload + bodyRoom)
 		// Not MaxBytesReader: it would close the connection under the answer.
@@ -103,20 +96,12 @@ func (e *Engine) serve(c *call, rt *route, identify func(*http.Request) (Caller,
 			return 0, nil, refuse(http.StatusRequestEntityTooLarge, "too_large", "the body has more than %d bytes", limit)
 		}
 	}
+	if rt.hosted {
+		if err := c.elsewhere(c.args[0]); err != nil {
+			return 0, nil, err
+		}
+	}
 	return rt.do(e, c)
-}
-
-// elsewhere passes the request on if id was made by another host.
-func (c *call) elsewhere(id string) bool {
-	host, ok := HostOf(id)
-	if !ok || host == c.e.cfg.Host || c.e.cfg.Forward == nil || c.who.Home != "" {
-		return false // what another daemon asks goes no further
-	}
-	if c.body != nil {
-		c.Body = io.NopCloser(bytes.NewReader(c.body))
-	}
-	c.e.cfg.Forward(host, c.who, c.w, c.Request)
-	return true
 }
 
 func (c *call) arg(i int) string { return c.args[i] }

@@ -41,10 +41,6 @@ func (e *Engine) messageID(at stamp, number int64) string {
 	return e.formID(idMessage, at, b)
 }
 
-// PendingID returns an id for a message that is accepted for another host's
-// channel, as its sender's home; see headerID.
-func (e *Engine) PendingID() string { return e.messageID(now(), 0) }
-
 func (e *Engine) formID(prefix string, at stamp, b [16]byte) string {
 	var ms [8]byte
 	binary.BigEndian.PutUint64(ms[:], uint64(at/1000))

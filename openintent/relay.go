@@ -170,7 +170,7 @@ func (e *Engine) streamElsewhere(c *call, host string) (int, any, error) {
 	r.Method, r.URL.Path, r.URL.RawPath, r.URL.RawQuery, r.RequestURI = "GET", prefixes[0]+path, "", "", ""
 	r.Header.Del("Last-Event-ID")
 	w := &kept{header: make(http.Header)}
-	e.cfg.Forward(host, c.who, w, r)
+	e.cfg.Forward(Parcel{Host: host, Caller: c.who}, w, r)
 	var found struct {
 		IntentID string `json:"intent_id"` // of a channel
 	}

@@ -25,9 +25,9 @@ func newPair(t *testing.T) *pair {
 	p := &pair{cut: func() {}}
 	p.far = start(t, func(c *Config) { c.Host = farID })
 	p.near = start(t, func(c *Config) {
-		c.Forward = func(host string, who Caller, w http.ResponseWriter, r *http.Request) {
+		c.Forward = func(parcel Parcel, w http.ResponseWriter, r *http.Request) {
 			r = r.Clone(r.Context())
-			r.Header.Set(headerAgent, who.Agent)
+			r.Header.Set(headerAgent, parcel.Caller.Agent)
 			p.fromNear().ServeHTTP(w, r)
 		}
 		c.Follow = func(host string) {

@@ -1,6 +1,7 @@
 package openintent
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"net/http"
 	"strings"
@@ -86,7 +87,7 @@ const (
 
 	// headerID is the id of a message that a home has accepted, and answered as
 	// pending, while its host was out of reach. Homes alone may choose ids, of
-	// their own making and without a number; each is a key too.
+	// their own making and without a number; each is a key where there is none.
 	headerID = "X-Message-ID"
 )
 
@@ -103,7 +104,7 @@ func (e *Engine) send(c *call, who Caller, d *draft, durable bool, find func(*tx
 		if prefix, host, _, number, ok := splitID(id); !ok || prefix != idMessage || !strings.HasPrefix(who.Home, host) || number != 0 {
 			return out, refuse(http.StatusBadRequest, "bad_id", "%s: a home chooses ids with its own digits and the number 0", headerID)
 		}
-		d.id, key = id, id
+		d.id, key = id, cmp.Or(key, id)
 	}
 	err := e.write(c.Context(), durable, func(t *tx) error {
 		ch, err := find(t)
@@ -176,8 +177,8 @@ func (e *Engine) postMessage(c *call) (int, any, error) {
 		// Implicit creation: what is no channel is a name in the intent that is named.
 		if r, ok := err.(*Error); ok && r.Status == http.StatusNotFound && body.IntentID != "" {
 			if _, isID := HostOf(c.arg(0)); !isID {
-				if c.elsewhere(body.IntentID) {
-					return 0, nil, errForwarded
+				if err := c.elsewhere(body.IntentID); err != nil {
+					return 0, nil, err
 				}
 				return e.sendByName(c, body.IntentID, c.arg(0), body)
 			}

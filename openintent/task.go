@@ -101,8 +101,8 @@ func (e *Engine) createTask(c *call) (int, any, error) {
 	if err := doc.check(); err != nil {
 		return 0, nil, err
 	}
-	if c.elsewhere(doc.IntentID) {
-		return 0, nil, errForwarded
+	if err := c.elsewhere(doc.IntentID); err != nil {
+		return 0, nil, err
 	}
 	err := e.writeIntent(c, doc.IntentID, levelWrite, func(t *tx, in *intent) error {
 		if in.terminal() {

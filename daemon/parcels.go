@@ -1,0 +1,383 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/store"
+)
+
+const (
+	maxParcels     = 10_000
+	maxParcelBytes = 64 << 20
+	maxAnswer      = 2 << 20
+	parcelTime     = 20 * time.Second // for the host to answer one
+	parcelRetry    = 15 * time.Second // where nothing says that the host is back
+	refusedTime    = 24 * time.Hour   // for which it is told that the host refused one
+)
+
+// parcel is a message of a local agent for a channel of another host.
+type parcel struct {
+	seq    int64
+	id     string // of the message
+	host   identity.ID
+	agent  string
+	key    string // Idempotency-Key, of its sender's choice
+	path   string
+	body   []byte
+	status int    // 0: it waits; else the host has refused it
+	answer []byte // the pending message, or the refusal
+}
+
+// parcels holds back what a host that is out of reach cannot take, on disk, and
+// sends it once when the host is back. What one agent sends to one host stays in
+// order: each goes after the answer to the one before.
+type parcels struct {
+	db    *store.DB
+	log   *slog.Logger
+	send  func(ctx context.Context, p *parcel) (*http.Response, error)
+	rouse chan struct{} // holds one where it is time to try
+
+	mu    sync.Mutex // guards the rest
+	lines map[lineKey]*line
+	count int
+	bytes int
+}
+
+type lineKey struct {
+	host  identity.ID
+	agent string
+}
+
+// line is what one agent sends to one host.
+type line struct {
+	turn    chan struct{} // holds one while somebody sends
+	users   int           // who has or wants the turn
+	waiting int           // parcels on disk; under the turn
+}
+
+func openParcels(ctx context.Context, db *store.DB, log *slog.Logger, send func(context.Context, *parcel) (*http.Response, error)) (*parcels, error) {
+	q := &parcels{db: db, log: log, send: send, rouse: make(chan struct{}, 1), lines: make(map[lineKey]*line)}
+	var waiting map[lineKey]int
+	err := db.Read(ctx, func(tx *store.Tx) (err error) {
+		waiting, q.bytes, err = sqlLines(tx)
+		return err
+	})
+	for k, n := range waiting {
+		q.lines[k] = &line{turn: make(chan struct{}, 1), waiting: n}
+		q.count += n
+	}
+	q.try()
+	return q, err
+}
+
+// try makes run try again now.
+func (q *parcels) try() {
+	select {
+	case q.rouse <- struct{}{}:
+	default:
+	}
+}
+
+// enter waits for the turn of a line; leave gives it back.
+func (q *parcels) enter(ctx context.Context, k lineKey) (*line, error) {
+	q.mu.Lock()
+	l := q.lines[k]
+	if l == nil {
+		l = &line{turn: make(chan struct{}, 1)}
+		q.lines[k] = l
+	}
+	l.users++
+	q.mu.Unlock()
+	select {
+	case l.turn <- struct{}{}:
+		return l, nil
+	case <-ctx.Done():
+		q.gone(k, l)
+		return nil, ctx.Err()
+	}
+}
+
+func (q *parcels) leave(k lineKey, l *line) {
+	<-l.turn
+	q.gone(k, l)
+}
+
+func (q *parcels) gone(k lineKey, l *line) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if l.users--; l.users == 0 && l.waiting == 0 {
+		delete(q.lines, k)
+	}
+}
+
+// take sends a parcel or holds it back, and answers its sender.
+func (q *parcels) take(ctx context.Context, p *parcel, w http.ResponseWriter) error {
+	k := lineKey{p.host, p.agent}
+	l, err := q.enter(ctx, k)
+	if err != nil {
+		return err
+	}
+	defer q.leave(k, l)
+	if l.waiting > 0 && p.key != "" {
+		held, err := q.keyed(ctx, k, p.key)
+		if err != nil {
+			return err
+		}
+		if held != nil {
+			return held.repeat(p, w)
+		}
+	}
+	if l.waiting == 0 {
+		status, answer, err := q.ask(ctx, p)
+		if err == nil && !later(status) {
+			answerWith(w, status, answer)
+			return nil
+		}
+		if err == nil {
+			err = kinds.Errorf(kinds.Unreachable, "it answered with status %d", status)
+		}
+		if ctx.Err() != nil || !outOfReach(err) {
+			return err
+		}
+		q.log.Debug("a message waits for its host", "id", p.id, "host", p.host.Label(), "err", err)
+	}
+	if err := q.hold(ctx, l, p); err != nil {
+		return err
+	}
+	answerWith(w, http.StatusCreated, p.answer)
+	q.try()
+	return nil
+}
+
+func (q *parcels) keyed(ctx context.Context, k lineKey, key string) (held *parcel, err error) {
+	err = q.db.Read(ctx, func(tx *store.Tx) error {
+		held, err = sqlKeyedParcel(tx, k, key)
+		return err
+	})
+	return held, err
+}
+
+// repeat answers a send whose key is that of a parcel which waits.
+func (p *parcel) repeat(again *parcel, w http.ResponseWriter) error {
+	if p.status == 0 && (p.path != again.path || !bytes.Equal(p.body, again.body)) {
+		return &openintent.Error{Status: http.StatusUnprocessableEntity, Code: "key_reused", Message: "Idempotency-Key: it was used for another message: choose a new one"}
+	}
+	w.Header().Set("Idempotency-Replayed", "true")
+	status := p.status
+	if status == 0 {
+		status = http.StatusCreated
+	}
+	answerWith(w, status, p.answer)
+	return nil
+}
+
+// hold writes a parcel to the disk. Callers have the turn of its line.
+func (q *parcels) hold(ctx context.Context, l *line, p *parcel) error {
+	q.mu.Lock()
+	if q.count >= maxParcels || q.bytes+len(p.body) > maxParcelBytes {
+		q.mu.Unlock()
+		return kinds.Errorf(kinds.Overloaded, "too many messages wait for hosts that are out of reach: send again when they are back")
+	}
+	q.count, q.bytes = q.count+1, q.bytes+len(p.body)
+	l.waiting++
+	q.mu.Unlock()
+	err := q.db.Write(ctx, true, func(tx *store.Tx) error { return sqlAddParcel(tx, p, time.Now()) })
+	if err != nil {
+		q.forget(l, p)
+	}
+	return err
+}
+
+func (q *parcels) forget(l *line, p *parcel) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.count, q.bytes = q.count-1, q.bytes-len(p.body)
+	l.waiting--
+}
+
+// ask sends a parcel and returns what the host says.
+func (q *parcels) ask(ctx context.Context, p *parcel) (status int, answer []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, parcelTime)
+	defer cancel()
+	r, err := q.send(ctx, p)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer r.Body.Close()
+	answer, err = io.ReadAll(io.LimitReader(r.Body, maxAnswer))
+	return r.StatusCode, answer, err
+}
+
+// later tells answers that say nothing about the message.
+func later(status int) bool { return status >= 500 || status == http.StatusTooManyRequests }
+
+// outOfReach tells failures that end by themselves from those that somebody must
+// end.
+func outOfReach(err error) bool {
+	e := (*kinds.Error)(nil)
+	if !errors.As(err, &e) {
+		return true // the stream broke
+	}
+	return e.Code == kinds.Unreachable || e.Code == kinds.Timeout || e.Code == kinds.Overloaded
+}
+
+func answerWith(w http.ResponseWriter, status int, body []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	w.Write(body)
+}
+
+// run sends what waits until ctx ends: when it is told to try, and now and then.
+func (q *parcels) run(ctx context.Context) error {
+	tick := time.NewTicker(parcelRetry)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-q.rouse:
+		case <-tick.C:
+		}
+		hosts := make(map[identity.ID][]lineKey)
+		q.mu.Lock()
+		for k, l := range q.lines {
+			if l.waiting > 0 {
+				hosts[k.host] = append(hosts[k.host], k)
+			}
+		}
+		q.mu.Unlock()
+		var sending sync.WaitGroup
+		for _, keys := range hosts {
+			sending.Go(func() {
+				for _, k := range keys {
+					if err := q.drain(ctx, k); err != nil {
+						if ctx.Err() == nil && !outOfReach(err) {
+							q.log.Warn("messages wait for their host", "host", k.host.Label(), "err", err)
+						}
+						return
+					}
+				}
+			})
+		}
+		sending.Wait()
+		err := q.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return sqlForgetRefused(tx, time.Now().Add(-refusedTime)) })
+		if err != nil {
+			q.log.Warn("parcels", "err", err)
+		}
+	}
+	return nil
+}
+
+// drain sends the parcels of a line until there are none, or the host cannot be
+// reached.
+func (q *parcels) drain(ctx context.Context, k lineKey) error {
+	for {
+		more, err := q.next(ctx, k)
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+// next sends the first parcel of a line.
+func (q *parcels) next(ctx context.Context, k lineKey) (more bool, err error) {
+	l, err := q.enter(ctx, k)
+	if err != nil {
+		return false, err
+	}
+	defer q.leave(k, l)
+	var p *parcel
+	if err := q.db.Read(ctx, func(tx *store.Tx) error {
+		p, err = sqlFirstParcel(tx, k)
+		return err
+	}); err != nil || p == nil {
+		return false, err
+	}
+	status, answer, err := q.ask(ctx, p)
+	if err == nil && later(status) {
+		err = kinds.Errorf(kinds.Unreachable, "it answered with status %d", status)
+	}
+	if err != nil {
+		return false, err
+	}
+	err = q.db.Write(context.WithoutCancel(ctx), true, func(tx *store.Tx) error {
+		if status < 300 {
+			return sqlDropParcel(tx, p.seq)
+		}
+		return sqlRefuseParcel(tx, p.seq, status, answer, time.Now())
+	})
+	if err != nil {
+		return false, err
+	}
+	q.forget(l, p)
+	if status >= 300 {
+		q.log.Warn("a message that waited was refused", "id", p.id, "agent", p.agent, "host", p.host.Label(), "status", status)
+	}
+	return true, nil
+}
+
+// find returns the answer to who asks for a message that waits, or was refused.
+func (q *parcels) find(ctx context.Context, id, agent string) (status int, answer []byte, err error) {
+	var p *parcel
+	err = q.db.Read(ctx, func(tx *store.Tx) error {
+		p, err = sqlParcel(tx, id)
+		return err
+	})
+	if err != nil || p == nil || p.agent != agent {
+		return 0, nil, err
+	}
+	if p.status == 0 {
+		return http.StatusOK, p.answer, nil
+	}
+	return p.status, p.answer, nil
+}
+
+// drop forgets everything for a host that is trusted no more.
+func (q *parcels) drop(ctx context.Context, host identity.ID) error {
+	q.mu.Lock()
+	var keys []lineKey
+	for k := range q.lines {
+		if k.host == host {
+			keys = append(keys, k)
+		}
+	}
+	q.mu.Unlock()
+	for _, k := range keys {
+		if err := q.clear(ctx, k); err != nil {
+			return err
+		}
+	}
+	return q.db.Write(ctx, true, func(tx *store.Tx) error { return sqlDropParcels(tx, host) })
+}
+
+func (q *parcels) clear(ctx context.Context, k lineKey) error {
+	l, err := q.enter(ctx, k)
+	if err != nil {
+		return err
+	}
+	defer q.leave(k, l)
+	for l.waiting > 0 {
+		var p *parcel
+		err := q.db.Write(ctx, true, func(tx *store.Tx) error {
+			if p, err = sqlFirstParcel(tx, k); err != nil || p == nil {
+				return err
+			}
+			return sqlDropParcel(tx, p.seq)
+		})
+		if err != nil || p == nil {
+			return err
+		}
+		q.forget(l, p)
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package openintent
+
+import (
+	"bytes"
+	"io"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Parcel is what goes with a request to another host.
+type Parcel struct {
+	Host   string // ten hex digits of the daemon's id
+	Caller Caller
+	Body   []byte // of the request, whose Body it is too
+
+	// MessageID is the id of the message that the request sends, empty if it
+	// sends none. The host takes it over from the header X-Message-ID, and sends
+	// a message with it once, however often the request comes. So a send whose
+	// host is out of reach may be answered with Pending and made later.
+	MessageID string
+	Pending   jsontext.Value // the message as it is answered meanwhile
+}
+
+// elsewhere passes the request on if id was made by another host. Then the error
+// is errAnswered.
+func (c *call) elsewhere(id string) error {
+	host, ok := HostOf(id)
+	if !ok || host == c.e.cfg.Host || c.e.cfg.Forward == nil || c.who.Home != "" {
+		return nil // what another daemon asks goes no further
+	}
+	p := Parcel{Host: host, Caller: c.who, Body: c.body}
+	if slices.Contains(sends, c.route.path) && c.Method == "POST" {
+		if err := c.pend(&p); err != nil {
+			return err
+		}
+	}
+	if c.body != nil {
+		c.Body = io.NopCloser(bytes.NewReader(c.body))
+	}
+	c.e.cfg.Forward(p, c.w, c.Request)
+	return errAnswered
+}
+
+// sends are the paths to which messages are posted.
+var sends = []string{"channels/{channel}/messages", "intents/{intent}/channels/{name}/messages", "channels/{channel}/messages/{message}/reply"}
+
+// pend makes the message that a send is answered with while its host is out of
+// reach. Whatever can be refused without the host is.
+func (c *call) pend(p *Parcel) error {
+	var body sendMessage
+	if err := c.decode(&body); err != nil {
+		return err
+	}
+	if c.route.path == sends[2] {
+		id := c.arg(1)
+		body.Kind, body.Correlation, body.To = kindResponse, &id, nil
+	}
+	d, err := body.draft(c.e)
+	if err != nil {
+		return err
+	}
+	who, err := c.as("sender", body.Sender)
+	if err != nil {
+		return err
+	}
+	at := now()
+	p.MessageID, p.Caller = c.e.messageID(at, 0), who
+	var channel any
+	if c.route.path != sends[1] {
+		channel = c.arg(0)
+	}
+	orNull := func(s string) any {
+		if s == "" {
+			return nil
+		}
+		return s
+	}
+	p.Pending = members("id", p.MessageID, "channel_id", channel, "sender", who.Agent, "to", orNull(d.to), "message_type", d.kind,
+		"correlation_id", orNull(d.correlation), "payload", d.payload, "metadata", d.metadata, "created_at", at, "expires_at", d.expires,
+		"status", "pending", "read_at", nil)
+	return nil
+}
