@@ -284,11 +284,8 @@ func (c *Carrier) touch(p place, which names) {
 func (c *Carrier) Run(ctx context.Context) error {
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
-	w := newWatch(c)
+	w := newWatch(c, &tasks)
 	defer w.close()
-	if w.events != nil {
-		tasks.Go(func() { w.listen(ctx) })
-	}
 	rescan, prune := time.NewTicker(rescanEvery), time.NewTicker(pruneEvery)
 	defer rescan.Stop()
 	defer prune.Stop()

@@ -1,7 +1,6 @@
 package carrier
 
 import (
-	"context"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -10,27 +9,24 @@ import (
 )
 
 // watch hears of changes in folders, which makes mail fast. It promises nothing:
-// what it misses the next rescan finds.
+// what it misses the next rescan finds. It begins with the first folder, since most
+// daemons have none.
 type watch struct {
 	carrier *Carrier
-	events  *fsnotify.Watcher // nil: the system gives none
+	tasks   *sync.WaitGroup // of Run, which waits for it
+
+	events *fsnotify.Watcher // nil before the first folder, or where the system gives none; Run's alone
+	said   bool              // that something cannot be watched; Run's alone
 
 	mu   sync.Mutex // guards dirs
 	dirs map[string]place
-	said bool // that a folder cannot be watched; Run's alone
 }
 
-func newWatch(c *Carrier) *watch {
-	w := &watch{carrier: c, dirs: make(map[string]place)}
-	events, err := fsnotify.NewWatcher()
-	if err != nil {
-		c.cfg.Log.Warn("mail: the system does not tell of changed folders, so they are looked at every few seconds", "err", err)
-		return w
-	}
-	w.events = events
-	return w
+func newWatch(c *Carrier, tasks *sync.WaitGroup) *watch {
+	return &watch{carrier: c, tasks: tasks, dirs: make(map[string]place)}
 }
 
+// close ends it, and with it the goroutine that listens.
 func (w *watch) close() {
 	if w.events != nil {
 		w.events.Close()
@@ -43,17 +39,31 @@ func (w *watch) dir(p place) string {
 
 // add watches an inbox; again, if it was replaced.
 func (w *watch) add(p place) {
-	if w.events == nil {
-		return
-	}
 	dir := w.dir(p)
-	w.mu.Lock()
-	w.dirs[dir] = p
-	w.mu.Unlock()
-	if err := w.events.Add(dir); err != nil && !w.said {
+	err := w.begin()
+	if err == nil {
+		w.mu.Lock()
+		w.dirs[dir] = p
+		w.mu.Unlock()
+		err = w.events.Add(dir)
+	}
+	if err != nil && !w.said {
 		w.said = true
 		w.carrier.cfg.Log.Warn("mail: a folder is looked at every few seconds, since it cannot be watched", "folder", dir, "err", err)
 	}
+}
+
+func (w *watch) begin() error {
+	if w.events != nil {
+		return nil
+	}
+	events, err := fsnotify.NewWatcher()
+	if err != nil {
+		return err
+	}
+	w.events = events
+	w.tasks.Go(func() { w.listen(events) })
+	return nil
 }
 
 // keep stops watching all but some inboxes.
@@ -72,18 +82,16 @@ func (w *watch) keep(places map[place]struct{}) {
 	}
 }
 
-// listen passes on what it hears until the watch is closed or ctx ends.
-func (w *watch) listen(ctx context.Context) {
+// listen passes on what it hears until the watch is closed.
+func (w *watch) listen(events *fsnotify.Watcher) {
 	for {
 		select {
-		case <-ctx.Done():
-			return
-		case e, ok := <-w.events.Events:
+		case e, ok := <-events.Events:
 			if !ok {
 				return
 			}
 			w.hear(e)
-		case err, ok := <-w.events.Errors:
+		case err, ok := <-events.Errors:
 			if !ok {
 				return
 			}
