@@ -15,7 +15,7 @@ type ACL struct {
 }
 
 func (in *intent) acl() ACL {
-	a := ACL{IntentID: in.doc.ID, Default: "closed", Policy: in.Policy, Entries: append([]Entry{}, in.Entries...)}
+	a := ACL{IntentID: in.id, Default: "closed", Policy: in.Policy, Entries: append([]Entry{}, in.Entries...)}
 	if in.Policy == "open" {
 		a.Default = "open"
 	}
@@ -93,7 +93,7 @@ func (e *Engine) putACL(c *call) (int, any, error) {
 			}
 			a.Entries = append(a.Entries, p)
 		}
-		acl = (&intent{doc: in.doc, access: *a}).acl()
+		acl = (&intent{id: in.id, access: *a}).acl()
 		return &event{kind: "access_granted", payload: members("default_policy", body.Default, "entries", a.Entries)}, nil
 	})
 	return http.StatusOK, acl, err

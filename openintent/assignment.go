@@ -46,7 +46,7 @@ func (e *Engine) assignAgent(c *call) (int, any, error) {
 		if in.terminal() {
 			return nil, conflict("intent_terminal", "the intent is %s: nobody works on it any more", in.doc.Status)
 		}
-		done = Assignment{ID: e.newID(idAssignment, t.now), IntentID: in.doc.ID, AgentID: body.AgentID, Role: body.Role, AssignedAt: t.now, Home: body.Home}
+		done = Assignment{ID: e.newID(idAssignment, t.now), IntentID: in.id, AgentID: body.AgentID, Role: body.Role, AssignedAt: t.now, Home: body.Home}
 		if i := slices.IndexFunc(a.Assignments, func(o Assignment) bool { return o.AgentID == body.AgentID }); i >= 0 {
 			old := a.Assignments[i]
 			if old.Role == roleCoordinator && e.level(in, c.who, t.now) < levelAdmin {

@@ -36,7 +36,8 @@ const (
 // channel is a Channel and its messages, as far as they are in memory.
 type channel struct {
 	row int64
-	in  *intent
+	id  string
+	in  *intent // this and those above never change
 	doc Channel // its counters stand below
 	opt options
 
@@ -98,7 +99,7 @@ func (e *Engine) channel(c *call, id string) (*channel, error) {
 	if ch == nil {
 		return nil, notFound("channel")
 	}
-	if _, err := e.intent(c, ch.in.doc.ID, levelRead); err != nil {
+	if _, err := e.intent(c, ch.in.id, levelRead); err != nil {
 		return nil, hidden(err, "channel")
 	}
 	return ch, nil
@@ -209,7 +210,7 @@ func (t *tx) open(in *intent, ch *channel) error {
 		return conflict("intent_terminal", "the intent is %s: its channels are closed for good", in.doc.Status)
 	}
 	if old := in.named(ch.doc.Name, t.now); old != nil {
-		return conflict(conflictByName, "an open channel of the intent has this name already").with("channel_id", old.doc.ID)
+		return conflict(conflictByName, "an open channel of the intent has this name already").with("channel_id", old.id)
 	}
 	if ch.doc.TaskID != nil {
 		if k := t.e.tasks[*ch.doc.TaskID]; k != nil && k.in == in && taskOver(k.doc.Status) {
@@ -220,13 +221,14 @@ func (t *tx) open(in *intent, ch *channel) error {
 		return tooMany("channels", maxChannels)
 	}
 	ch.row, ch.in = t.row(), in
-	ch.doc.ID, ch.doc.IntentID, ch.doc.Status, ch.doc.CreatedAt = t.e.newID(idChannel, t.now), in.doc.ID, statusOpen, t.now
+	ch.id = t.e.newID(idChannel, t.now)
+	ch.doc.ID, ch.doc.IntentID, ch.doc.Status, ch.doc.CreatedAt = ch.id, in.id, statusOpen, t.now
 	if err := t.saveChannel(ch, ch.doc); err != nil {
 		return err
 	}
 	t.apply(func() {
 		in.channels = append(in.channels, ch)
-		t.e.channels[ch.doc.ID] = ch
+		t.e.channels[ch.id] = ch
 		t.e.setAlarm(ch)
 	})
 	return nil

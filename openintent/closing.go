@@ -23,7 +23,7 @@ func (e *Engine) deleteChannel(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	return http.StatusOK, closedChannel{Status: statusClosed, ChannelID: ch.doc.ID}, nil
+	return http.StatusOK, closedChannel{Status: statusClosed, ChannelID: ch.id}, nil
 }
 
 // close closes a channel and expires its open requests. Closing twice is nothing.
@@ -77,7 +77,7 @@ func (t *tx) purge(ch *channel) error {
 		return err
 	}
 	t.apply(func() {
-		delete(t.e.channels, ch.doc.ID)
+		delete(t.e.channels, ch.id)
 		ch.in.channels = slices.DeleteFunc(slices.Clone(ch.in.channels), func(c *channel) bool { return c == ch })
 		ch.recent = nil
 	})
@@ -142,7 +142,7 @@ func (t *tx) depart(a *agent, reason string) error {
 func (e *Engine) closeExpired(ctx context.Context, ch *channel) error {
 	return e.write(ctx, ch.durable(e), func(t *tx) error {
 		switch {
-		case e.channels[ch.doc.ID] != ch:
+		case e.channels[ch.id] != ch:
 		case ch.doc.Status == statusOpen && ch.expired(t.now):
 			return t.close(ch, ch.end())
 		case ch.doc.Status == statusClosed && e.cfg.Retention >= 0 && ch.doc.ClosedAt.add(e.cfg.Retention) <= t.now:

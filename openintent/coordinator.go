@@ -83,7 +83,7 @@ func (e *Engine) createCoordinator(c *call) (int, any, error) {
 		if len(in.coords) >= maxEntries {
 			return tooMany("coordinators of this intent", maxEntries)
 		}
-		doc = Coordinator{ID: e.newID(idCoordinator, t.now), IntentID: in.doc.ID, AgentID: body.AgentID, Role: body.Role, Type: body.Type,
+		doc = Coordinator{ID: e.newID(idCoordinator, t.now), IntentID: in.id, AgentID: body.AgentID, Role: body.Role, Type: body.Type,
 			Scope: "intent", Status: "active", Interval: body.Interval, GrantedAt: t.now, Metadata: body.Metadata}.beaten(t.now)
 		if err := t.saveCoordinator(in, doc); err != nil {
 			return err
@@ -112,7 +112,7 @@ func (e *Engine) coordinator(c *call) (*coordinator, error) {
 	if co == nil {
 		return nil, notFound("coordinator")
 	}
-	if _, err := e.intent(c, co.in.doc.ID, levelRead); err != nil {
+	if _, err := e.intent(c, co.in.id, levelRead); err != nil {
 		return nil, hidden(err, "coordinator")
 	}
 	return co, nil
@@ -144,12 +144,12 @@ func (e *Engine) listCoordinators(c *call) (int, any, error) {
 }
 
 func (e *Engine) beatCoordinator(c *call) (int, any, error) {
-	co, err := e.coordinator(c)
-	if err != nil {
+	if _, err := e.coordinator(c); err != nil {
 		return 0, nil, err
 	}
 	var doc Coordinator
-	err = e.write(c.Context(), false, func(t *tx) error {
+	err := e.write(c.Context(), false, func(t *tx) error {
+		co := e.coords[c.arg(0)]
 		if !c.who.Operator && co.doc.AgentID != c.who.Agent {
 			return forbidden("not_yours", "only the coordinator may report its life")
 		}

@@ -63,7 +63,7 @@ func members(pairs ...any) jsontext.Value {
 
 // log appends an event to the intent's log.
 func (t *tx) log(in *intent, ev event) (*Event, error) {
-	doc := &Event{ID: t.e.newID(idEvent, t.now), IntentID: in.doc.ID, Type: ev.kind, Actor: ev.actor, Payload: ev.payload, CreatedAt: t.now, Sequence: in.sequence + 1}
+	doc := &Event{ID: t.e.newID(idEvent, t.now), IntentID: in.id, Type: ev.kind, Actor: ev.actor, Payload: ev.payload, CreatedAt: t.now, Sequence: in.sequence + 1}
 	if in.hash != "" {
 		doc.Previous = &in.hash
 	}
@@ -209,7 +209,7 @@ func (e *Engine) verifyEvents(c *call) (int, any, error) {
 	e.mu.RLock()
 	head, hash := in.sequence, in.hash
 	e.mu.RUnlock()
-	v := ChainVerification{IntentID: in.doc.ID, Breaks: []ChainBreak{}}
+	v := ChainVerification{IntentID: in.id, Breaks: []ChainBreak{}}
 	broken := func(sequence int64, id, problem string) {
 		if len(v.Breaks) < 100 {
 			v.Breaks = append(v.Breaks, ChainBreak{sequence, id, problem})
@@ -227,7 +227,7 @@ func (e *Engine) verifyEvents(c *call) (int, any, error) {
 				if err := json.Unmarshal(text, &ev); err != nil {
 					broken(row, "", "the event cannot be read")
 					ev = Event{}
-				} else if want, err := ev.chain(); err != nil || want != ev.Hash || ev.Sequence != row || ev.IntentID != in.doc.ID {
+				} else if want, err := ev.chain(); err != nil || want != ev.Hash || ev.Sequence != row || ev.IntentID != in.id {
 					broken(row, ev.ID, "event_hash is not that of the event")
 				} else if (ev.Previous == nil) != (previous == "") || ev.Previous != nil && *ev.Previous != previous {
 					broken(row, ev.ID, "previous_event_hash is not that of the event before")

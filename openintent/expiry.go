@@ -72,7 +72,7 @@ func (e *Engine) runAlarms(ctx context.Context) {
 				break
 			}
 			if err := e.closeExpired(ctx, ch); err != nil && ctx.Err() == nil {
-				e.cfg.Log.Error("openintent: closing a channel failed", "channel", ch.doc.ID, "error", err)
+				e.cfg.Log.Error("openintent: closing a channel failed", "channel", ch.id, "error", err)
 				e.mu.Lock()
 				heap.Push(&e.alarms, alarm{now().add(retryAlarm), ch})
 				e.mu.Unlock()
@@ -92,7 +92,7 @@ func (e *Engine) nextAlarm() (*channel, time.Duration) {
 			return nil, next.at.until(at)
 		}
 		heap.Pop(&e.alarms)
-		if e.channels[next.ch.doc.ID] != next.ch {
+		if e.channels[next.ch.id] != next.ch {
 			continue
 		}
 		switch due := e.due(next.ch); {

@@ -32,6 +32,7 @@ type Intent struct {
 // intent is an Intent and what belongs to it.
 type intent struct {
 	row int64
+	id  string // this and row never change
 	doc Intent
 	access
 
@@ -103,8 +104,9 @@ func (e *Engine) createIntent(c *call) (int, any, error) {
 		if len(e.intents) >= maxIntents {
 			return tooMany("intents", maxIntents)
 		}
-		in = &intent{row: t.row(), access: newAccess(), doc: Intent{
-			ID: e.newID(idIntent, t.now), Title: body.Title, Description: body.Description, Version: 1, Status: statusDraft,
+		id := e.newID(idIntent, t.now)
+		in = &intent{row: t.row(), id: id, access: newAccess(), doc: Intent{
+			ID: id, Title: body.Title, Description: body.Description, Version: 1, Status: statusDraft,
 			State: body.State, Constraints: body.Constraints, Parent: body.Parent, ParentID: body.Parent, DependsOn: append([]string{}, body.DependsOn...),
 			CreatedBy: creator, CreatedAt: t.now, UpdatedAt: t.now, Confidence: body.Confidence, Governance: body.Governance,
 		}}
@@ -114,7 +116,7 @@ func (e *Engine) createIntent(c *call) (int, any, error) {
 		if err := t.saveIntent(in, in.doc, in.access); err != nil {
 			return err
 		}
-		t.apply(func() { e.intents[in.doc.ID] = in })
+		t.apply(func() { e.intents[in.id] = in })
 		_, err := t.log(in, event{kind: "intent_created", actor: creator, payload: members("title", in.doc.Title, "status", in.doc.Status)})
 		return err
 	})

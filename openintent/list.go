@@ -71,7 +71,7 @@ func (e *Engine) listMessages(c *call) (int, any, error) {
 
 // mayList repeats the rules on a list that has waited.
 func (e *Engine) mayList(ch *channel, who Caller) error {
-	if _, _, err := e.enter(ch.in.doc.ID, who, levelRead, now()); err != nil {
+	if _, _, err := e.enter(ch.in.id, who, levelRead, now()); err != nil {
 		return hidden(err, "channel")
 	}
 	return e.reads(ch, who)

@@ -78,7 +78,8 @@ func (w *world) read(stx *store.Tx, at stamp) error {
 				if err := errors.Join(json.Unmarshal(doc, &in.doc), json.Unmarshal(access, &in.access)); err != nil {
 					return err
 				}
-				w.intents[in.doc.ID], byRow[in.row] = in, in
+				in.id = in.doc.ID
+				w.intents[in.id], byRow[in.row] = in, in
 				w.rows = max(w.rows, in.row)
 				return nil
 			}),
@@ -132,7 +133,8 @@ func (w *world) read(stx *store.Tx, at stamp) error {
 				}
 				ch.in = byRow[row]
 				ch.in.channels = append(ch.in.channels, ch)
-				w.channels[ch.doc.ID], channels[ch.row] = ch, ch
+				ch.id = ch.doc.ID
+				w.channels[ch.id], channels[ch.row] = ch, ch
 				w.rows = max(w.rows, ch.row)
 				return nil
 			}),

@@ -72,7 +72,7 @@ func (e *Engine) manage(c *call, closes bool, fn func(*tx, *channel) error) (*ch
 		if ch, err = e.existing(ch)(t); err != nil {
 			return err
 		}
-		_, fresh, err := e.enter(ch.in.doc.ID, c.who, levelRead, t.now)
+		_, fresh, err := e.enter(ch.in.id, c.who, levelRead, t.now)
 		if err != nil {
 			return hidden(err, "channel")
 		}

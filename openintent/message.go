@@ -139,7 +139,7 @@ func (m *message) append(b []byte, viewer string, at stamp, pushed bool) []byte 
 		b = append(b, '}')
 	}
 	if pushed {
-		b = quote(append(b, `,"intent_id":`...), m.ch.in.doc.ID)
+		b = quote(append(b, `,"intent_id":`...), m.ch.in.id)
 		b = quote(append(b, `,"channel_name":`...), m.ch.doc.Name)
 	}
 	return append(b, '}')
@@ -149,7 +149,7 @@ func (m *message) append(b []byte, viewer string, at stamp, pushed bool) []byte 
 func (m *message) encode(payload, metadata jsontext.Value) {
 	b := make([]byte, 0, 320+len(payload)+len(metadata))
 	b = quote(append(b, `{"id":`...), m.id)
-	b = quote(append(b, `,"channel_id":`...), m.ch.doc.ID)
+	b = quote(append(b, `,"channel_id":`...), m.ch.id)
 	b = quote(append(b, `,"sender":`...), m.sender)
 	b = quoteOrNull(append(b, `,"to":`...), m.to)
 	b = quote(append(b, `,"message_type":`...), m.kind)

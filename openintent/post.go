@@ -176,7 +176,7 @@ func (t *tx) message(ch *channel, id string) (*message, error) {
 
 // audit copies the message to the intent's log (A1).
 func (t *tx) audit(m *message, d *draft) error {
-	payload := []any{"channel_id", m.ch.doc.ID, "channel_name", m.ch.doc.Name, "message_id", m.id, "message_type", m.kind, "to", null(m.to), "payload", d.payload}
+	payload := []any{"channel_id", m.ch.id, "channel_name", m.ch.doc.Name, "message_id", m.id, "message_type", m.kind, "to", null(m.to), "payload", d.payload}
 	if m.correlation != "" {
 		payload = append(payload, "correlation_id", m.correlation)
 	}

@@ -59,7 +59,7 @@ func signedForm(m *message, payload jsontext.Value, metadata map[string]jsontext
 	if err != nil {
 		return nil, err
 	}
-	v := members("channel_id", m.ch.doc.ID, "sender", m.sender, "to", null(m.to), "message_type", m.kind, "correlation_id", null(m.correlation),
+	v := members("channel_id", m.ch.id, "sender", m.sender, "to", null(m.to), "message_type", m.kind, "correlation_id", null(m.correlation),
 		"payload", payload, "expires_at", m.expires, "metadata", jsontext.Value(rest))
 	err = v.Canonicalize()
 	return v, err

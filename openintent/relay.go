@@ -48,9 +48,9 @@ func (e *Engine) relay(s *subscriber, n *entry, at stamp) (*relayed, bool) {
 	if n.in == nil {
 		return nil, false // what is relayed goes no further
 	}
-	r := &relayed{IntentID: n.in.doc.ID, For: []string{}, Own: []string{}}
+	r := &relayed{IntentID: n.in.id, For: []string{}, Own: []string{}}
 	if n.message != nil {
-		r.Event, r.ChannelID = kindMessage, n.message.ch.doc.ID
+		r.Event, r.ChannelID = kindMessage, n.message.ch.id
 	} else {
 		r.Event = n.event.Type
 	}

@@ -111,7 +111,7 @@ func (e *Engine) send(c *call, who Caller, d *draft, durable bool, find func(*tx
 		if err != nil {
 			return err
 		}
-		in, fresh, err := e.enter(ch.in.doc.ID, who, levelRead, t.now)
+		in, fresh, err := e.enter(ch.in.id, who, levelRead, t.now)
 		if err != nil {
 			return hidden(err, "channel")
 		}
@@ -158,7 +158,7 @@ func (s sent) answer(c *call) (int, any, error) {
 
 // existing returns a find for send: the channel must still be there.
 func (e *Engine) existing(ch *channel) func(*tx) (*channel, error) {
-	id := ch.doc.ID
+	id := ch.id
 	return func(*tx) (*channel, error) {
 		if ch := e.channels[id]; ch != nil {
 			return ch, nil
@@ -185,7 +185,7 @@ func (e *Engine) postMessage(c *call) (int, any, error) {
 		}
 		return 0, nil, err
 	}
-	if body.IntentID != "" && body.IntentID != ch.in.doc.ID {
+	if body.IntentID != "" && body.IntentID != ch.in.id {
 		return 0, nil, invalid("intent_id", "the channel belongs to another intent")
 	}
 	return e.sendTo(c, body, ch.durable(e), e.existing(ch))
@@ -231,7 +231,7 @@ func (e *Engine) sendByName(c *call, intentID, name string, body sendMessage) (i
 	durable := ch != nil && ch.opt.audit
 	e.mu.RUnlock()
 	return e.sendTo(c, body, durable, func(t *tx) (*channel, error) {
-		in := e.intents[in.doc.ID]
+		in := e.intents[in.id]
 		if ch := in.named(name, t.now); ch != nil {
 			return ch, nil
 		}
@@ -239,7 +239,7 @@ func (e *Engine) sendByName(c *call, intentID, name string, body sendMessage) (i
 		if err != nil {
 			return nil, err
 		}
-		if _, _, err := e.enter(in.doc.ID, who, levelWrite, t.now); err != nil {
+		if _, _, err := e.enter(in.id, who, levelWrite, t.now); err != nil {
 			return nil, err
 		}
 		fresh.doc.CreatedBy, fresh.in = who.Agent, in

@@ -47,14 +47,14 @@ func (e *Engine) push(n *entry) {
 		}
 		return
 	}
-	e.pushTo(topicIntent(n.in.doc.ID), n)
+	e.pushTo(topicIntent(n.in.id), n)
 	for topic := range e.subs {
 		if strings.HasPrefix(topic, "home ") {
 			e.pushTo(topic, n)
 		}
 	}
 	if m := n.message; m != nil {
-		e.pushTo(topicChannel(m.ch.doc.ID), n)
+		e.pushTo(topicChannel(m.ch.id), n)
 		if m.direct() {
 			e.pushTo(topicAgent(agentKey{n.in.Homes[m.to], m.to}), n)
 			return
@@ -124,15 +124,15 @@ func (e *Engine) concerns(s *subscriber, n *entry, at stamp) bool {
 	}
 	if m := n.message; m != nil {
 		return !s.quiet && !m.expired(at) && m.kept(at) && m.sender != s.who.Agent &&
-			(s.intent == "" || s.intent == n.in.doc.ID) && (s.channel == "" || s.channel == m.ch.doc.ID) &&
-			e.channels[m.ch.doc.ID] == m.ch && e.fits(m.ch, s.who, at) &&
+			(s.intent == "" || s.intent == n.in.id) && (s.channel == "" || s.channel == m.ch.id) &&
+			e.channels[m.ch.id] == m.ch && e.fits(m.ch, s.who, at) &&
 			(s.who.Operator && !s.agent || e.receives(m, s.who.Agent, at))
 	}
 	if s.channel != "" || n.event.Type == kindMessage {
 		return false // an audited message is told of as a message
 	}
 	if !s.agent {
-		return s.intent == n.in.doc.ID && e.level(n.in, s.who, at) >= levelRead
+		return s.intent == n.in.id && e.level(n.in, s.who, at) >= levelRead
 	}
 	if !slices.Contains(agentEvents, n.event.Type) {
 		return false

@@ -15,7 +15,7 @@ func (e *Engine) streamIntent(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	return e.stream(c, &subscriber{who: c.who, about: topicIntent(in.doc.ID), intent: in.doc.ID})
+	return e.stream(c, &subscriber{who: c.who, about: topicIntent(in.id), intent: in.id})
 }
 
 func (e *Engine) streamChannel(c *call) (int, any, error) {
@@ -29,7 +29,7 @@ func (e *Engine) streamChannel(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	return e.stream(c, &subscriber{who: c.who, about: topicChannel(ch.doc.ID), intent: ch.in.doc.ID, channel: ch.doc.ID})
+	return e.stream(c, &subscriber{who: c.who, about: topicChannel(ch.id), intent: ch.in.id, channel: ch.id})
 }
 
 func (e *Engine) streamAgent(c *call) (int, any, error) {

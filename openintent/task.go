@@ -134,7 +134,7 @@ func (e *Engine) task(c *call) (*task, error) {
 	if k == nil {
 		return nil, notFound("task")
 	}
-	if _, err := e.intent(c, k.in.doc.ID, levelRead); err != nil {
+	if _, err := e.intent(c, k.in.id, levelRead); err != nil {
 		return nil, hidden(err, "task")
 	}
 	return k, nil
@@ -204,7 +204,8 @@ func (e *Engine) patchTask(c *call) (int, any, error) {
 		return 0, nil, err
 	}
 	var doc Task
-	err = e.writeIntent(c, k.in.doc.ID, levelWrite, func(t *tx, in *intent) error {
+	err = e.writeIntent(c, k.in.id, levelWrite, func(t *tx, in *intent) error {
+		k := e.tasks[c.arg(0)]
 		old := k.doc
 		if old.Version != version {
 			return versionConflict(old.Version)
