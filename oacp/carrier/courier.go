@@ -252,9 +252,11 @@ func (c *Carrier) send(ctx context.Context, peer identity.ID, e *entry) (*wire.M
 	if l.hash != e.hash {
 		return nil, errChanging
 	}
-	return c.ask(ctx, peer, &wire.MailRequest{
+	m := &wire.MailRequest{
 		Op: wire.MailDeliver, Project: e.at.project, Agent: e.at.agent, File: e.file, Hash: e.hash, Size: uint64(len(l.data)), Delivery: wire.NewMessageID(),
-	}, l.data)
+	}
+	c.cfg.Log.Debug("mail sent", "peer", peer.Label(), "project", m.Project, "agent", m.Agent, "file", m.File, "delivery", m.Delivery)
+	return c.ask(ctx, peer, m, l.data)
 }
 
 // ask has a stream carry one request and its reply.
