@@ -142,10 +142,12 @@ func TestMailSurvivesKills(t *testing.T) {
 
 	// What is seen of the inbox at any moment is whole.
 	ctx, stop := context.WithCancel(t.Context())
-	looked := make(chan map[string]string)
+	looked := make(chan map[string]string, 1)
 	go func() {
 		seen := make(map[string]string)
-		for ctx.Err() == nil {
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for ; ctx.Err() == nil; <-tick.C {
 			entries, _ := os.ReadDir(inbox)
 			for _, e := range entries {
 				if text, err := os.ReadFile(filepath.Join(inbox, e.Name())); err == nil && strings.HasSuffix(e.Name(), ".yaml") && seen[e.Name()] == "" {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/acpd/acpd/identity"
@@ -104,18 +105,20 @@ func sweep(inbox *os.Root) error {
 
 // notice finds what is consumed of the mail that came to a place: it is no more in
 // the inbox, while the inbox is there.
-func (c *Carrier) notice(ctx context.Context, p place, found map[string]sighting, which names) {
+func (c *Carrier) notice(ctx context.Context, p place, inbox *os.Root, found map[string]sighting, which names) {
 	c.mu.Lock()
-	var over []*arrival
+	var missing []*arrival
 	for name, a := range asked(c.arrivals[p], which) {
 		if _, there := found[name]; !there {
-			over = append(over, a)
+			missing = append(missing, a)
 		}
 	}
-	for _, a := range over {
-		c.drop(a)
-	}
 	c.mu.Unlock()
+	// One that came after the look is not missing.
+	over := slices.DeleteFunc(missing, func(a *arrival) bool {
+		_, err := inbox.Lstat(a.name)
+		return !errors.Is(err, fs.ErrNotExist)
+	})
 	if len(over) == 0 {
 		return
 	}
@@ -136,6 +139,7 @@ func (c *Carrier) notice(ctx context.Context, p place, found map[string]sighting
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, a := range over {
+		c.drop(a)
 		c.keep(a)
 	}
 }

@@ -117,6 +117,32 @@ func TestFolderReplaced(t *testing.T) {
 	}
 }
 
+// TestLateArrival: a message that comes while its inbox is looked at is not taken for
+// one that is consumed.
+func TestLateArrival(t *testing.T) {
+	desk, laptop := bound(t)
+	file, text := desk.question("late")
+	laptop.holds("reviewer", file, text)
+	desk.becomes(file, Delivered)
+	p := place{"demo", "reviewer"}
+	inbox, err := laptop.openInbox(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer inbox.Close()
+	known := func() bool {
+		laptop.Carrier.mu.Lock()
+		defer laptop.Carrier.mu.Unlock()
+		return laptop.arrivals[p][file] != nil
+	}
+	laptop.notice(t.Context(), p, inbox, map[string]sighting{}, nil) // a look from before
+	if !known() || desk.files("reviewer")[file] != text {
+		t.Error("it was taken for consumed")
+	}
+	os.Remove(filepath.Join(laptop.inbox("reviewer"), file))
+	eventually(t, "it is consumed", func() bool { return !known() && len(desk.files("reviewer")) == 0 })
+}
+
 // TestRetention: the ledger forgets what has been over for 90 days, and nothing else.
 func TestRetention(t *testing.T) {
 	desk, laptop := desks(t)

@@ -41,7 +41,7 @@ func (c *Carrier) look(ctx context.Context, p place, which names) {
 		c.cfg.Log.Warn("mail: an inbox cannot be read", "project", p.project, "agent", p.agent, "err", err)
 		return
 	}
-	c.notice(ctx, p, found, which)
+	c.notice(ctx, p, inbox, found, which)
 
 	if !bound {
 		return

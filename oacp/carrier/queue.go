@@ -42,6 +42,8 @@ func (c *Carrier) Queue(project string) []Queued {
 		for _, e := range s.entries {
 			q := Queued{Project: p.project, Agent: p.agent, Peer: s.Peer, File: e.file, Hash: e.hash, Size: e.mark.size, State: e.state, Reason: e.reason, Since: e.since}
 			switch e.state {
+			case gone:
+				continue
 			case settling, flying:
 				q.State = Waiting
 			case Waiting:
