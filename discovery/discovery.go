@@ -45,6 +45,9 @@ const (
 	pollTime = time.Second
 	lookTime = time.Minute
 
+	// byePause lies between the two goodbyes.
+	byePause = 100 * time.Millisecond
+
 	// waiting is how many packets may wait to be looked at: the answers of a large
 	// network to one question.
 	waiting = 256
@@ -192,10 +195,16 @@ func (n *node) warn(kind string, err error) {
 }
 
 func (n *node) close() {
-	// No server may answer after the goodbye.
+	// No server may answer after the goodbye. One may have begun to before, or be read
+	// out of turn over there, and contradict it; so it is said again.
 	if known := n.zone.current.Swap(nil); known != nil {
-		for _, l := range n.links {
-			l.shout(known.packet(0))
+		for again := range 2 {
+			if again > 0 {
+				time.Sleep(byePause)
+			}
+			for _, l := range n.links {
+				l.shout(known.packet(0))
+			}
 		}
 	}
 	close(n.stop)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"net"
 	"net/netip"
 	"slices"
 	"testing"
@@ -67,6 +68,35 @@ func TestLoopback(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
+	ears := listenOnLoopback(t)
 	b.stop()
 	hears(a, Lost, b)
+	for byes, buf := 0, make([]byte, maxPacket); byes < 2; {
+		n, err := ears.Read(buf)
+		if err != nil {
+			t.Fatalf("%d goodbyes, want 2: %v", byes, err)
+		}
+		for _, said := range decode(buf[:n]).found {
+			if said.bye && said.instance == instanceOf(b.id) {
+				byes++
+			}
+		}
+	}
+}
+
+// listenOnLoopback hears what is said to all on loopback, for 5 s.
+func listenOnLoopback(t *testing.T) *net.UDPConn {
+	t.Helper()
+	nics, err := net.Interfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(nics, func(n net.Interface) bool { return n.Flags&net.FlagLoopback != 0 })
+	conn, err := net.ListenMulticastUDP("udp4", &nics[i], &net.UDPAddr{IP: group4, Port: mdnsPort})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+	return conn
 }
