@@ -118,7 +118,7 @@ func (a *ask) outcome(e *Engine, body *askMessage) (bool, error) {
 	case ch != nil && ch != m.ch:
 		return false, refuse(http.StatusServiceUnavailable, "reloaded", "the daemon had to read its state again: list the responses")
 	case ch == nil || !ch.isOpen(at):
-		return false, conflict(closedCode, "the channel was closed before the response came")
+		return false, conflict(codeClosed, "the channel was closed before the response came")
 	case m.expired(at) && m.deadline < m.expires:
 		return false, conflict("request_expired", "the recipient has left before it answered")
 	}

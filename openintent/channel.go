@@ -27,6 +27,8 @@ type Channel struct {
 }
 
 const (
+	maxName = 128 // bytes of a channel's name, or of a key
+
 	policyExplicit = "explicit"
 	policyIntent   = "intent"
 	statusOpen     = "open"
@@ -113,7 +115,7 @@ func (e *Engine) reads(ch *channel, who Caller) error {
 	if !ch.opt.discoverable {
 		return notFound("channel")
 	}
-	return forbidden(notMemberCode, "the channel is for its members: ask its creator to add you")
+	return forbidden(codeNotMember, "the channel is for its members: ask its creator to add you")
 }
 
 type createChannel struct {
@@ -210,7 +212,7 @@ func (t *tx) open(in *intent, ch *channel) error {
 		return conflict("intent_terminal", "the intent is %s: its channels are closed for good", in.doc.Status)
 	}
 	if old := in.named(ch.doc.Name, t.now); old != nil {
-		return conflict(conflictByName, "an open channel of the intent has this name already").with("channel_id", old.id)
+		return conflict("channel_name_conflict", "an open channel of the intent has this name already").with("channel_id", old.id)
 	}
 	if ch.doc.TaskID != nil {
 		if k := t.e.tasks[*ch.doc.TaskID]; k != nil && k.in == in && taskOver(k.doc.Status) {
@@ -303,7 +305,7 @@ func (e *Engine) patchChannel(c *call) (int, any, error) {
 			if onlyCloses {
 				return nil
 			}
-			return conflict(closedCode, "a closed channel cannot be changed or opened again: create another")
+			return conflict(codeClosed, "a closed channel cannot be changed or opened again: create another")
 		}
 		doc := ch.doc
 		opt, err := body.change(&doc)

@@ -17,6 +17,12 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
+// Codes that are used in several places.
+const (
+	codeClosed    = "channel_closed"
+	codeNotMember = "not_member"
+)
+
 // with adds a member to the answer.
 func (e *Error) with(name string, value any) *Error {
 	if e.More == nil {

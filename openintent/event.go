@@ -206,9 +206,16 @@ func (e *Engine) verifyEvents(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	e.mu.RLock()
-	head, hash := in.sequence, in.hash
-	e.mu.RUnlock()
+	// What a write sees here is committed when that write is.
+	var head int64
+	var hash string
+	if err := e.db.Write(c.Context(), false, func(*store.Tx) error {
+		in = e.intents[in.id]
+		head, hash = in.sequence, in.hash
+		return nil
+	}); err != nil {
+		return 0, nil, err
+	}
 	v := ChainVerification{IntentID: in.id, Breaks: []ChainBreak{}}
 	broken := func(sequence int64, id, problem string) {
 		if len(v.Breaks) < 100 {

@@ -35,7 +35,11 @@ func (e *Engine) listMessages(c *call) (int, any, error) {
 			return 0, nil, notFound("channel")
 		}
 		err := e.mayList(ch, c.who)
-		rung, open := ch.bell.wait(), ch.isOpen(now())
+		var rung <-chan struct{}
+		if wait > 0 {
+			rung = ch.bell.wait()
+		}
+		open := ch.isOpen(now())
 		hold := held && open && ch.holds(c.who.Agent, now())
 		e.mu.RUnlock()
 		if err != nil {

@@ -17,18 +17,10 @@ type options struct {
 }
 
 const (
-	maxName        = 128
-	maxMessages    = 10_000
-	defaultMax     = 1000
-	maxOptions     = 16 << 10
-	maxTTL         = 10 * 366 * 24 * 3600
-	optAudit       = "audit"
-	optTTL         = "ttl_seconds"
-	optMax         = "max_messages"
-	optDiscover    = "discoverable"
-	notMemberCode  = "not_member"
-	closedCode     = "channel_closed"
-	conflictByName = "channel_name_conflict"
+	maxMessages = 10_000 // that max_messages may keep
+	defaultMax  = 1000
+	maxOptions  = 16 << 10             // bytes
+	maxTTL      = 10 * 366 * 24 * 3600 // seconds
 )
 
 // parseOptions reads an options object.
@@ -77,7 +69,7 @@ func (p options) merged(raw jsontext.Value) jsontext.Value {
 	if p.ttl > 0 {
 		ttl = fmt.Append(nil, int64(p.ttl/time.Second))
 	}
-	all[optAudit], all[optTTL], all[optMax] = fmt.Append(nil, p.audit), ttl, fmt.Append(nil, p.max)
+	all["audit"], all["ttl_seconds"], all["max_messages"] = fmt.Append(nil, p.audit), ttl, fmt.Append(nil, p.max)
 	text, err := json.Marshal(all, json.Deterministic(true))
 	if err != nil {
 		panic(err) // parts of valid JSON

@@ -119,7 +119,7 @@ func (e *Engine) send(c *call, who Caller, d *draft, durable bool, find func(*tx
 			if !ch.opt.discoverable {
 				return notFound("channel")
 			}
-			return forbidden(notMemberCode, "the channel is for its members: ask its creator to add you")
+			return forbidden(codeNotMember, "the channel is for its members: ask its creator to add you")
 		}
 		var hash [sha256.Size]byte
 		if key != "" {
@@ -130,7 +130,7 @@ func (e *Engine) send(c *call, who Caller, d *draft, durable bool, find func(*tx
 			}
 		}
 		if !ch.isOpen(t.now) {
-			return conflict(closedCode, "the channel is closed: open another")
+			return conflict(codeClosed, "the channel is closed: open another")
 		}
 		if out.m, err = t.post(ch, d); err != nil {
 			return err
