@@ -51,7 +51,8 @@ func (c *Carrier) Serve(ctx context.Context, from identity.ID, s Stream) {
 	if err != nil {
 		e := c.coded(err)
 		reply = &wire.MailReply{Result: wire.MailRefused, Code: string(e.Code), Message: e.Message}
-		if e.Retryable || e.Code == kinds.Internal {
+		switch {
+		case e.Retryable, e.Code == kinds.Internal, e.Code == kinds.Cancelled: // a disk, a shutdown
 			reply.Result = wire.MailRetry
 		}
 		c.cfg.Log.Info("mail refused", "peer", from.Label(), "err", err)
