@@ -207,15 +207,21 @@ func (s *scanner) string(at int) int {
 }
 
 // plain reports whether text is UTF-8 without control characters. It looks at
-// eight bytes at a time, for it is where large payloads spend their time.
+// many bytes at a time, for it is where large payloads spend their time.
 func plain(text []byte) bool {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
-	var all, low uint64
+	var all, low uint64 // low gets the top bit of each byte below a space, and of others only beside one
 	rest := text
+	for ; len(rest) >= 32; rest = rest[32:] {
+		w, x := binary.LittleEndian.Uint64(rest), binary.LittleEndian.Uint64(rest[8:])
+		y, z := binary.LittleEndian.Uint64(rest[16:]), binary.LittleEndian.Uint64(rest[24:])
+		all |= w | x | y | z
+		low |= (w-' '*ones)&^w | (x-' '*ones)&^x | (y-' '*ones)&^y | (z-' '*ones)&^z
+	}
 	for ; len(rest) >= 8; rest = rest[8:] {
 		x := binary.LittleEndian.Uint64(rest)
 		all |= x
-		low |= (x - ' '*ones) &^ x // the top bit of a byte below a space, unless one above it borrowed
+		low |= (x - ' '*ones) &^ x
 	}
 	for _, c := range rest {
 		all |= uint64(c)

@@ -63,9 +63,9 @@ func TestScannerLeavesWhatIsOdd(t *testing.T) {
 	}
 }
 
-// Each byte, wherever it stands among the eight that are read at a time.
+// Each byte, wherever it stands among those that are read at a time.
 func TestPlain(t *testing.T) {
-	for n := range 20 {
+	for n := range 48 {
 		for at := range n {
 			for b := range 256 {
 				text := bytes.Repeat([]byte("~"), n)
