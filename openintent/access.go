@@ -60,7 +60,7 @@ func (e *Engine) level(in *intent, who Caller, at stamp) level {
 
 // agentLevel returns what the agent may do, which is at home where the intent says.
 func (e *Engine) agentLevel(in *intent, agent string, at stamp) level {
-	if agent == in.doc.CreatedBy {
+	if agent == in.creator {
 		return levelAdmin
 	}
 	l := levelNone
@@ -176,7 +176,7 @@ func (e *Engine) changeAccess(c *call, need level, change func(*tx, *intent, *ac
 		if len(access.Entries) > maxEntries || len(access.Assignments) > maxEntries {
 			return tooMany("entries", maxEntries)
 		}
-		if err := t.saveIntent(in, in.doc, access); err != nil {
+		if err := t.saveAccess(in, access); err != nil {
 			return err
 		}
 		t.apply(func() { in.access = access })

@@ -54,6 +54,8 @@ const (
 	agentDeregistered = "deregistered"
 )
 
+const maxRecord = 32 << 10 // bytes of an agent's record
+
 var agentStatuses = []string{"registering", agentActive, agentDraining, agentUnhealthy, agentDead, agentDeregistered}
 
 // status returns the agent's status: what it was set to, or what follows from
@@ -152,8 +154,8 @@ func (r *register) check() error {
 	if err := object("capacity", &r.Capacity); err != nil {
 		return err
 	}
-	if len(r.Metadata) > 64<<10 {
-		return invalid("metadata", "at most 64 KiB")
+	if size := len(text(*r)); size > maxRecord {
+		return refuse(http.StatusRequestEntityTooLarge, "too_large", "the record has %d bytes: at most %d are kept", size, maxRecord)
 	}
 	return object("metadata", &r.Metadata)
 }
@@ -175,7 +177,7 @@ func (e *Engine) registerAgent(c *call) (int, any, error) {
 		key := agentKey{c.who.Home, body.AgentID}
 		a = e.agents[key]
 		if a == nil {
-			if len(e.agents) >= maxAgents {
+			if len(e.agents) >= maxAgents || c.who.Home != "" && e.agentsAt(c.who.Home) >= maxEntries {
 				return tooMany("agents", maxAgents)
 			}
 			status = http.StatusCreated
@@ -201,6 +203,16 @@ func (e *Engine) registerAgent(c *call) (int, any, error) {
 		return 0, nil, err
 	}
 	return status, e.shownAgent(a), nil
+}
+
+// agentsAt counts the agents of another daemon.
+func (e *Engine) agentsAt(home string) (n int) {
+	for key := range e.agents {
+		if key.home == home {
+			n++
+		}
+	}
+	return n
 }
 
 func (e *Engine) shownAgent(a *agent) Agent {

@@ -44,7 +44,7 @@ func (e *Engine) assignAgent(c *call) (int, any, error) {
 	var done Assignment
 	err := e.changeAccess(c, need, func(t *tx, in *intent, a *access) (*event, error) {
 		if in.terminal() {
-			return nil, conflict("intent_terminal", "the intent is %s: nobody works on it any more", in.doc.Status)
+			return nil, conflict("intent_terminal", "the intent is %s: nobody works on it any more", in.status)
 		}
 		done = Assignment{ID: e.newID(idAssignment, t.now), IntentID: in.id, AgentID: body.AgentID, Role: body.Role, AssignedAt: t.now, Home: body.Home}
 		if i := slices.IndexFunc(a.Assignments, func(o Assignment) bool { return o.AgentID == body.AgentID }); i >= 0 {

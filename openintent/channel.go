@@ -178,8 +178,18 @@ func (ch *channel) prepare(members []string) (err error) {
 	if err := object("options", &ch.doc.Options); err != nil {
 		return err
 	}
-	ch.opt, err = parseOptions(ch.doc.Options)
+	ch.opt, err = ch.doc.parse()
 	return err
+}
+
+const maxChannel = 32 << 10 // bytes of a channel's object
+
+// parse returns the options of a channel that is not too large to keep.
+func (doc *Channel) parse() (options, error) {
+	if size := len(text(*doc)); size > maxChannel {
+		return options{}, refuse(http.StatusRequestEntityTooLarge, "too_large", "the channel has %d bytes: at most %d are kept: name fewer members, or shorter options", size, maxChannel)
+	}
+	return parseOptions(doc.Options)
 }
 
 func validPolicy(policy string) error {
@@ -209,7 +219,7 @@ func memberList(field string, list []string) ([]string, error) {
 // open makes a prepared channel one of the intent's.
 func (t *tx) open(in *intent, ch *channel) error {
 	if in.terminal() {
-		return conflict("intent_terminal", "the intent is %s: its channels are closed for good", in.doc.Status)
+		return conflict("intent_terminal", "the intent is %s: its channels are closed for good", in.status)
 	}
 	if old := in.named(ch.doc.Name, t.now); old != nil {
 		return conflict("channel_name_conflict", "an open channel of the intent has this name already").with("channel_id", old.id)

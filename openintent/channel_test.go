@@ -315,3 +315,19 @@ func TestC17_ChannelsAreABareArrayOpenOnesFirst(t *testing.T) {
 	h.as("stranger").get("/channels/"+first).refused(404, "not_found")
 	h.as("reviewer").get("/channels/" + first).ok(200)
 }
+
+func TestObjectsAreBounded(t *testing.T) {
+	h := start(t)
+	in, p := h.intent("planner"), h.as("planner")
+	large := strings.Repeat("x", 64<<10)
+	p.post("/intents/"+in+"/channels", obj{"name": "a", "options": obj{"x": large}}).refused(413, "too_large")
+	ch := h.channel("planner", in, "b")
+	p.patch(ch, obj{"options": obj{"x": large}}).refused(413, "too_large")
+	p.post("/tasks", obj{"intent_id": in, "name": "n", "input": obj{"x": large}}).refused(413, "too_large")
+	p.register(obj{"metadata": obj{"x": large}}).refused(413, "too_large")
+	// A channel at the bound can still be closed.
+	full := p.post("/intents/"+in+"/channels", obj{"name": "c", "options": obj{"x": strings.Repeat("x", maxChannel-600)}}).ok(201).id()
+	p.patch("/channels/"+full, obj{"status": "closed"}).ok(200).has(obj{"status": "closed"})
+	h.restart()
+	h.as("planner").get("/channels/" + full).ok(200)
+}

@@ -78,7 +78,7 @@ func (e *Engine) createCoordinator(c *call) (int, any, error) {
 	// A coordinator manages every channel of the intent, so only an admin appoints one.
 	err := e.writeIntent(c, body.IntentID, levelAdmin, func(t *tx, in *intent) error {
 		if in.terminal() {
-			return conflict("intent_terminal", "the intent is %s: there is nothing to coordinate", in.doc.Status)
+			return conflict("intent_terminal", "the intent is %s: there is nothing to coordinate", in.status)
 		}
 		if len(in.coords) >= maxEntries {
 			return tooMany("coordinators of this intent", maxEntries)

@@ -85,7 +85,8 @@ const (
 	maxChannels = 100_000
 	maxAgents   = 10_000
 	maxTasks    = 50_000
-	maxEntries  = 1_000 // of one intent: access, assignments, coordinators; members of one channel
+	maxEntries  = 1_000    // of one intent: access, assignments, coordinators, tasks; members of one channel; agents of one other daemon
+	maxTask     = 64 << 10 // bytes
 	maxOpen     = 10_000
 )
 

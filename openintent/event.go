@@ -173,12 +173,12 @@ func (e *Engine) listEvents(c *call) (int, any, error) {
 		}
 	}
 	b := []byte{'['}
-	err = e.readEvents(c.Context(), in.row, q.Get("event_type"), strings.ToLower(q.Get("trace_id")), since, limit, offset, func(doc []byte) error {
+	err = e.readEvents(c.Context(), in.row, q.Get("event_type"), strings.ToLower(q.Get("trace_id")), since, limit, offset, func(doc []byte) bool {
 		if len(b) > 1 {
 			b = append(b, ',')
 		}
 		b = append(b, doc...)
-		return nil
+		return len(b) < maxListBytes
 	})
 	return http.StatusOK, jsontext.Value(append(b, ']')), err
 }
@@ -264,7 +264,7 @@ func (e *Engine) verifyEvents(c *call) (int, any, error) {
 	return http.StatusOK, v, nil
 }
 
-func (e *Engine) readEvents(ctx context.Context, intent int64, kind, trace string, since stamp, limit, offset int, each func([]byte) error) error {
+func (e *Engine) readEvents(ctx context.Context, intent int64, kind, trace string, since stamp, limit, offset int, each func([]byte) bool) error {
 	return e.db.Read(ctx, func(stx *store.Tx) error {
 		return eventsBack(stx, intent, kind, trace, since, limit, offset, each)
 	})

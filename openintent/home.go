@@ -41,7 +41,7 @@ func (t *tx) bind(in *intent, who Caller) error {
 	}
 	access := in.access.clone()
 	access.Homes[who.Agent] = who.Home
-	if err := t.saveIntent(in, in.doc, access); err != nil {
+	if err := t.saveAccess(in, access); err != nil {
 		return err
 	}
 	t.apply(func() { in.access = access })

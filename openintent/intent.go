@@ -29,11 +29,14 @@ type Intent struct {
 	Governance  jsontext.Value `json:"governance_policy"`
 }
 
-// intent is an Intent and what belongs to it.
+// intent is what rules need of an Intent, whose object is in the store alone, and
+// what belongs to it.
 type intent struct {
-	row int64
-	id  string // this and row never change
-	doc Intent
+	row     int64
+	id      string
+	creator string // this and those above never change
+	status  string
+	version int64
 	access
 
 	channels []*channel // in the order of creation
@@ -53,7 +56,7 @@ const (
 var intentStatuses = []string{statusDraft, "active", "blocked", "suspended_awaiting_input", statusCompleted, statusAbandoned}
 
 func (in *intent) terminal() bool {
-	return in.doc.Status == statusCompleted || in.doc.Status == statusAbandoned
+	return in.status == statusCompleted || in.status == statusAbandoned
 }
 
 type createIntent struct {
@@ -99,38 +102,27 @@ func (e *Engine) createIntent(c *call) (int, any, error) {
 			return 0, nil, err
 		}
 	}
-	var in *intent
+	doc := Intent{
+		Title: body.Title, Description: body.Description, Version: 1, Status: statusDraft, State: body.State, Constraints: body.Constraints,
+		Parent: body.Parent, ParentID: body.Parent, DependsOn: append([]string{}, body.DependsOn...), CreatedBy: creator, Confidence: body.Confidence, Governance: body.Governance,
+	}
 	err = e.write(c.Context(), false, func(t *tx) error {
 		if len(e.intents) >= maxIntents {
 			return tooMany("intents", maxIntents)
 		}
-		id := e.newID(idIntent, t.now)
-		in = &intent{row: t.row(), id: id, access: newAccess(), doc: Intent{
-			ID: id, Title: body.Title, Description: body.Description, Version: 1, Status: statusDraft,
-			State: body.State, Constraints: body.Constraints, Parent: body.Parent, ParentID: body.Parent, DependsOn: append([]string{}, body.DependsOn...),
-			CreatedBy: creator, CreatedAt: t.now, UpdatedAt: t.now, Confidence: body.Confidence, Governance: body.Governance,
-		}}
+		doc.ID, doc.CreatedAt, doc.UpdatedAt = e.newID(idIntent, t.now), t.now, t.now
+		in := &intent{row: t.row(), id: doc.ID, creator: creator, status: doc.Status, version: doc.Version, access: newAccess()}
 		if creator != operator {
 			in.Homes[creator] = c.who.Home
 		}
-		if err := t.saveIntent(in, in.doc, in.access); err != nil {
+		if err := t.insertIntent(in, doc); err != nil {
 			return err
 		}
 		t.apply(func() { e.intents[in.id] = in })
-		_, err := t.log(in, event{kind: "intent_created", actor: creator, payload: members("title", in.doc.Title, "status", in.doc.Status)})
+		_, err := t.log(in, event{kind: "intent_created", actor: creator, payload: members("title", doc.Title, "status", doc.Status)})
 		return err
 	})
-	if err != nil {
-		return 0, nil, err
-	}
-	return http.StatusCreated, e.shown(in), nil
-}
-
-// shown copies the intent's object.
-func (e *Engine) shown(in *intent) Intent {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	return in.doc
+	return http.StatusCreated, doc, err
 }
 
 func (e *Engine) getIntent(c *call) (int, any, error) {
@@ -138,9 +130,14 @@ func (e *Engine) getIntent(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	return http.StatusOK, e.shown(in), nil
+	docs, err := e.intentDocs(c.Context(), []int64{in.row})
+	if err != nil {
+		return 0, nil, err
+	}
+	return http.StatusOK, docs[0], nil
 }
 
+// intentList describes a list of intents.
 type intentList struct {
 	Intents []Intent `json:"intents"`
 }
@@ -155,24 +152,25 @@ func (e *Engine) listIntents(c *call) (int, any, error) {
 	if status != "" && !slices.Contains(intentStatuses, status) {
 		return 0, nil, invalid("status", "one of %s", strings.Join(intentStatuses, ", "))
 	}
-	list := intentList{Intents: []Intent{}}
+	var rows []int64
 	at := now()
 	e.mu.RLock()
-	defer e.mu.RUnlock()
 	all := slices.SortedFunc(maps.Values(e.intents), func(a, b *intent) int { return int(b.row - a.row) })
 	for _, in := range all {
-		if (status != "" && in.doc.Status != status) || e.level(in, c.who, at) < levelRead {
+		if (status != "" && in.status != status) || e.level(in, c.who, at) < levelRead {
 			continue
 		}
 		if offset--; offset >= 0 {
 			continue
 		}
-		if len(list.Intents) == limit {
+		if len(rows) == limit {
 			break
 		}
-		list.Intents = append(list.Intents, in.doc)
+		rows = append(rows, in.row)
 	}
-	return http.StatusOK, list, nil
+	e.mu.RUnlock()
+	docs, err := e.intentDocs(c.Context(), rows)
+	return http.StatusOK, members("intents", docs), err
 }
 
 type statusChange struct {
@@ -211,20 +209,23 @@ func (e *Engine) changeIntent(c *call, change func(*tx, *intent, *Intent) (*even
 	}
 	var doc Intent
 	err = e.writeIntent(c, c.arg(0), levelWrite, func(t *tx, in *intent) error {
-		if in.doc.Version != version {
-			return versionConflict(in.doc.Version)
+		if in.version != version {
+			return versionConflict(in.version)
 		}
-		doc = in.doc
+		var err error
+		if doc, err = t.intentDoc(in); err != nil {
+			return err
+		}
 		ev, err := change(t, in, &doc)
 		if err != nil || ev == nil {
 			return err
 		}
 		doc.Version++
 		doc.UpdatedAt = t.now
-		if err := t.saveIntent(in, doc, in.access); err != nil {
+		if err := t.saveIntent(in, doc); err != nil {
 			return err
 		}
-		t.apply(func() { in.doc = doc })
+		t.apply(func() { in.status, in.version = doc.Status, doc.Version })
 		ev.actor = c.who.Agent
 		if _, err := t.log(in, *ev); err != nil {
 			return err

@@ -67,18 +67,17 @@ func (w *world) read(stx *store.Tx, at stamp) error {
 	byRow := make(map[int64]*intent)
 	channels := make(map[int64]*channel)
 	return errors.Join(
-		each(stx, `SELECT i.row, i.doc, i.access, coalesce(v.sequence, 0), coalesce(v.doc ->> 'event_hash', '') FROM openintent_intent i
+		each(stx, `SELECT i.row, i.id, i.doc ->> 'created_by', i.doc ->> 'status', i.doc ->> 'version', i.access, coalesce(v.sequence, 0), coalesce(v.doc ->> 'event_hash', '') FROM openintent_intent i
 			LEFT JOIN openintent_event v ON v.intent = i.row AND v.sequence = (SELECT max(sequence) FROM openintent_event WHERE intent = i.row)`,
 			func(scan func(...any) error) error {
 				in := &intent{access: newAccess()}
-				var doc, access []byte
-				if err := scan(&in.row, &doc, &access, &in.sequence, &in.hash); err != nil {
+				var access []byte
+				if err := scan(&in.row, &in.id, &in.creator, &in.status, &in.version, &access, &in.sequence, &in.hash); err != nil {
 					return err
 				}
-				if err := errors.Join(json.Unmarshal(doc, &in.doc), json.Unmarshal(access, &in.access)); err != nil {
+				if err := json.Unmarshal(access, &in.access); err != nil {
 					return err
 				}
-				in.id = in.doc.ID
 				w.intents[in.id], byRow[in.row] = in, in
 				w.rows = max(w.rows, in.row)
 				return nil

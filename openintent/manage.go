@@ -58,7 +58,7 @@ func (p *patchChannel) change(doc *Channel) (opt options, err error) {
 			return opt, err
 		}
 	}
-	return parseOptions(doc.Options)
+	return doc.parse()
 }
 
 // manage runs fn on a channel in a write, if the caller manages it, or only

@@ -19,7 +19,6 @@ type options struct {
 const (
 	maxMessages = 10_000 // that max_messages may keep
 	defaultMax  = 1000
-	maxOptions  = 16 << 10             // bytes
 	maxTTL      = 10 * 366 * 24 * 3600 // seconds
 )
 
@@ -30,9 +29,6 @@ func parseOptions(raw jsontext.Value) (options, error) {
 		TTL      *int64 `json:"ttl_seconds"`
 		Max      *int64 `json:"max_messages"`
 		Discover *bool  `json:"discoverable"`
-	}
-	if len(raw) > maxOptions {
-		return options{}, invalid("options", "at most %d bytes", maxOptions)
 	}
 	if err := json.Unmarshal(raw, &o); err != nil {
 		return options{}, invalid("options", "audit and discoverable are true or false, ttl_seconds and max_messages whole numbers")

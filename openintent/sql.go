@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/store"
 )
@@ -120,10 +121,46 @@ func text(v any) string {
 	return string(b)
 }
 
-func (t *tx) saveIntent(in *intent, doc Intent, a access) error {
-	_, err := t.Exec("INSERT INTO openintent_intent VALUES (?, ?, ?, ?) ON CONFLICT (row) DO UPDATE SET doc = excluded.doc, access = excluded.access",
-		in.row, doc.ID, text(doc), text(a))
+func (t *tx) insertIntent(in *intent, doc Intent) error {
+	_, err := t.Exec("INSERT INTO openintent_intent VALUES (?, ?, ?, ?)", in.row, in.id, text(doc), text(in.access))
 	return err
+}
+
+func (t *tx) saveIntent(in *intent, doc Intent) error {
+	_, err := t.Exec("UPDATE openintent_intent SET doc = ? WHERE row = ?", text(doc), in.row)
+	return err
+}
+
+func (t *tx) saveAccess(in *intent, a access) error {
+	_, err := t.Exec("UPDATE openintent_intent SET access = ? WHERE row = ?", text(a), in.row)
+	return err
+}
+
+func (t *tx) intentDoc(in *intent) (doc Intent, err error) {
+	var text []byte
+	if err := t.QueryRow("SELECT doc FROM openintent_intent WHERE row = ?", in.row).Scan(&text); err != nil {
+		return doc, err
+	}
+	return doc, json.Unmarshal(text, &doc)
+}
+
+// intentDocs reads the objects of intents, as many as fit an answer.
+func (e *Engine) intentDocs(ctx context.Context, rows []int64) ([]jsontext.Value, error) {
+	docs, size := []jsontext.Value{}, 0
+	err := e.db.Read(ctx, func(stx *store.Tx) error {
+		for _, row := range rows {
+			var doc []byte
+			if err := stx.QueryRow("SELECT doc FROM openintent_intent WHERE row = ?", row).Scan(&doc); err != nil {
+				return err
+			}
+			docs = append(docs, doc)
+			if size += len(doc); size >= maxListBytes {
+				break
+			}
+		}
+		return nil
+	})
+	return docs, err
 }
 
 func (t *tx) saveAgent(doc Agent) error {
@@ -156,8 +193,8 @@ func (t *tx) insertEvent(seq int64, in *intent, doc *Event, trace string, text [
 	return err
 }
 
-// eventsBack reads the documents of a log, the newest first.
-func eventsBack(stx *store.Tx, intent int64, kind, trace string, since stamp, limit, offset int, each func([]byte) error) error {
+// eventsBack reads the documents of a log, the newest first, while more wants more.
+func eventsBack(stx *store.Tx, intent int64, kind, trace string, since stamp, limit, offset int, more func([]byte) bool) error {
 	rows, err := stx.Query(`SELECT doc FROM openintent_event WHERE intent = ?1 AND (?2 = '' OR type = ?2) AND (?3 = '' OR trace = ?3) AND at > ?4
 		ORDER BY sequence DESC LIMIT ?5 OFFSET ?6`, intent, kind, trace, int64(since), limit, offset)
 	if err != nil {
@@ -168,8 +205,8 @@ func eventsBack(stx *store.Tx, intent int64, kind, trace string, since stamp, li
 		if err := rows.Scan(&doc); err != nil {
 			return err
 		}
-		if err := each(doc); err != nil {
-			return err
+		if !more(doc) {
+			return nil
 		}
 	}
 	return rows.Err()

@@ -84,6 +84,9 @@ func (d *Task) check() error {
 			return err
 		}
 	}
+	if size := len(text(*d)); size > maxTask {
+		return refuse(http.StatusRequestEntityTooLarge, "too_large", "the task has %d bytes: at most %d are kept; put large data elsewhere and refer to it", size, maxTask)
+	}
 	for _, list := range []*[]string{&d.Artifacts, &d.Capabilities, &d.DependsOn, &d.Blocks} {
 		*list = append([]string{}, *list...)
 	}
@@ -106,10 +109,10 @@ func (e *Engine) createTask(c *call) (int, any, error) {
 	}
 	err := e.writeIntent(c, doc.IntentID, levelWrite, func(t *tx, in *intent) error {
 		if in.terminal() {
-			return conflict("intent_terminal", "the intent is %s: it gets no more tasks", in.doc.Status)
+			return conflict("intent_terminal", "the intent is %s: it gets no more tasks", in.status)
 		}
-		if len(e.tasks) >= maxTasks {
-			return tooMany("tasks", maxTasks)
+		if len(in.tasks) >= maxEntries || len(e.tasks) >= maxTasks {
+			return tooMany("tasks", min(maxTasks, maxEntries))
 		}
 		doc.ID, doc.Version, doc.CreatedAt, doc.StartedAt, doc.CompletedAt = e.newID(idTask, t.now), 1, t.now, 0, 0
 		k := &task{in: in, doc: doc}
