@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Optional
+
+import httpx
+from openintent.client import AsyncOpenIntentClient, OpenIntentClient
+
+from ._events import Stream
+
+_GRACE = 10.0  # seconds beyond the timeout of an ask for its answer to come
+
+
+class MessageTimeoutError(TimeoutError):
+    """Not enough agents responded in time. ``responses`` are those that did."""
+
+    def __init__(self, message: str, responses: Optional[list[dict[str, Any]]] = None) -> None:
+        super().__init__(message)
+        self.responses = responses or []
+
+
+def socket_url(home: str | os.PathLike[str] | None = None) -> str:
+    """Returns the URL of the daemon's socket in home, else ``$ACP_HOME``, else ``~/.acp``."""
+    return f"unix:{Path(home or os.environ.get('ACP_HOME') or '~/.acp').expanduser().absolute()}/http.sock"
+
+
+def _split(url: str) -> tuple[str, Optional[str]]:
+    """Returns the base URL of requests, and the socket that they go to if they do."""
+    url = url or socket_url()
+    return ("http://acpd", url.removeprefix("unix:")) if url.startswith("unix:") else (url, None)
+
+
+class Client(OpenIntentClient):
+    """The SDK's client, over HTTP or, with the URL ``unix:/path``, over a socket.
+
+    Without a URL it is the socket of the daemon on this machine, which needs no key.
+    """
+
+    _client: httpx.Client
+
+    def __init__(self, base_url: str = "", api_key: str = "", agent_id: str = "", timeout: float = 30.0) -> None:
+        url, self._socket = _split(base_url)
+        super().__init__(url, api_key, agent_id, timeout)
+        if self._socket:
+            self._client.close()
+            self._client = httpx.Client(base_url=url, headers=self._client.headers, timeout=timeout, transport=httpx.HTTPTransport(uds=self._socket))
+
+    def ask(self, channel_id: str, sender: str, to: str, payload: dict[str, Any], timeout: float = 30) -> dict[str, Any]:
+        """Sends a request to an agent or role and returns the first response.
+
+        Raises MessageTimeoutError if there is none within timeout seconds.
+        """
+        return self._asked(channel_id, {"sender": sender, "to": to, "payload": payload, "timeout": timeout})
+
+    def ask_all(
+        self, channel_id: str, sender: str, to: str, payload: dict[str, Any], timeout: float = 30, min_responses: int = 1
+    ) -> list[dict[str, Any]]:
+        """Sends a request and returns the responses, when everybody who was asked has responded or timeout seconds are over.
+
+        Raises MessageTimeoutError if there are fewer than min_responses then.
+        """
+        body = {"sender": sender, "to": to, "payload": payload, "timeout": timeout, "all": True, "min_responses": min_responses}
+        return self._asked(channel_id, body)["responses"]
+
+    def _asked(self, channel_id: str, body: dict[str, Any]) -> dict[str, Any]:
+        answer = self._client.post(f"/api/v1/channels/{channel_id}/ask", json=body, timeout=body["timeout"] + _GRACE)
+        _raise_for_timeout(answer)
+        return self._handle_response(answer)
+
+    def subscribe_sse(self, intent_id: str) -> Stream:
+        """Follows an intent, its messages to this agent included."""
+        return self._stream(f"intents/{intent_id}")
+
+    def subscribe_agent(self, agent_id: Optional[str] = None) -> Stream:
+        """Follows what concerns an agent, this one unless another is named."""
+        return self._stream(f"agents/{agent_id or self.agent_id}")
+
+    def subscribe_channel(self, channel_id: str) -> Stream:
+        """Follows the messages of a channel to this agent."""
+        return self._stream(f"channels/{channel_id}")
+
+    def _stream(self, what: str) -> Stream:
+        def connect() -> httpx.Client:
+            return httpx.Client(transport=httpx.HTTPTransport(uds=self._socket))
+
+        headers = {"X-API-Key": self.api_key, "X-Agent-ID": self.agent_id}
+        return Stream(connect, f"{self.base_url}/api/v1/{what}/subscribe", headers)
+
+
+class AsyncClient(AsyncOpenIntentClient):
+    """The SDK's asynchronous client, as `Client` is its synchronous one."""
+
+    _client: httpx.AsyncClient
+
+    def __init__(self, base_url: str = "", api_key: str = "", agent_id: str = "", timeout: float = 30.0) -> None:
+        url, socket = _split(base_url)
+        super().__init__(url, api_key, agent_id, timeout)
+        if socket:
+            # The one that it replaces has opened nothing, so there is nothing to close.
+            self._client = httpx.AsyncClient(
+                base_url=url, headers=self._client.headers, timeout=timeout, transport=httpx.AsyncHTTPTransport(uds=socket)
+            )
+
+    async def ask(self, channel_id: str, sender: str, to: str, payload: dict[str, Any], timeout: float = 30) -> dict[str, Any]:
+        """As `Client.ask`."""
+        return await self._asked(channel_id, {"sender": sender, "to": to, "payload": payload, "timeout": timeout})
+
+    async def ask_all(
+        self, channel_id: str, sender: str, to: str, payload: dict[str, Any], timeout: float = 30, min_responses: int = 1
+    ) -> list[dict[str, Any]]:
+        """As `Client.ask_all`."""
+        body = {"sender": sender, "to": to, "payload": payload, "timeout": timeout, "all": True, "min_responses": min_responses}
+        return (await self._asked(channel_id, body))["responses"]
+
+    async def _asked(self, channel_id: str, body: dict[str, Any]) -> dict[str, Any]:
+        answer = await self._client.post(f"/api/v1/channels/{channel_id}/ask", json=body, timeout=body["timeout"] + _GRACE)
+        _raise_for_timeout(answer)
+        return self._handle_response(answer)
+
+
+def _raise_for_timeout(answer: httpx.Response) -> None:
+    if answer.status_code == 504:
+        said = answer.json()
+        raise MessageTimeoutError(said["message"], said.get("responses"))
