@@ -43,7 +43,8 @@ const (
 )
 
 // all returns the channels of an intent, or of every intent that can be seen. Of
-// those on a machine that is out of reach it tells, and goes on.
+// those of an intent that cannot be had, on a machine that is out of reach perhaps,
+// it tells, and goes on.
 func (c *channels) all(ctx context.Context, intent string) ([]jsontext.Value, error) {
 	intents := []string{intent}
 	if intent == "" {
@@ -56,7 +57,7 @@ func (c *channels) all(ctx context.Context, intent string) ([]jsontext.Value, er
 	for _, id := range intents {
 		var of []jsontext.Value
 		err := c.read(ctx, path("intents", id, "channels"), &of)
-		if away := (*kinds.Error)(nil); intent == "" && errors.As(err, &away) && (away.Code == kinds.Unreachable || away.Code == kinds.NotFound) {
+		if away := (*kinds.Error)(nil); intent == "" && errors.As(err, &away) && away.Code != kinds.DaemonUnavailable {
 			fmt.Fprintf(c.err, "acpctl channel: %s: %s\n", id, client.Line(away.Message))
 			continue
 		}

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs the OACP reference tool in two virtual environments below the folder given:
 # "pinned" has the release whose behaviour is the contract, "newest" the latest. A third,
-# "openintent", has the SDK of OpenIntent, and a linter of OpenAPI descriptions.
+# "openintent", has the SDK of OpenIntent with its reference server, what we add to it in
+# python, and a linter of OpenAPI descriptions.
 set -eu
 dir=$1 pinned=0.4.0
 
@@ -20,10 +21,11 @@ for which in pinned newest; do
 done
 have "$dir/pinned" || "$dir/pinned/bin/pip" install -q --disable-pip-version-check "oacp-cli[crypto]==$pinned"
 sdk=$dir/openintent
-"$sdk/bin/python" -c 'import openintent, openapi_spec_validator' 2>/dev/null || {
+"$sdk/bin/python" -c 'import openintent.server.app, openapi_spec_validator' 2>/dev/null || {
 	rm -rf "$sdk" && python3 -m venv "$sdk"
-	"$sdk/bin/pip" install -q --disable-pip-version-check openintent==0.17.0 openapi-spec-validator==0.9.0
+	"$sdk/bin/pip" install -q --disable-pip-version-check "openintent[server]==0.17.0" openapi-spec-validator==0.9.0
 }
+"$sdk/bin/pip" install -q --disable-pip-version-check --no-deps --force-reinstall "$(dirname "$0")/../../python/acp_openintent"
 "$dir/newest/bin/pip" install -q --disable-pip-version-check --upgrade "oacp-cli[crypto]"
 for which in pinned newest; do
 	"$dir/$which/bin/pip" list --disable-pip-version-check 2>/dev/null | grep -i oacp

@@ -1,0 +1,225 @@
+//go:build interop
+
+package interop
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/openintent"
+)
+
+// sdk is the interpreter that make interop has installed the OpenIntent SDK for.
+func sdk(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join(venvs, "openintent", "bin", "python"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("the SDK is not installed: run make interop (%v)", err)
+	}
+	return path
+}
+
+// desk is a daemon that serves channels over loopback TCP: the key "any" is good for
+// every agent, "bound" for the planner.
+type desk struct {
+	t         *testing.T
+	bin, home string
+	url       string
+	cmd       *exec.Cmd
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	d := &desk{t: t, bin: t.TempDir()}
+	if out, err := exec.Command("go", "build", "-o", d.bin, "../../cmd/acpctl", "../../cmd/acpd").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	var err error
+	if d.home, err = os.MkdirTemp("/tmp", "acp"); err != nil { // a socket's path cannot be long
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(d.home) })
+	addr := freeAddr(t)
+	d.url = "http://" + addr
+	config := fmt.Sprintf("channels:\n  listen: %s\n  keys:\n  - {sha256: %s}\n  - {sha256: %s, agent: planner}\n", addr, openintent.HashKey("any"), openintent.HashKey("bound"))
+	if err := os.WriteFile(filepath.Join(d.home, "config.yaml"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.start()
+	t.Cleanup(func() { d.stop(syscall.SIGTERM) })
+	return d
+}
+
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func (d *desk) start() {
+	d.t.Helper()
+	d.cmd = exec.Command(filepath.Join(d.bin, "acpd"), "--home", d.home, "--name", "desk", "--no-mdns", "--listen", "127.0.0.1:0", "-q")
+	if err := d.cmd.Start(); err != nil {
+		d.t.Fatal(err)
+	}
+	if out, err := exec.Command(filepath.Join(d.bin, "acpctl"), "--home", d.home, "status", "--wait", "20s").CombinedOutput(); err != nil {
+		d.t.Fatalf("%v: %s", err, out)
+	}
+}
+
+func (d *desk) stop(by syscall.Signal) {
+	d.t.Helper()
+	d.cmd.Process.Signal(by)
+	if err := d.cmd.Wait(); err != nil && by == syscall.SIGTERM {
+		d.t.Errorf("acpd: %v", err)
+	}
+}
+
+// run runs a Python program and returns its standard output.
+func (d *desk) run(args ...string) string {
+	d.t.Helper()
+	return python(d.t, []string{"ACP_HOME=" + d.home, "OPENINTENT_URL=" + d.url}, args...)
+}
+
+func python(t *testing.T, env []string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(sdk(t), args...)
+	cmd.Env = append(append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1"), env...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("python %q: %v\n%s%s", args, err, &out, &errs)
+	}
+	return out.String()
+}
+
+const (
+	machines = "openintent/machines.py"
+	recorded = "../../openintent/testdata/"
+)
+
+// The published SDK, unmodified, against the daemon: what it sends, asks at once
+// and streams.
+func TestOpenIntentSDK(t *testing.T) {
+	d := newDesk(t)
+	d.run(recorded+"sdk.py", d.url)
+	t.Log(d.run(recorded+"sdk_asks.py", d.url))
+}
+
+// Neither who asks nor who follows notices that the daemon is killed and comes back,
+// and nothing is lost or changed.
+func TestOpenIntentRestart(t *testing.T) {
+	d := newDesk(t)
+	ids := strings.Fields(d.run(machines, "create", d.url, "planner", "work", "talk"))
+	intent, channel := ids[0], ids[1]
+	echo := exec.Command(sdk(t), machines, "echo", d.url, "reviewer", intent)
+	var errs bytes.Buffer
+	echo.Stderr = &errs
+	if err := echo.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		echo.Process.Kill()
+		echo.Wait()
+		if t.Failed() {
+			t.Logf("echo: %s", &errs)
+		}
+	})
+	d.run(machines, "ask", d.url, "planner", channel, "reviewer", "5", "20")
+	before := d.run(machines, "send", d.url, "planner", channel, "1", "20")
+	if want := strings.Repeat("delivered\n", 20); before != want {
+		t.Errorf("sent: %q", before)
+	}
+	list := d.run(machines, "numbers", d.url, "reviewer", channel)
+	for _, by := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		d.stop(by)
+		d.start()
+		if got := d.run(machines, "numbers", d.url, "reviewer", channel); got != list || got == "" {
+			t.Errorf("after %v: %q, was %q", by, got, list)
+		}
+	}
+	d.run(machines, "ask", d.url, "planner", channel, "reviewer", "5", "30")
+	d.run(machines, "lifecycle", d.url, "planner", channel)
+}
+
+// What python/acp_openintent promises, over the socket and over TCP.
+func TestOpenIntentPackage(t *testing.T) {
+	d := newDesk(t)
+	d.run("-W", "ignore::ResourceWarning", "-m", "unittest", "discover", "-s", "../../python/acp_openintent/tests")
+}
+
+// Rule by rule: the daemon keeps to RFC-0021, and the same checks fail the reference
+// server, so that they check something.
+func TestOpenIntentRules(t *testing.T) {
+	d := newDesk(t)
+	rules := func(url string) (outcome map[string]string) {
+		if err := json.Unmarshal([]byte(d.run("openintent/rows.py", url, "any")), &outcome); err != nil {
+			t.Fatal(err)
+		}
+		return outcome
+	}
+	ours, theirs := rules(d.url), rules(referenceServer(t))
+	for name, outcome := range ours {
+		if outcome != "ok" {
+			t.Errorf("%s: %s", name, outcome)
+		}
+		switch failed := theirs[name] != "ok"; {
+		case name == "P2_errors_are_JSON":
+		case !failed:
+			t.Errorf("%s: the reference keeps to it, or this checks nothing", name)
+		default:
+			t.Logf("%s: the reference: %.120s", name, theirs[name])
+		}
+	}
+	if len(ours) < 45 || len(theirs) != len(ours) {
+		t.Errorf("%d rules and %d", len(ours), len(theirs))
+	}
+}
+
+// referenceServer starts OpenIntent's own server and returns its URL.
+func referenceServer(t *testing.T) string {
+	t.Helper()
+	host, port, _ := net.SplitHostPort(freeAddr(t))
+	cmd := exec.Command(filepath.Join(filepath.Dir(sdk(t)), "openintent-server"),
+		"--host", host, "--port", port, "--api-keys", "any", "--log-level", "error", "--database-url", "sqlite:///"+filepath.Join(t.TempDir(), "reference.db"))
+	cmd.Dir = t.TempDir()
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+		if t.Failed() {
+			t.Logf("reference: %s", &out)
+		}
+	})
+	url := "http://" + net.JoinHostPort(host, port)
+	eventually(t, "the reference server listens", func() bool {
+		answer, err := http.Get(url + "/.well-known/openintent.json")
+		if err != nil {
+			return false
+		}
+		answer.Body.Close()
+		return answer.StatusCode == http.StatusOK
+	})
+	return url
+}
