@@ -81,7 +81,10 @@ func TestOrder(t *testing.T) {
 			}
 		}
 	}
-	eventually(t, "all wait", func() bool { return len(desk.Queue("")) == len(want) })
+	eventually(t, "all wait to be sent", func() bool {
+		q := desk.Queue("")
+		return len(q) == len(want) && !slices.ContainsFunc(q, func(q Queued) bool { return q.Reason == beingWritten })
+	})
 	laptop.start()
 	eventually(t, "all arrive", func() bool { return len(laptop.arrivedFiles()) == len(want) })
 	if got := laptop.files("reviewer"); !maps.Equal(got, want) {

@@ -194,7 +194,7 @@ func (c *Carrier) fly(ctx context.Context, k *courier, e *entry) {
 		k.stale = true
 		k.lost(unreached.cause)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errChanging):
-		e.set(settling, "it is being written") // the next look decides
+		e.set(settling, beingWritten) // the next look decides
 		e.mark = mark{}
 		c.touch(e.at, names{e.file: {}})
 	case err != nil:
@@ -238,39 +238,60 @@ type unreached struct{ cause error }
 
 func (e *unreached) Error() string { return e.cause.Error() }
 
-// send delivers the file behind an entry as it was when it was examined.
+// send delivers the file behind an entry as it was when it was examined. It is read
+// when the stream is open: one that was taken back while the peer was looked for is
+// not delivered.
 func (c *Carrier) send(ctx context.Context, peer identity.ID, e *entry) (*wire.MailReply, error) {
-	inbox, err := c.openInbox(e.at)
+	ctx, cancel := context.WithTimeout(ctx, streamTime)
+	defer cancel()
+	s, err := c.cfg.Open(ctx, peer)
 	if err != nil {
-		return nil, err
+		return nil, &unreached{err}
 	}
-	l, err := read(inbox, e.file)
-	inbox.Close()
+	l, err := c.reread(e)
 	if err != nil {
+		s.Cancel()
 		return nil, err
-	}
-	if l.hash != e.hash {
-		return nil, errChanging
 	}
 	m := &wire.MailRequest{
 		Op: wire.MailDeliver, Project: e.at.project, Agent: e.at.agent, File: e.file, Hash: e.hash, Size: uint64(len(l.data)), Delivery: wire.NewMessageID(),
 	}
 	c.cfg.Log.Debug("mail sent", "peer", peer.Label(), "project", m.Project, "agent", m.Agent, "file", m.File, "delivery", m.Delivery)
-	return c.ask(ctx, peer, m, l.data)
+	return converse(s, m, l.data)
 }
 
-// ask has a stream carry one request and its reply.
-func (c *Carrier) ask(ctx context.Context, peer identity.ID, m *wire.MailRequest, body []byte) (*wire.MailReply, error) {
-	ctx, cancel := context.WithTimeout(ctx, streamTime)
-	defer cancel()
-	m.V = wire.MailVersion
-	request, err := wire.AppendMailRequest(nil, m)
+// reread reads the file behind an entry again.
+func (c *Carrier) reread(e *entry) (*letter, error) {
+	inbox, err := c.openInbox(e.at)
 	if err != nil {
 		return nil, err
 	}
+	defer inbox.Close()
+	l, err := read(inbox, e.file)
+	if err == nil && l.hash != e.hash {
+		err = errChanging
+	}
+	return l, err
+}
+
+// ask has a stream carry one request without a body.
+func (c *Carrier) ask(ctx context.Context, peer identity.ID, m *wire.MailRequest) (*wire.MailReply, error) {
+	ctx, cancel := context.WithTimeout(ctx, streamTime)
+	defer cancel()
 	s, err := c.cfg.Open(ctx, peer)
 	if err != nil {
 		return nil, &unreached{err}
+	}
+	return converse(s, m, nil)
+}
+
+// converse writes a request to a stream, reads the reply, and ends the stream.
+func converse(s Stream, m *wire.MailRequest, body []byte) (*wire.MailReply, error) {
+	m.V = wire.MailVersion
+	request, err := wire.AppendMailRequest(nil, m)
+	if err != nil {
+		s.Cancel()
+		return nil, err
 	}
 	// A receiver that refuses does not read on, so that writing fails: its reply
 	// says why.

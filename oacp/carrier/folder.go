@@ -92,7 +92,7 @@ type letter struct {
 }
 
 // errChanging says that a file was written to while it was read.
-var errChanging = errors.New("it is being written")
+var errChanging = errors.New(beingWritten)
 
 // read reads a message's file. It follows no link and waits for no FIFO.
 func read(dir *os.Root, name string) (*letter, error) {

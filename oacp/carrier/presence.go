@@ -81,7 +81,7 @@ func (c *Carrier) greet(ctx context.Context, k *courier) {
 			if told[p] != status {
 				reply, err := c.ask(ctx, k.peer, &wire.MailRequest{
 					Op: wire.MailPresence, Project: p.project, Agent: p.agent, Status: status, UpdatedAt: message.Stamp(time.Now()),
-				}, nil)
+				})
 				if err != nil || reply.Result != wire.MailOK {
 					continue // the next greeting tries again
 				}

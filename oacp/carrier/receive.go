@@ -242,10 +242,13 @@ func (c *Carrier) store(ctx context.Context, key arrivalKey, inbox *os.Root, dat
 		}
 	case a.state != stored: // the sender does not know any more that it is consumed, or not yet
 		a.state = consumed
+		if err := c.write(ctx, a, false); err != nil {
+			return "", err
+		}
 		c.mu.Lock()
+		defer c.mu.Unlock()
 		c.keep(a)
-		c.mu.Unlock()
-		return wire.MailDuplicate, c.write(ctx, a, false)
+		return wire.MailDuplicate, nil
 	default:
 		return wire.MailDuplicate, nil
 	}

@@ -71,7 +71,7 @@ func (c *Carrier) tellOf(ctx context.Context, k *courier, a *arrival) bool {
 	if resting || ctx.Err() != nil {
 		return false
 	}
-	reply, err := c.ask(ctx, k.peer, &wire.MailRequest{Op: wire.MailConsumed, Project: a.key.project, Agent: a.key.agent, File: a.key.file, Hash: a.key.hash}, nil)
+	reply, err := c.ask(ctx, k.peer, &wire.MailRequest{Op: wire.MailConsumed, Project: a.key.project, Agent: a.key.agent, File: a.key.file, Hash: a.key.hash})
 	var unreached *unreached
 	switch {
 	case errors.As(err, &unreached):

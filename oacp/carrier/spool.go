@@ -18,6 +18,9 @@ const (
 	gone      = "gone"      // no more in the folder, or changed: another entry has its place
 )
 
+// beingWritten is the reason of one that settles.
+const beingWritten = "it is being written"
+
 // spool is the inbox of a bound agent. Carrier.mu guards it and its entries.
 type spool struct {
 	Binding
@@ -87,7 +90,7 @@ func (c *Carrier) merge(s *spool, found map[string]sighting, which names) (ripe 
 			if e != nil {
 				e.state = gone
 			}
-			e = &entry{at: p, file: name, mark: f.mark, seen: now, since: now, state: settling, reason: "it is being written"}
+			e = &entry{at: p, file: name, mark: f.mark, seen: now, since: now, state: settling, reason: beingWritten}
 			s.entries[name] = e
 		}
 		if e.state != settling {
