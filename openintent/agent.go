@@ -297,7 +297,8 @@ func (e *Engine) deregisterAgent(c *call) (int, any, error) {
 
 func (e *Engine) changeAgent(c *call, status, reason string) (*agent, error) {
 	var a *agent
-	err := e.write(c.Context(), false, func(t *tx) error {
+	// Its notices may go to audited channels.
+	err := e.write(c.Context(), status == agentDeregistered, func(t *tx) error {
 		if a = e.agents[agentKey{c.who.Home, c.arg(0)}]; a == nil {
 			return refuse(http.StatusNotFound, "not_found", "no such agent is registered")
 		}
