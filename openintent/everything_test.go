@@ -168,7 +168,7 @@ func TestTogether(t *testing.T) {
 		c := newCrowd(h, uint64(i))
 		c.intents = []string{in}
 		wg.Go(func() {
-			for range 60 {
+			for range 40 {
 				if a := c.act(); a.status >= 500 {
 					t.Errorf("%s: %d %s", a.what, a.status, a.raw)
 				}
@@ -200,7 +200,7 @@ func TestTogether(t *testing.T) {
 		}
 		at += i + 1
 	}
-	if len(pushed) < 200 || len(pushed) > len(listed) {
+	if len(pushed) < 160 || len(pushed) > len(listed) { // fewer in all than the stream's backlog
 		t.Errorf("%d pushed, %d listed", len(pushed), len(listed))
 	}
 }
