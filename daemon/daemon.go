@@ -318,10 +318,14 @@ func (d *Daemon) Addrs() []string { return d.node.LocalAddrs() }
 // Dir returns the state directory.
 func (d *Daemon) Dir() string { return string(d.home) }
 
-// nameOf returns a peer's petname, or its id where it has none any more.
+// nameOf returns a peer's petname, also that of a blocked one unless another has it
+// now, or its id where it has none.
 func (d *Daemon) nameOf(id identity.ID) string {
 	if p, ok := d.trust.Get(id); ok {
 		return p.Name
+	}
+	if b, ok := d.trust.Block(id); ok && b.Name != "" && !d.isTaken(b.Name) {
+		return b.Name
 	}
 	return id.String()
 }

@@ -109,7 +109,8 @@ func (h hinted) take(id identity.ID, now time.Time) bool {
 }
 
 // place tells the table where a peer is, apart from what the network says: nowhere
-// if it is not trusted. Call it when any of that has changed.
+// if it is not trusted, and then where it was is forgotten too. Call it when any of
+// that has changed.
 func (d *Daemon) place(id identity.ID) {
 	d.placing.Lock()
 	defer d.placing.Unlock()
@@ -119,6 +120,8 @@ func (d *Daemon) place(id identity.ID) {
 		if addr := d.sightings.of(id).addr; addr != "" {
 			worked = []string{addr}
 		}
+	} else {
+		d.sightings.purge(id)
 	}
 	d.table.Set(id, discovery.Static, configured...)
 	d.table.Set(id, discovery.Worked, worked...)

@@ -12,6 +12,7 @@ import (
 	"github.com/acpd/acpd/discovery"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
 )
 
 // discovering runs a daemon that announces itself, on loopback: to this host alone.
@@ -26,8 +27,13 @@ func ownName(role string) string { return role + "-" + strings.ToLower(rand.Text
 // row is how a daemon sees another; zero if it does not.
 func (d *running) row(of *running) client.Peer {
 	d.t.Helper()
+	return d.dial().row(of)
+}
+
+func (l *local) row(of *running) client.Peer {
+	l.t.Helper()
 	var all client.Peers
-	d.dial().must("peers", nil, &all)
+	l.must("peers", nil, &all)
 	i := slices.IndexFunc(all.Peers, func(p client.Peer) bool { return p.ID == of.ID() })
 	if i < 0 {
 		return client.Peer{}
@@ -38,7 +44,8 @@ func (d *running) row(of *running) client.Peer {
 func (d *running) becomes(state string, of *running) client.Peer {
 	d.t.Helper()
 	var p client.Peer
-	eventually(d.t, d.name+" has "+of.name+" as "+state, func() bool { p = d.row(of); return p.State == state })
+	l := d.dial()
+	eventually(d.t, d.name+" has "+of.name+" as "+state, func() bool { p = l.row(of); return p.State == state })
 	return p
 }
 
@@ -86,6 +93,9 @@ func TestDiscoveredPeersTrustByName(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	laptop.dial().must("trust", client.TrustParams{Peer: desk.name}, nil)
+	if known, _ := laptop.trust.Get(desk.ID()); len(known.Addrs) != 0 || laptop.sightings.of(desk.ID()).addr != desk.node.Addr().String() {
+		t.Errorf("where a stranger called from: configured %v, remembered %q", known.Addrs, laptop.sightings.of(desk.ID()).addr)
+	}
 	laptop.dial().must("ping", client.PingParams{To: desk.name}, nil)
 	desk.becomes(client.PeerConnected, laptop)
 	desk.dial().must("ping", client.PingParams{To: laptop.name}, nil)
@@ -122,6 +132,9 @@ func TestNamesOfDiscoveredPeersClash(t *testing.T) {
 	}
 	if p := desk.becomes(client.PeerDiscovered, second); !p.NameConflict || p.Claim != name {
 		t.Errorf("%+v", p)
+	}
+	if !desk.isTaken(strings.ToUpper(name)+" ") || desk.isTaken(name+"x") {
+		t.Error("what reads like a trusted peer's name is not marked, or more is")
 	}
 	desk.dial().must("trust", client.TrustParams{Peer: second.ID().String()}, &named)
 	if named.Name != name+"-2" {
@@ -212,6 +225,45 @@ func TestAddressThatWorkedOutlivesTheDaemon(t *testing.T) {
 	desk.dial().must("trust", client.TrustParams{Peer: laptop.ID().String(), Name: "laptop"}, nil)
 	if addrs := desk.table.Addrs(laptop.ID()); len(addrs) > 0 {
 		t.Errorf("the address of a blocked key was kept: %v", addrs)
+	}
+}
+
+// The end of a connection is news of where the peer was, and comes after the untrust
+// that brought it about: nothing of it is kept.
+func TestUntrustForgetsWhereAConnectedPeerIs(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	l := desk.dialWith(nil)
+	down := make(chan struct{})
+	watch := desk.dialWith(func(_ context.Context, r *client.Request) {
+		e := new(client.Event)
+		if r.Bind(e) == nil && e.Type == string(peer.EventDown) {
+			close(down)
+		}
+	})
+	watch.must("subscribe", client.SubscribeParams{Events: client.EventFilter{All: true}}, nil)
+	l.must("untrust", client.UntrustParams{Peer: "laptop"}, nil)
+	receive(t, "down", down)
+	if at := desk.sightings.of(laptop.ID()); at != (sighting{}) {
+		t.Errorf("kept: %+v", at)
+	}
+}
+
+// A peer that is connected a second time, from elsewhere, is there from now on: the
+// first connection may be dead and nobody know it yet.
+func TestPeerThatMovesIsRemembered(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	id := identity.ID{0xaa, 31: 3}
+	desk.dial().must("trust", client.TrustParams{Peer: id.String()}, nil)
+	for _, e := range []peer.Event{
+		{Type: peer.EventUp, Addr: "192.0.2.1:7117"}, {Type: peer.EventMoved, Addr: "192.0.2.2:7117"},
+	} {
+		e.Peer, e.At = id, time.Now()
+		desk.onEvent(e)
+		if got := desk.table.Addrs(id); !slices.Equal(got, []string{e.Addr}) {
+			t.Errorf("%s: %v", e.Type, got)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -20,7 +21,7 @@ const confirmTime = 4 * time.Second
 func (d *Daemon) onExchange(ctx context.Context, from identity.ID, env *wire.Envelope) (*wire.Envelope, error) {
 	sender, ok := d.trust.Get(from)
 	if !ok {
-		return nil, kinds.Errorf(kinds.NotAuthorized, "%s: the receiver does not trust the sender any more", env.Kind)
+		return nil, untrusted(env)
 	}
 	d.came(env)
 	var reply *wire.Envelope
@@ -52,7 +53,7 @@ func (d *Daemon) onExchange(ctx context.Context, from identity.ID, env *wire.Env
 func (d *Daemon) onMessage(ctx context.Context, from identity.ID, env *wire.Envelope) (wire.ReceiptState, error) {
 	sender, ok := d.trust.Get(from)
 	if !ok {
-		return 0, kinds.Errorf(kinds.NotAuthorized, "%s: the receiver does not trust the sender any more", env.Kind)
+		return 0, untrusted(env)
 	}
 	d.came(env)
 	out := d.once(ctx, sender, env)
@@ -182,7 +183,16 @@ func (d *Daemon) hand(ctx context.Context, env *wire.Envelope, takers []*agent, 
 	if err := d.inbox.hold(ctx, env); err != nil {
 		return refused(err)
 	}
+	// While the agents had their time, an untrust may have emptied the inbox.
+	if _, ok := d.trust.Get(env.From); !ok {
+		return refused(cmp.Or(d.inbox.purge(ctx, env.From), error(untrusted(env))))
+	}
 	return outcome{state: wire.Held}, true
+}
+
+// untrusted is the answer to a message whose sender was untrusted while it came.
+func untrusted(env *wire.Envelope) *kinds.Error {
+	return kinds.Errorf(kinds.NotAuthorized, "%s: the receiver does not trust the sender any more", env.Kind)
 }
 
 // confirmed reports whether an agent has confirmed the message in time.

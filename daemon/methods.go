@@ -260,6 +260,10 @@ func (d *Daemon) onEvent(e peer.Event) {
 		d.place(e.Peer)
 		d.mail.Link(e.Peer, e.Type == peer.EventUp)
 		d.channels.parcels.try()
+	case peer.EventMoved:
+		d.sightings.at(e.Peer, e.Addr, e.At)
+		d.place(e.Peer)
+		return // it is in reach as before
 	case peer.EventTrust:
 		d.place(e.Peer)
 	case peer.EventIdentityConflict:

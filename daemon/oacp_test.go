@@ -162,7 +162,7 @@ func TestMailUntrusted(t *testing.T) {
 		l.must(client.MethodOACPQueue, client.OACPQueueParams{}, &q)
 		return len(q.Entries) == 1 && q.Entries[0].State == client.MailWaiting && q.Entries[0].Reason != ""
 	})
-	if q.Entries[0].Peer != laptop.ID().String() {
+	if q.Entries[0].Peer != "laptop" {
 		t.Errorf("%+v", q.Entries[0])
 	}
 	befriend(t, desk, laptop)

@@ -23,8 +23,11 @@ func (d *Daemon) pending(context.Context, *session, *none) (any, error) {
 	return out, nil
 }
 
-// isTaken reports whether a claim is the name of a trusted peer.
-func (d *Daemon) isTaken(claim string) bool { return d.trust.FreeName(claim) != claim }
+// isTaken reports whether a claim is the name of a trusted peer, or reads like it.
+func (d *Daemon) isTaken(claim string) bool {
+	name := strings.ToLower(strings.TrimSpace(claim))
+	return d.trust.FreeName(name) != name
+}
 
 // peers lists everybody: the trusted, those who called and wait for trust, the
 // strangers on the network, the blocked.

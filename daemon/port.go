@@ -65,7 +65,12 @@ func (d *Daemon) listenOn(cfg *config.Config, host, port string) (*peer.Node, er
 		Exchange: d.onExchange, Message: d.onMessage, Event: d.onEvent,
 		Logger: d.log,
 	})
-	if errors.Is(err, syscall.EADDRINUSE) {
+	switch {
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, fmt.Errorf("listen: %s is no address of this host: choose one of those, or none for all, with listen in config.yaml or --listen: %w", host, err)
+	case errors.Is(err, syscall.EACCES):
+		return nil, fmt.Errorf("listen: this user may not use UDP port %s: choose one from 1024 up with listen in config.yaml or --listen: %w", port, err)
+	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, fmt.Errorf("listen: UDP port %s is taken by another program: stop that, or choose another port with listen in config.yaml or --listen: %w", port, err)
 	}
 	return n, err

@@ -22,7 +22,10 @@ const (
 
 // resolve finds whom a caller means by PEER or PEER/AGENT.
 func (d *Daemon) resolve(to string) (p identity.Peer, agent string, err error) {
-	name, agent, _ := strings.Cut(to, "/")
+	name, agent, one := strings.Cut(to, "/")
+	if one && agent == "" {
+		return p, "", kinds.Errorf(kinds.Invalid, "to: %q names no agent after the /: write peer/agent, or the peer alone", to)
+	}
 	p, err = d.trust.Resolve(name)
 	if err == nil {
 		return p, agent, nil
@@ -32,6 +35,9 @@ func (d *Daemon) resolve(to string) (p identity.Peer, agent string, err error) {
 	}
 	if slices.ContainsFunc(d.strangers(), func(s peer.Pending) bool { return s.Claim == name && name != "" }) {
 		return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %q is what a stranger calls itself: if it is the one you mean, acpctl trust %[1]s", name)
+	}
+	if b, ok := d.blocked(name); ok {
+		return p, "", isBlocked("to", name, b)
 	}
 	return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %s", err)
 }

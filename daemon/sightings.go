@@ -59,8 +59,10 @@ func (s *sightings) of(id identity.ID) sighting {
 func (s *sightings) purge(id identity.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.spoil(id)
-	delete(s.last, id)
+	if _, ok := s.last[id]; ok {
+		s.spoil(id)
+		delete(s.last, id)
+	}
 }
 
 // spoil notes that the disk is behind. Callers hold mu.

@@ -49,14 +49,17 @@ func (d *Daemon) join(ctx context.Context, _ *session, p *client.JoinParams) (an
 }
 
 // trustPeer trusts a stranger, or changes the name or addresses of a trusted peer.
+// Where a stranger called from is remembered like any place where it was connected;
+// only what a person gave is configured.
 func (d *Daemon) trustPeer(_ context.Context, _ *session, p *client.TrustParams) (any, error) {
-	who, err := d.candidate("trust", p.Peer)
+	met, err := d.candidate("trust", p.Peer)
 	if err != nil {
 		return nil, err
 	}
-	if who.ID == d.id {
+	if met.ID == d.id {
 		return nil, kinds.Errorf(kinds.Invalid, "trust: %s is this daemon itself: name the other one", d.id.Label())
 	}
+	who := d.stranger(met)
 	if p.Name != "" {
 		if err := identity.CheckName(p.Name); err != nil {
 			return nil, kinds.Errorf(kinds.Invalid, "trust: name: %s", err)
@@ -76,6 +79,9 @@ func (d *Daemon) trustPeer(_ context.Context, _ *session, p *client.TrustParams)
 	}
 	d.log.Info("trusted", "peer", who.ID.Label(), "name", who.Name)
 	d.event(client.EventTrust, who.ID, who.Name, time.Now(), nil)
+	if met.Addr != "" {
+		d.sightings.at(who.ID, met.Addr, met.At)
+	}
 	d.place(who.ID)
 	d.node.Connect(who.ID)
 	return &client.NamedPeer{ID: who.ID, Name: who.Name}, nil
@@ -83,67 +89,83 @@ func (d *Daemon) trustPeer(_ context.Context, _ *session, p *client.TrustParams)
 
 // candidate finds whom a person may mean by ref: any full id, a trusted peer, or
 // one stranger that called or is on the network, by what it calls itself or the
-// beginning of its id.
-func (d *Daemon) candidate(op, ref string) (identity.Peer, error) {
-	strangers := d.strangers()
-	digits := strings.ToLower(ref)
-	if id, err := identity.ParseID(digits); err == nil {
-		for _, s := range strangers {
-			if s.ID == id {
-				return d.stranger(s), nil
-			}
-		}
-		return identity.Peer{ID: id, Since: time.Now()}, nil
-	}
-	known, err := d.trust.Resolve(ref)
-	if err == nil {
-		return identity.Peer{ID: known.ID}, nil
-	}
+// beginning of its id. Of all but strangers only the id is returned.
+func (d *Daemon) candidate(op, ref string) (peer.Pending, error) {
 	var found []peer.Pending
-	for _, s := range strangers {
+	digits := strings.ToLower(ref)
+	whole, noID := identity.ParseID(digits)
+	for _, s := range d.strangers() {
+		if noID == nil && s.ID == whole {
+			return s, nil
+		}
 		if s.Claim == ref || len(ref) >= 6 && strings.HasPrefix(s.ID.String(), digits) {
 			found = append(found, s)
 		}
 	}
+	if noID == nil {
+		return peer.Pending{ID: whole}, nil
+	}
+	known, err := d.trust.Resolve(ref)
+	if err == nil {
+		return peer.Pending{ID: known.ID}, nil
+	}
 	switch len(found) {
 	case 0:
-		if unknown := (*identity.UnknownPeerError)(nil); !errors.As(err, &unknown) || len(unknown.Near) > 0 {
-			return identity.Peer{}, coded(op, err) // a trusted peer was meant
+		if b, ok := d.blocked(ref); ok {
+			return peer.Pending{}, isBlocked(op, ref, b)
 		}
-		return identity.Peer{}, kinds.Errorf(kinds.UnknownPeer, "%s: %q names nobody who has called or is on the network: give the full id, 64 hex digits", op, ref)
+		if unknown := (*identity.UnknownPeerError)(nil); !errors.As(err, &unknown) || len(unknown.Near) > 0 {
+			return peer.Pending{}, coded(op, err) // a trusted peer was meant
+		}
+		return peer.Pending{}, kinds.Errorf(kinds.UnknownPeer, "%s: %q names nobody who has called or is on the network: give the full id, 64 hex digits", op, ref)
 	case 1:
-		return d.stranger(found[0]), nil
+		return found[0], nil
 	}
 	ids := make([]string, len(found))
 	for i, s := range found {
 		ids[i] = s.ID.String()
 	}
-	return identity.Peer{}, kinds.Errorf(kinds.UnknownPeer, "%s: %q names several strangers: give the full id, one of %s", op, ref, strings.Join(ids, ", "))
+	return peer.Pending{}, kinds.Errorf(kinds.UnknownPeer, "%s: %q names several strangers: give the full id, one of %s", op, ref, strings.Join(ids, ", "))
+}
+
+// blocked finds the blocked key that ref means: by the name that it had, or by the
+// beginning of its id.
+func (d *Daemon) blocked(ref string) (identity.Block, bool) {
+	digits := strings.ToLower(ref)
+	for _, b := range d.trust.Blocks() {
+		if ref != "" && b.Name == ref || len(ref) >= 6 && strings.HasPrefix(b.ID.String(), digits) {
+			return b, true
+		}
+	}
+	return identity.Block{}, false
+}
+
+func isBlocked(op, ref string, b identity.Block) error {
+	return kinds.Errorf(kinds.UnknownPeer, "%s: %q was untrusted and is blocked: only its full id lifts that, acpctl trust %s", op, ref, b.ID)
 }
 
 // stranger is one as it would be trusted: under what it calls itself where that is
-// a free name, and, if it called, at the address it called from, which it also
-// listens on, and with its post-quantum key pinned. What the network says of its
-// addresses stays a hint.
+// a free name, and with the post-quantum key pinned that it showed when it called.
 func (d *Daemon) stranger(s peer.Pending) identity.Peer {
-	p := identity.Peer{ID: s.ID, PQ: s.PQ, Since: time.Now()}
+	p := identity.Peer{ID: s.ID, PQ: s.PQ}
 	if identity.CheckName(s.Claim) == nil {
 		p.Name = d.trust.FreeName(s.Claim)
-	}
-	if identity.CheckAddr(s.Addr) == nil {
-		p.Addrs = []string{s.Addr}
 	}
 	return p
 }
 
 // untrust blocks a key and forgets what it sent. The block is on disk before its
-// connections are closed, and they are before this returns.
+// connections are closed, and they are before this returns. A caller that leaves
+// stops nothing of it.
 func (d *Daemon) untrust(ctx context.Context, _ *session, p *client.UntrustParams) (any, error) {
+	ctx = context.WithoutCancel(ctx)
 	who, err := d.trust.Resolve(p.Peer)
 	if err != nil {
-		if who, err = d.candidate("untrust", p.Peer); err != nil {
+		met, err := d.candidate("untrust", p.Peer)
+		if err != nil {
 			return nil, err
 		}
+		who = d.stranger(met)
 	}
 	if err := d.trust.Untrust(who.ID); err != nil {
 		return nil, coded("untrust", err)
@@ -152,7 +174,6 @@ func (d *Daemon) untrust(ctx context.Context, _ *session, p *client.UntrustParam
 	d.log.Info("untrusted", "peer", who.ID.Label(), "name", who.Name)
 	d.repeats.purge(who.ID)
 	d.abilities.purge(who.ID)
-	d.sightings.purge(who.ID)
 	if err := d.channels.parcels.drop(ctx, who.ID); err != nil {
 		return nil, err
 	}

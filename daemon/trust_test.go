@@ -249,3 +249,78 @@ policy:
 	}
 	asker.refused(kinds.Overloaded, "ping", client.PingParams{To: "laptop"}) // the old one stays
 }
+
+// TestUntrustIsFinalForWhatIsOnItsWay: a message that an agent lets wait while its
+// sender is untrusted does not come into the inbox afterwards.
+func TestUntrustIsFinalForWhatIsOnItsWay(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	began, refuse := make(chan struct{}), make(chan struct{})
+	laptop.agent(client.AttachParams{Name: "reviewer"}, func(_ context.Context, r *client.Request) {
+		close(began)
+		<-refuse
+		r.ReplyError(kinds.Errorf(kinds.Internal, "not taken"))
+	})
+	asker, owner := desk.dial(), laptop.dial()
+	sent := make(chan error, 1)
+	go func() {
+		sent <- asker.call("notify", client.NotifyParams{To: client.To("laptop"), Payload: kinds.Encode(&kinds.Notify{Topic: "t"})}, nil)
+	}()
+	receive(t, "notify", began)
+	owner.must("untrust", client.UntrustParams{Peer: "desk"}, nil)
+	if err := receive(t, "the end of the notify", sent); !errors.Is(err, &kinds.Error{Code: kinds.NotTrusted}) {
+		t.Error(err)
+	}
+	close(refuse)
+	laptop.stop() // waits for what is running
+	again := start(t, laptop.dir, "laptop")
+	var in client.Inbox
+	again.dial().must("inbox", client.InboxParams{}, &in)
+	if len(in.Messages) != 0 {
+		t.Errorf("of a blocked peer: %+v", in.Messages)
+	}
+}
+
+// TestBlockedPeerIsNamed: what it left is listed under the name that it had, unless
+// that is another's now, and who types it hears what lifts the block.
+func TestBlockedPeerIsNamed(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	l := desk.dial()
+	old, other := identity.ID{7}, identity.ID{8}
+	l.must("trust", client.TrustParams{Peer: old.String(), Name: "planner"}, nil)
+	l.must("untrust", client.UntrustParams{Peer: "planner"}, nil)
+	if got := desk.nameOf(old); got != "planner" {
+		t.Errorf("a blocked peer is called %q", got)
+	}
+	for _, ref := range []string{"planner", old.String()[:8]} {
+		for _, e := range []*kinds.Error{
+			l.refused(kinds.UnknownPeer, "ping", client.PingParams{To: ref}),
+			l.refused(kinds.UnknownPeer, "trust", client.TrustParams{Peer: ref}),
+			l.refused(kinds.UnknownPeer, "untrust", client.UntrustParams{Peer: ref}),
+		} {
+			if !strings.HasSuffix(e.Message, "acpctl trust "+old.String()) {
+				t.Error(e)
+			}
+		}
+	}
+	l.must("trust", client.TrustParams{Peer: other.String(), Name: "planner"}, nil)
+	if got := desk.nameOf(old); got != old.String() {
+		t.Errorf("a blocked peer is called %q, which is another's name", got)
+	}
+	l.refused(kinds.Invalid, "ping", client.PingParams{To: "planner/"})
+}
+
+// TestTrustKeepsSince: a new name is no new trust.
+func TestTrustKeepsSince(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	id, then := identity.ID{7}, time.Now().Add(-time.Hour).UTC().Truncate(time.Second)
+	if _, err := desk.trust.Trust(identity.Peer{ID: id, Name: "planner", Since: then}); err != nil {
+		t.Fatal(err)
+	}
+	desk.dial().must("trust", client.TrustParams{Peer: id.String(), Name: "reviewer"}, nil)
+	if p, _ := desk.trust.Get(id); p.Name != "reviewer" || !p.Since.Equal(then) {
+		t.Errorf("%+v", p)
+	}
+}

@@ -99,8 +99,18 @@ func (t *TrustStore) Get(id ID) (Peer, bool) {
 
 // Blocked reports whether [TrustStore.Untrust] blocked the id.
 func (t *TrustStore) Blocked(id ID) bool {
-	_, ok := t.now.Load().blocked[id]
+	_, ok := t.Block(id)
 	return ok
+}
+
+// Block returns the block on an id.
+func (t *TrustStore) Block(id ID) (Block, bool) {
+	s := t.now.Load()
+	i, ok := s.blocked[id]
+	if !ok {
+		return Block{}, false
+	}
+	return s.Blocked[i], true
 }
 
 // Blocks returns the blocked keys, the longest blocked first.

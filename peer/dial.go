@@ -293,20 +293,24 @@ func (n *Node) handshake(ctx context.Context, id identity.ID, alpn string, addr 
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancel(ctx)
 	var probing sync.WaitGroup
-	defer probing.Wait()
-	defer cancel(nil)
+	var found verdict
 	if n.probe != nil {
 		probing.Go(func() {
-			if n.probe(ctx, addr) == refused {
-				cancel(errRefused)
+			if found = n.probe(ctx, addr); found == refused || found == noRoute {
+				cancel()
 			}
 		})
 	}
 	qc, err := n.transport.Dial(ctx, addr, conf, n.config)
-	if err != nil && context.Cause(ctx) == errRefused {
+	cancel()
+	probing.Wait()
+	switch {
+	case err != nil && found == refused:
 		return nil, errRefused
+	case err != nil && found == noRoute:
+		return nil, errNoRoute
 	}
 	return qc, err
 }

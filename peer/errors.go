@@ -182,6 +182,8 @@ func (n *Node) dialError(id identity.ID, addr string, err error) *kinds.Error {
 		case 40: // handshake_failure (RFC 8446, section 6.2)
 			return kinds.Errorf(kinds.NotTrusted, "%s at %s requires a post-quantum key exchange; update this side", name, addr).WithDelivered(kinds.DeliveredNo)
 		}
+	case errors.Is(err, errNoRoute):
+		return n.unreachable(id, kinds.DeliveredNo, "this machine has no route to %s; check its network, or correct the address", addr)
 	case errors.Is(err, errRefused):
 		return n.unreachable(id, kinds.DeliveredNo, "nothing listens at %s; start its daemon", addr)
 	case errors.As(err, &timeout) && timeout.Timeout():

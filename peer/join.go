@@ -75,7 +75,7 @@ func (n *Node) Join(ctx context.Context, inv identity.Invitation) (identity.Peer
 		return nil
 	})
 	stop()
-	if fail != nil {
+	if len(connected) == 0 { // one address may have refused while another connected
 		return identity.Peer{}, fail.Error
 	}
 	qc := <-connected
@@ -134,7 +134,7 @@ func (n *Node) join(ctx context.Context, qc *quic.Conn, inv identity.Invitation)
 	if claim == "" {
 		claim = inv.Name
 	}
-	p := identity.Peer{ID: inv.ID, Addrs: inv.Addrs, PQ: inv.PQ, Since: time.Now()}
+	p := identity.Peer{ID: inv.ID, Addrs: inv.Addrs, PQ: inv.PQ}
 	if p.PQ.IsZero() && len(reply.PQ) > 0 {
 		p.PQ = identity.HashPQ(reply.PQ)
 	}
@@ -230,11 +230,7 @@ func (n *Node) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, id id
 	case n.cfg.Trust.Blocked(id):
 		return joinReply{Code: string(kinds.NotAuthorized), Message: "this key was untrusted here; its owner's trust with the full id lifts that"}
 	}
-	p := identity.Peer{ID: id, Since: time.Now()}
-	from := qc.RemoteAddr().String()
-	if known, _ := n.cfg.Trust.Get(id); len(known.Addrs) == 0 && identity.CheckAddr(from) == nil {
-		p.Addrs = []string{from} // the socket that it calls from is the one that it listens on
-	}
+	p := identity.Peer{ID: id}
 	if len(req.PQ) > 0 {
 		p.PQ = identity.HashPQ(req.PQ)
 	}
@@ -247,7 +243,7 @@ func (n *Node) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, id id
 	})
 	switch {
 	case err == nil:
-		n.joined(p, from)
+		n.joined(p, qc.RemoteAddr().String()) // where it calls from it listens too
 		return joinReply{Name: identity.Claim(n.cfg.Name), PQ: n.cfg.Key.PublicPQ()}
 	case errors.Is(err, identity.ErrNoInvitation), errors.Is(err, identity.ErrInvitationUsed):
 		n.log.Warn("join refused", "peer", id.Label(), "addr", qc.RemoteAddr().String(), "err", err)

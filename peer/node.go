@@ -74,6 +74,7 @@ type EventType string
 // What a node tells of.
 const (
 	EventUp               EventType = "up"                // the first connection to a peer is ready
+	EventMoved            EventType = "moved"             // a further one is ready, at another address
 	EventDown             EventType = "down"              // the last one ended
 	EventRefused          EventType = "refused"           // the peer, its key proven, does not trust this node
 	EventPending          EventType = "pending"           // a stranger proved its key and waits for a person

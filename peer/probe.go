@@ -17,9 +17,13 @@ const (
 	silent  verdict = iota // no answer: nothing is known
 	answers                // a QUIC server answered
 	refused                // the host says that nothing listens there
+	noRoute                // this host has no way there
 )
 
-var errRefused = errors.New("connection refused")
+var (
+	errRefused = errors.New("connection refused")
+	errNoRoute = errors.New("no route")
+)
 
 // probe asks addr, from a socket of its own, for a version negotiation packet
 // (RFC 9000, section 6), which any QUIC server sends to a client of an unknown
@@ -34,6 +38,11 @@ func probe(ctx context.Context, addr net.Addr) verdict {
 	}
 	s, err := net.DialUDP("udp", nil, udp)
 	if err != nil {
+		for _, no := range []error{syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ENETDOWN, syscall.EADDRNOTAVAIL} {
+			if errors.Is(err, no) {
+				return noRoute
+			}
+		}
 		return silent
 	}
 	defer s.Close()

@@ -62,6 +62,8 @@ func (r *remote) admit(c *conn) (refused *refusedError) {
 	if refused == nil {
 		if len(r.conns) == 0 {
 			r.note(Event{Type: EventUp, Name: c.claim, Addr: c.addr()})
+		} else if r.lastGood != c.addr() {
+			r.note(Event{Type: EventMoved, Name: c.claim, Addr: c.addr()})
 		}
 		closing = r.supersede(c)
 		r.conns = append(r.conns, c)

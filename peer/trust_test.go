@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -179,7 +178,7 @@ func TestJoin(t *testing.T) {
 		}
 		guest.ask(host, "heard?")
 		host.ask(guest, "heard?")
-		if p, _ := host.trust.Get(guest.ID()); p.Name != "laptop" || p.PQ != identity.HashPQ(guest.cfg.Key.PublicPQ()) || !slices.Equal(p.Addrs, []string{guest.Addr().String()}) {
+		if p, _ := host.trust.Get(guest.ID()); p.Name != "laptop" || p.PQ != identity.HashPQ(guest.cfg.Key.PublicPQ()) || len(p.Addrs) > 0 {
 			t.Errorf("the inviter trusts %+v", p)
 		}
 		if host.saw(EventTrust) != 1 || guest.saw(EventTrust) != 1 {
