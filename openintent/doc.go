@@ -35,6 +35,7 @@
 //
 // How requests travel, and who the caller is: Handler is given a function that
 // finds the [Caller] of a request. A request about an intent that lives on
-// another daemon goes to [Config.Forward]; the ids of an intent and of what
-// belongs to it carry its host's digits ([HostOf]).
+// another daemon, its host, goes to [Config.Forward]; the ids of an intent and of
+// what belongs to it carry the host's digits ([HostOf]). What a host has to tell
+// the agents here comes in one stream, which [Engine.Relay] hands on to theirs.
 package openintent
