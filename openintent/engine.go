@@ -40,9 +40,10 @@ type Config struct {
 
 	Log *slog.Logger // nil: slog.Default()
 
-	// Follow begins to follow a host for whose streams an agent here has asked, if
-	// that has not begun: the body of the host's subscribe/home goes to
-	// [Engine.Relay]. It does not block. nil: such streams go to Forward.
+	// Follow begins to follow a host that agents here have to do with, if that has
+	// not begun: the body of the host's subscribe/home goes to [Engine.Relay]. It
+	// does not block. nil: streams go to Forward, and agents' own tell nothing of
+	// other hosts.
 	Follow func(host string)
 
 	// Forward serves a request about an intent of another host; nil: there are no
@@ -111,9 +112,17 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 }
 
 // Run closes and purges channels when it is time, until ctx ends; then every
-// stream and every waiting request ends too. It returns nil, and may be called once.
+// stream and every waiting request ends too. It also follows the hosts that were
+// followed before. It may be called once.
 func (e *Engine) Run(ctx context.Context) error {
 	defer close(e.done)
+	hosts, err := e.relayHosts(ctx)
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("openintent: %w", err)
+	}
+	for _, host := range hosts {
+		e.follow(host)
+	}
 	e.runAlarms(ctx)
 	return nil
 }

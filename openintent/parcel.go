@@ -29,6 +29,7 @@ func (c *call) elsewhere(id string) error {
 	if !ok || host == c.e.cfg.Host || c.e.cfg.Forward == nil || c.who.Home != "" {
 		return nil // what another daemon asks goes no further
 	}
+	c.e.follow(host) // its agent may be told of something from now on
 	p := Parcel{Host: host, Caller: c.who, Body: c.body}
 	if slices.Contains(sends, c.route.path) && c.Method == "POST" {
 		if err := c.pend(&p); err != nil {

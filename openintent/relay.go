@@ -109,6 +109,12 @@ func (r *relayed) concernsHere(s *subscriber) bool {
 	return s.intent == r.IntentID && (s.channel == "" || isMessage && s.channel == r.ChannelID) && (s.who.Operator || slices.Contains(r.For, s.who.Agent))
 }
 
+func (e *Engine) follow(host string) {
+	if e.cfg.Follow != nil {
+		e.cfg.Follow(host)
+	}
+}
+
 // RelayCursor returns what Last-Event-ID must be in the next request for the
 // host's subscribe/home, empty for none.
 func (e *Engine) RelayCursor(ctx context.Context, host string) (string, error) {

@@ -101,8 +101,8 @@ func TestOneStreamServesAHomesAgents(t *testing.T) {
 			p.near.follow(p.near.as("desk"), "/subscribe/intents/"+in),
 			p.near.follow(p.near.as("desk"), "/subscribe"+ch),
 		}
-		if p.follows != 3 {
-			t.Errorf("%d asked to follow", p.follows)
+		if p.follows == 0 {
+			t.Error("nobody has followed the host")
 		}
 		all := planner.say(ch, obj{"message_type": "broadcast"})
 		direct := planner.say(ch, obj{"to": "reviewer"})
@@ -144,7 +144,7 @@ func TestOneStreamServesAHomesAgents(t *testing.T) {
 		p.disconnect()
 		missed := planner.say(ch, obj{"to": "reviewer"})
 		p.near.restart()
-		p.follow(t)
+		defer p.near.run()() // follows those that it knows
 		synctest.Wait()
 		own = p.near.followFrom(p.near.as("reviewer"), "/agents/reviewer/subscribe", cursor)
 		for _, want := range []any{direct, nil, missed} {

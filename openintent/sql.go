@@ -320,3 +320,16 @@ func (e *Engine) relayCursor(ctx context.Context, host string) (cursor int64, er
 	})
 	return cursor, err
 }
+
+// relayHosts are the hosts that have relayed something.
+func (e *Engine) relayHosts(ctx context.Context) (hosts []string, err error) {
+	err = e.db.Read(ctx, func(stx *store.Tx) error {
+		return each(stx, "SELECT DISTINCT host FROM openintent_relayed", func(scan func(...any) error) error {
+			var host string
+			err := scan(&host)
+			hosts = append(hosts, host)
+			return err
+		})
+	})
+	return hosts, err
+}
