@@ -1,0 +1,94 @@
+//go:build netns && interop
+
+package netns
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/openintent"
+)
+
+// TestChannelsOfTheSDK: agents that are written with the published SDK, each on its
+// own machine, with its own daemon. The link between these is cut and restored.
+func TestChannelsOfTheSDK(t *testing.T) {
+	t.Parallel()
+	l, h := lan(t, both, "desk", "laptop")
+	desk, laptop := h[0].daemon("desk"), h[1].daemon("laptop")
+	for _, d := range []*daemon{desk, laptop} {
+		config := fmt.Sprintf("channels:\n  listen: 127.0.0.1:7118\n  keys: [{sha256: %s}]\n", openintent.HashKey("any"))
+		if err := os.WriteFile(filepath.Join(d.home, "config.yaml"), []byte(config), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d.start()
+	}
+	befriend(desk, laptop)
+	ids := strings.Fields(desk.sdk("planner", "create", "work", "talk").exits(0))
+	intent, channel := ids[0], ids[1]
+	laptop.sdk("reviewer", "echo", intent)
+	desk.sdk("planner", "ask", channel, "reviewer", "20", "20").exits(0)
+	laptop.sdk("tester", "ask", channel, "reviewer", "5", "20").exits(0) // both of them across the link
+
+	numbers := func(from, to int, status string) string {
+		var b strings.Builder
+		for n := from; n <= to; n++ {
+			fmt.Fprintf(&b, "%d %s\n", n, status)
+		}
+		return b.String()
+	}
+	if said := laptop.sdk("tester", "send", channel, "1", "10").exits(0); said != strings.Repeat("delivered\n", 10) {
+		t.Errorf("sent: %q", said)
+	}
+	l.bridge.ip("link set " + h[0].port("eth0") + " nomaster") // which neither end is told of
+	// The first is sent into the dark: whether it has arrived nobody knows, so it waits too.
+	cut := time.Now()
+	if said := laptop.sdk("tester", "send", channel, "11", "20").exits(0); said != strings.Repeat("pending\n", 10) {
+		t.Errorf("sent without a link: %q", said)
+	}
+	within(t, "ten messages without a link", time.Since(cut), 15*time.Second)
+	if said := laptop.sdk("tester", "fail", channel, "reviewer").exits(0); !strings.HasPrefix(said, "OpenIntentError 50") {
+		t.Errorf("an ask without a link: %q", said)
+	}
+	if said := desk.sdk("planner", "fail", channel, "reviewer").exits(0); said != "TimeoutError \n" {
+		t.Errorf("an ask of one who is away: %q", said)
+	}
+
+	l.bridge.ip("link set " + h[0].port("eth0") + " master lan")
+	restored := time.Now()
+	want := numbers(1, 20, "delivered")
+	var got string
+	t.Logf("what waited has come after %s", eventually(t, restored, patience, "what waited comes", func() bool {
+		got = desk.sdk("planner", "numbers", channel).exits(0)
+		return len(got) >= len(want)
+	}).Round(time.Millisecond))
+	if got != want {
+		t.Errorf("after the cut: %q", got)
+	}
+	desk.sdk("planner", "ask", channel, "reviewer", "20", "30").exits(0)
+	if got := laptop.sdk("reviewer", "numbers", channel).exits(0); got != want {
+		t.Errorf("from the other side: %q", got)
+	}
+	desk.sdk("planner", "lifecycle", channel).exits(0)
+}
+
+// sdk does one thing with the SDK on the daemon's host.
+func (d *daemon) sdk(agent, verb string, args ...string) *process {
+	t := d.h.l.t
+	t.Helper()
+	program, err := filepath.Abs("../interop/openintent/machines.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	python, err := filepath.Abs("../../.interop/openintent/bin/python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !exists(python) {
+		t.Fatalf("the SDK is not installed: run make interop")
+	}
+	return d.h.begin([]string{"HOME=" + d.home, "PYTHONDONTWRITEBYTECODE=1"}, "", append([]string{python, program, verb, "http://127.0.0.1:7118", agent}, args...)...)
+}
