@@ -50,10 +50,11 @@ fuzz: ## every fuzz target for FUZZTIME (30s)
 netns: ## real daemons on hosts that are network namespaces: root, or user namespaces; iproute2, avahi-daemon, avahi-utils, dbus
 	$(GO) test -tags netns -count=1 -timeout 6m -v ./integration/netns
 
-interop: ## against the OACP reference tool and the OpenIntent SDK, which it installs in .interop (needs python3 with venv, and PyPI)
+interop: ## against the OACP reference tool and the OpenIntent SDK, which it installs in .interop (needs python3 with venv, PyPI, and what netns needs)
 	./integration/interop/install.sh .interop
 	$(GO) vet -tags interop ./integration/interop ./openintent
 	$(GO) test -tags interop -shuffle=on -count=1 ./integration/interop ./openintent
+	$(GO) test -tags 'netns interop' -count=1 -run SDK ./integration/netns
 
 bench: build ## latency, throughput, CPU and memory against the floor
 	cd bench && $(GO) run . $(BENCHFLAGS)

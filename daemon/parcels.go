@@ -62,7 +62,7 @@ type lineKey struct {
 type line struct {
 	turn    chan struct{} // holds one while somebody sends
 	users   int           // who has or wants the turn
-	waiting int           // parcels on disk; under the turn
+	waiting int           // parcels on disk
 }
 
 func openParcels(ctx context.Context, db *store.DB, log *slog.Logger, send func(context.Context, *parcel) (*http.Response, error)) (*parcels, error) {
@@ -91,11 +91,7 @@ func (q *parcels) try() {
 // enter waits for the turn of a line; leave gives it back.
 func (q *parcels) enter(ctx context.Context, k lineKey) (*line, error) {
 	q.mu.Lock()
-	l := q.lines[k]
-	if l == nil {
-		l = &line{turn: make(chan struct{}, 1)}
-		q.lines[k] = l
-	}
+	l := q.line(k)
 	l.users++
 	q.mu.Unlock()
 	select {
@@ -105,6 +101,16 @@ func (q *parcels) enter(ctx context.Context, k lineKey) (*line, error) {
 		q.gone(k, l)
 		return nil, ctx.Err()
 	}
+}
+
+// line returns the line of k; the lock is held.
+func (q *parcels) line(k lineKey) *line {
+	l := q.lines[k]
+	if l == nil {
+		l = &line{turn: make(chan struct{}, 1)}
+		q.lines[k] = l
+	}
+	return l
 }
 
 func (q *parcels) leave(k lineKey, l *line) {
@@ -123,12 +129,17 @@ func (q *parcels) gone(k lineKey, l *line) {
 // take sends a parcel or holds it back, and answers its sender.
 func (q *parcels) take(ctx context.Context, p *parcel, w http.ResponseWriter) error {
 	k := lineKey{p.host, p.agent}
+	if p.key == "" && q.waits(k) {
+		// Behind the others: not before the turn of whoever tries the host now, which takes long.
+		return q.put(ctx, k, p, w)
+	}
 	l, err := q.enter(ctx, k)
 	if err != nil {
 		return err
 	}
 	defer q.leave(k, l)
-	if l.waiting > 0 && p.key != "" {
+	waiting := q.waits(k)
+	if waiting && p.key != "" {
 		held, err := q.keyed(ctx, k, p.key)
 		if err != nil {
 			return err
@@ -137,7 +148,7 @@ func (q *parcels) take(ctx context.Context, p *parcel, w http.ResponseWriter) er
 			return held.repeat(p, w)
 		}
 	}
-	if l.waiting == 0 {
+	if !waiting {
 		status, answer, err := q.ask(ctx, p)
 		if err == nil && !later(status) {
 			answerWith(w, status, answer)
@@ -151,7 +162,20 @@ func (q *parcels) take(ctx context.Context, p *parcel, w http.ResponseWriter) er
 		}
 		q.log.Debug("a message waits for its host", "id", p.id, "host", p.host.Label(), "err", err)
 	}
-	if err := q.hold(ctx, l, p); err != nil {
+	return q.put(ctx, k, p, w)
+}
+
+// waits reports whether a line has parcels on disk.
+func (q *parcels) waits(k lineKey) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lines[k]
+	return l != nil && l.waiting > 0
+}
+
+// put holds a parcel back and answers its sender.
+func (q *parcels) put(ctx context.Context, k lineKey, p *parcel, w http.ResponseWriter) error {
+	if err := q.hold(ctx, k, p); err != nil {
 		return err
 	}
 	answerWith(w, http.StatusCreated, p.answer)
@@ -181,14 +205,15 @@ func (p *parcel) repeat(again *parcel, w http.ResponseWriter) error {
 	return nil
 }
 
-// hold writes a parcel to the disk. Callers have the turn of its line.
-func (q *parcels) hold(ctx context.Context, l *line, p *parcel) error {
+// hold writes a parcel to the disk, as the last of its line.
+func (q *parcels) hold(ctx context.Context, k lineKey, p *parcel) error {
 	q.mu.Lock()
 	if q.count >= maxParcels || q.bytes+len(p.body) > maxParcelBytes {
 		q.mu.Unlock()
 		return kinds.Errorf(kinds.Overloaded, "too many messages wait for hosts that are out of reach: send again when they are back")
 	}
 	q.count, q.bytes = q.count+1, q.bytes+len(p.body)
+	l := q.line(k)
 	l.waiting++
 	q.mu.Unlock()
 	err := q.db.Write(ctx, true, func(tx *store.Tx) error { return sqlAddParcel(tx, p, time.Now()) })
@@ -366,7 +391,7 @@ func (q *parcels) clear(ctx context.Context, k lineKey) error {
 		return err
 	}
 	defer q.leave(k, l)
-	for l.waiting > 0 {
+	for q.waits(k) {
 		var p *parcel
 		err := q.db.Write(ctx, true, func(tx *store.Tx) error {
 			if p, err = sqlFirstParcel(tx, k); err != nil || p == nil {
