@@ -253,7 +253,7 @@ func TestRunWithoutInterface(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "configured addresses work") {
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "configured addresses work") || !strings.Contains(text, "discovery.include") {
 		t.Errorf("log: %s", text)
 	}
 	if e := table.Entries(); len(e) != 1 || e[0].ID != planner || len(e[0].Addrs) != 1 {

@@ -41,7 +41,11 @@ func (n *node) follow(now time.Time) {
 	}
 	outside := func(w nic) bool { return !w.loopback() }
 	if len(want) == 0 || len(n.cfg.Include) == 0 && !n.cfg.Listen.Addr().IsLoopback() && !slices.ContainsFunc(want, outside) {
-		n.warn("none", fmt.Errorf("no interface is up and can do multicast: nobody on another host is discovered until one is; configured addresses work without"))
+		which := ""
+		if len(n.cfg.Include)+len(n.cfg.Exclude) > 0 {
+			which = " of those that discovery.include and exclude in config.yaml leave"
+		}
+		n.warn("none", fmt.Errorf("no interface%s is up and can do multicast: nobody on another host is discovered until one is; configured addresses work without", which))
 	}
 	before := len(n.links)
 	n.links = slices.DeleteFunc(n.links, func(l *link) bool {

@@ -76,7 +76,7 @@ func TestRemediesCanBeTyped(t *testing.T) {
 	f.want(f.run("query", "desk", "x"), exitLocal, "", "acpctl query: --max-tokens: too many\n")
 	f.on(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: deskID, Name: "desk", State: client.PeerBlocked}}})
 	for _, ref := range []string{"desk", deskID.String()[:8]} {
-		if got := f.run("trust", ref); got.code != exitUsage || !strings.Contains(got.err, "by its full id, "+deskID.String()) {
+		if got := f.run("trust", ref); got.code != kinds.UnknownPeer.Info().Exit || !strings.Contains(got.err, "by its full id, "+deskID.String()) {
 			t.Errorf("%+v", got)
 		}
 	}

@@ -47,7 +47,13 @@ unreachable or unknown, 6 no daemon, 7 any other error of the peer, 130 interrup
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-		PersistentPreRun:  func(*cobra.Command, []string) { a.begin() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := noEmpty(cmd); err != nil {
+				return err
+			}
+			a.begin()
+			return nil
+		},
 	}
 	cmd.SetOut(a.out)
 	cmd.SetErr(a.err)
@@ -98,6 +104,17 @@ func noVerb(cmd *cobra.Command, args []string) error {
 		problem += ": did you mean " + strings.Join(near, " or ") + "?"
 	}
 	return errors.New(problem)
+}
+
+// noEmpty refuses an empty name, address or directory: a variable that is not set in
+// a script must not mean what is meant without the flag.
+func noEmpty(cmd *cobra.Command) error {
+	for _, name := range []string{"home", "name", "addr"} {
+		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && strings.Trim(f.Value.String(), "[]") == "" {
+			return usagef("--%s: empty: give a value, or leave the flag out", name)
+		}
+	}
+	return nil
 }
 
 // words are the arguments that a verb takes, each of them once.

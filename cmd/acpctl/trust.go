@@ -134,9 +134,9 @@ func (a *app) choose(ctx context.Context, ref string, p *client.TrustParams) err
 	}
 	switch {
 	case len(found) == 0 && blocked != nil:
-		return usagef("%q was untrusted and is blocked: trust it again by its full id, %s", ref, blocked.ID)
+		return unknownPeer("%q was untrusted and is blocked: trust it again by its full id, %s", ref, blocked.ID)
 	case len(found) == 0:
-		return usagef("%q names neither a peer nor a stranger: give the full id of 64 digits, or see acpctl peers", ref)
+		return unknownPeer("%q names neither a peer nor a stranger: give the full id of 64 digits, or see acpctl peers", ref)
 	case len(found) > 1:
 		var ids strings.Builder
 		for i, peer := range found {
@@ -146,13 +146,17 @@ func (a *app) choose(ctx context.Context, ref string, p *client.TrustParams) err
 			}
 			ids.WriteString("\n  " + peer.ID.String() + "  " + peer.State + " " + client.Line(strings.Join(peer.Addrs, " ")))
 		}
-		return usagef("%q names several: give the full id of one:%s", ref, ids.String())
+		return unknownPeer("%q names several: give the full id of one:%s", ref, ids.String())
 	}
 	p.Peer = found[0].ID.String()
 	if found[0].Name != "" {
 		return nil
 	}
 	return a.confirm(ctx, &found[0])
+}
+
+func unknownPeer(format string, args ...any) error {
+	return kinds.Errorf(kinds.UnknownPeer, format, args...)
 }
 
 // confirm asks for a typed yes.
@@ -164,8 +168,14 @@ func (a *app) confirm(ctx context.Context, peer *client.Peer) error {
 	if err != nil {
 		return err
 	}
-	if answer != "yes" {
-		return fmt.Errorf("not trusted: the answer was not yes")
+	if !a.inTTY {
+		fmt.Fprintln(a.err) // the answer's own end of line is not seen
 	}
-	return nil
+	switch {
+	case answer == "yes":
+		return nil
+	case !a.inTTY:
+		return fmt.Errorf("not trusted: the answer was not yes: a script names the full id")
+	}
+	return fmt.Errorf("not trusted: the answer was not yes")
 }

@@ -189,11 +189,11 @@ func TestTrustTakesTheKeyThatWasShown(t *testing.T) {
 			t.Errorf("%q: %+v: trusted %+v", answer, r, got)
 		}
 	}
-	if r := f.typed("yes\n", "trust", deskID.String()[:5]); r.code != exitUsage {
+	if r := f.typed("yes\n", "trust", deskID.String()[:5]); r.code != kinds.UnknownPeer.Info().Exit {
 		t.Errorf("five digits name somebody: %+v", r)
 	}
 	f.on(client.MethodPeers, &client.Peers{Peers: []client.Peer{first, second}})
-	if r := f.typed("yes\n", "trust", "desk"); r.code != exitUsage || !strings.Contains(r.err, deskID.String()) || !strings.Contains(r.err, me.String()) {
+	if r := f.typed("yes\n", "trust", "desk"); r.code != kinds.UnknownPeer.Info().Exit || !strings.Contains(r.err, deskID.String()) || !strings.Contains(r.err, me.String()) {
 		t.Errorf("two of a name: %+v", r)
 	}
 	// Who is trusted under that name is meant, whatever a stranger calls itself.
@@ -221,7 +221,7 @@ func TestTrustOfANameThatOthersHave(t *testing.T) {
 		t.Errorf("%+v, trusted %s", got, trusted)
 	}
 	f.on(client.MethodPeers, &client.Peers{Peers: []client.Peer{blocked}})
-	if got := f.run("trust", "desk"); got.code != exitUsage || !strings.Contains(got.err, "blocked") {
+	if got := f.run("trust", "desk"); got.code != kinds.UnknownPeer.Info().Exit || !strings.Contains(got.err, "blocked") {
 		t.Errorf("%+v", got)
 	}
 	var crowd []client.Peer
@@ -230,7 +230,7 @@ func TestTrustOfANameThatOthersHave(t *testing.T) {
 		crowd = append(crowd, stranger)
 	}
 	f.on(client.MethodPeers, &client.Peers{Peers: crowd})
-	if got := f.run("trust", "desk"); got.code != exitUsage || strings.Count(got.err, "discovered 192.0.2.2:7117") != maxListed || !strings.Contains(got.err, "92 more") {
+	if got := f.run("trust", "desk"); got.code != kinds.UnknownPeer.Info().Exit || strings.Count(got.err, "discovered 192.0.2.2:7117") != maxListed || !strings.Contains(got.err, "92 more") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/daemon"
@@ -72,7 +73,12 @@ func command(stdout, stderr io.Writer) *cobra.Command {
 		Long: `acpd runs until it gets SIGTERM or SIGINT; SIGHUP makes it read config.yaml again.
 The state directory is --home, else $ACP_HOME, else ~/.acp. Settings beyond these
 flags stand in config.yaml there: acpd --settings prints what it may hold.`,
-		Args:          cobra.NoArgs,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("%q: flags are all that acpd takes; the verbs are those of acpctl", args[0])
+			}
+			return nil
+		},
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -86,7 +92,7 @@ flags stand in config.yaml there: acpd --settings prints what it may hold.`,
 				_, err := io.WriteString(stdout, config.Reference())
 				return err
 			}
-			if err := check(&o); err != nil {
+			if err := check(cmd.Flags(), &o); err != nil {
 				return err
 			}
 			o.Version, o.Log = release(), stderr
@@ -118,8 +124,17 @@ flags stand in config.yaml there: acpd --settings prints what it may hold.`,
 
 func level(l slog.Level) *slog.Level { return &l }
 
-// check refuses flags that no daemon could take.
-func check(o *daemon.Options) error {
+// check refuses flags that no daemon could take, and empty ones: a variable that is
+// not set in a script must not mean the usual directory.
+func check(given *pflag.FlagSet, o *daemon.Options) (err error) {
+	given.Visit(func(f *pflag.Flag) {
+		if f.Value.String() == "" {
+			err = fmt.Errorf("--%s: empty: give a value, or leave the flag out", f.Name)
+		}
+	})
+	if err != nil {
+		return err
+	}
 	if o.Name != "" {
 		if err := identity.CheckName(o.Name); err != nil {
 			return fmt.Errorf("--name: %w", err)

@@ -44,6 +44,9 @@ func TestExitCodes(t *testing.T) {
 		{"--listen 7117", 2, "", "host:port"},
 		{"--name Desk!", 2, "", "--name"},
 		{"-v -q", 2, "", "verbose"},
+		{"--home=", 2, "", "--home: empty"},
+		{"--name=", 2, "", "--name: empty"},
+		{"--home " + home + "/new --no-mdns --listen 192.0.2.1:7117", 1, "", "192.0.2.1 is no address of this host: choose one of those"},
 		{"--home " + home, 1, "", `did you mean "listen"`},
 		{"--home " + filepath.Join(home, strings.Repeat("x", 100)), 1, "", "shorter"},
 	} {
