@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -152,6 +153,9 @@ func check(given *pflag.FlagSet, o *daemon.Options) (err error) {
 	return nil
 }
 
+// startTime is after what a start does: discovery has said and heard the first.
+const startTime = 10 * time.Second
+
 // serve runs a daemon until a signal ends it.
 func serve(ctx context.Context, o daemon.Options, stdout io.Writer) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
@@ -167,6 +171,8 @@ func serve(ctx context.Context, o daemon.Options, stdout io.Writer) error {
 	if d.IsNew() {
 		welcome(stdout, d)
 	}
+	started := time.AfterFunc(startTime, func() { releaseProgram() }) // best effort: only a figure depends on it
+	defer started.Stop()
 	return d.Run(ctx, hangup)
 }
 
