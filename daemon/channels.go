@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/openintent"
 )
 
@@ -34,6 +35,8 @@ type channels struct {
 	listener []net.Listener
 	homes    *homeListener
 	parcels  *parcels
+	records  *records
+	follows  *follows
 }
 
 // openChannels makes the engine and binds its listeners.
@@ -42,12 +45,17 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 	c.engine, err = openintent.New(ctx, openintent.Config{
 		Store: d.store, Host: d.id.String()[:hostDigits], Log: d.log,
 		Lenient: how.Lenient, HeldList: how.HeldList, RequestTTL: how.RequestTTL, Retention: how.Retention,
-		MaxPayload: how.MaxPayload, QuietAgents: how.QuietAgents, Forward: d.forward,
+		MaxPayload: how.MaxPayload, QuietAgents: how.QuietAgents,
+		Forward: d.forward, Follow: d.followHost, Gather: d.gather, Changed: func() { d.channels.records.look() },
 	})
 	if err != nil {
 		return err
 	}
 	d.channels = c
+	c.follows = newFollows(d.log, d.relay)
+	if c.records, err = openRecords(ctx, d.store, d.log, c.engine.Record, d.tellRecord); err != nil {
+		return err
+	}
 	if c.parcels, err = openParcels(ctx, d.store, d.log, d.sendParcel); err != nil {
 		return err
 	}
@@ -85,11 +93,13 @@ func (c *channels) add(log *slog.Logger, l net.Listener, identify func(*http.Req
 
 // run serves until ctx ends; then it ends the event streams, lets other answers
 // finish and closes the listeners. What other daemons ask ends with peers already:
-// their connections drain first.
-func (c *channels) run(ctx, peers context.Context) error {
+// their connections drain first. reach lists the hosts that can be asked.
+func (c *channels) run(ctx, peers context.Context, reach func() []identity.ID) error {
 	c.homes.server.BaseContext = func(net.Listener) context.Context { return peers }
 	g, working := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.parcels.run(peers) })
+	g.Go(func() error { return c.records.run(peers, reach) })
+	g.Go(func() error { return c.follows.run(peers) })
 	ended := make(chan struct{})
 	g.Go(func() error {
 		defer close(ended)

@@ -205,7 +205,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 		return d.node.Serve(working)
 	})
 	g.Go(func() error { return d.serve(local) })
-	g.Go(func() error { return d.channels.run(local, working) })
+	g.Go(func() error { return d.channels.run(local, working, d.hosts) })
 	g.Go(func() error { return d.tasks.run(working, d.reportLost) })
 	g.Go(func() error { return d.savePins(working) })
 	g.Go(func() error { return d.runDiscovery(working) })

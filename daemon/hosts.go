@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -28,6 +29,11 @@ import (
 // policyChannel is what a policy calls the requests about channels that a peer
 // passes on.
 const policyChannel = "channel"
+
+const (
+	gatherTime  = 2 * time.Second // for all hosts to give a list
+	maxGathered = 4 << 20         // bytes of the list of one
+)
 
 // Headers of what a home passes on.
 const (
@@ -60,6 +66,12 @@ func (d *Daemon) forward(p openintent.Parcel, w http.ResponseWriter, r *http.Req
 			return
 		}
 	}
+	if !who.Operator {
+		if err := d.channels.records.introduce(r.Context(), to.ID, who.Agent); err != nil {
+			d.noAnswer(to, err).Answer(w)
+			return
+		}
+	}
 	(&httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = "http", "acpd", "acpd"
@@ -80,6 +92,9 @@ func (d *Daemon) sendParcel(ctx context.Context, p *parcel) (*http.Response, err
 	to, ok := d.trust.Get(p.host)
 	if !ok {
 		return nil, kinds.Errorf(kinds.NotTrusted, "%s is not trusted here any more", p.host.Label())
+	}
+	if err := d.channels.records.introduce(ctx, p.host, p.agent); err != nil {
+		return nil, err
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://acpd"+p.path, bytes.NewReader(p.body))
 	if err != nil {
@@ -108,6 +123,66 @@ func (d *Daemon) hostOf(digits string) (identity.Peer, bool) {
 		}
 	}
 	return identity.Peer{}, false
+}
+
+// hosts returns the peers in reach that offer channels.
+func (d *Daemon) hosts() (all []identity.ID) {
+	for _, p := range d.node.Peers() {
+		if slices.Contains(p.Features, policyChannel) {
+			all = append(all, p.ID)
+		}
+	}
+	return all
+}
+
+// gather asks all hosts in reach for a list that an agent here wants.
+func (d *Daemon) gather(ctx context.Context, who openintent.Caller, path string) map[string][]byte {
+	ctx, cancel := context.WithTimeout(ctx, gatherTime)
+	defer cancel()
+	var (
+		mu   sync.Mutex
+		all  = make(map[string][]byte)
+		asks sync.WaitGroup
+	)
+	for _, id := range d.hosts() {
+		asks.Go(func() {
+			answer, err := d.list(ctx, id, who.Agent, path)
+			if err != nil {
+				d.log.Debug("a host gave no list", "host", id.Label(), "path", path, "err", err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all[id.String()] = answer
+		})
+	}
+	asks.Wait()
+	return all
+}
+
+func (d *Daemon) list(ctx context.Context, host identity.ID, agent, path string) ([]byte, error) {
+	to, ok := d.trust.Get(host)
+	if !ok {
+		return nil, errUntrusted
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://acpd/api/v1/"+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set(headerAgent, agent)
+	answer, err := hostTransport{d, to}.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return nil, errors.New(answer.Status)
+	}
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxGathered+1))
+	if len(body) > maxGathered {
+		return nil, errors.New("the list is too long")
+	}
+	return body, err
 }
 
 func noHost(digits string) *openintent.Error {
@@ -140,14 +215,12 @@ func (t hostTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(r.Write(s), s.CloseWrite()); err != nil {
-		s.Cancel()
-		return nil, err
-	}
+	// A host that has answered need not have read all of the request.
+	unsaid := errors.Join(r.Write(s), s.CloseWrite())
 	answer, err := http.ReadResponse(bufio.NewReader(s), r)
 	if err != nil {
 		s.Cancel()
-		return nil, err
+		return nil, errors.Join(err, unsaid)
 	}
 	answer.Body = streamBody{answer.Body, s}
 	return answer, nil
@@ -265,11 +338,12 @@ func (c *homeConn) Read(b []byte) (int, error) {
 	return 0, io.EOF
 }
 
-func (c *homeConn) Close() error                     { return c.hangup() }
-func (c *homeConn) LocalAddr() net.Addr              { return homeAddr{} }
-func (c *homeConn) RemoteAddr() net.Addr             { return homeAddr{c.from} }
-func (c *homeConn) SetDeadline(t time.Time) error    { return c.SetReadDeadline(t) }
-func (c *homeConn) SetWriteDeadline(time.Time) error { return nil }
+func (c *homeConn) Close() error         { return c.hangup() }
+func (c *homeConn) LocalAddr() net.Addr  { return homeAddr{} }
+func (c *homeConn) RemoteAddr() net.Addr { return homeAddr{c.from} }
+func (c *homeConn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
 
 // homeAddr is the address of a daemon: its id.
 type homeAddr struct{ id identity.ID }

@@ -260,6 +260,10 @@ func (d *Daemon) onEvent(e peer.Event) {
 		d.place(e.Peer)
 		d.mail.Link(e.Peer, e.Type == peer.EventUp)
 		d.channels.parcels.try()
+		if e.Type == peer.EventUp {
+			d.channels.records.look()
+			d.channels.follows.isUp(e.Peer)
+		}
 	case peer.EventMoved:
 		d.sightings.at(e.Peer, e.Addr, e.At)
 		d.place(e.Peer)

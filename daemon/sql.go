@@ -74,7 +74,13 @@ CREATE TABLE daemon_parcel (
 	status INTEGER NOT NULL,
 	answer BLOB NOT NULL
 ) STRICT;
-CREATE INDEX daemon_parcel_line ON daemon_parcel (host, agent, seq);`,
+CREATE INDEX daemon_parcel_line ON daemon_parcel (host, agent, seq);`, `
+CREATE TABLE daemon_guest (
+	host   BLOB NOT NULL,
+	agent  TEXT NOT NULL,
+	record TEXT NOT NULL,
+	PRIMARY KEY (host, agent)
+) STRICT, WITHOUT ROWID;`,
 }
 
 const settingPort = "port" // the UDP port that was chosen when 7117 was taken
@@ -417,5 +423,38 @@ func sqlForgetRefused(tx *store.Tx, before time.Time) error {
 
 func sqlDropParcels(tx *store.Tx, host identity.ID) error {
 	_, err := tx.Exec("DELETE FROM daemon_parcel WHERE host = ?", host[:])
+	return err
+}
+
+func sqlGuests(tx *store.Tx, each func(host identity.ID, agent, record string)) error {
+	rows, err := tx.Query("SELECT host, agent, record FROM daemon_guest")
+	if err != nil {
+		return err
+	}
+	for rows.Next() {
+		var host []byte
+		var agent, record string
+		if err := rows.Scan(&host, &agent, &record); err != nil {
+			return err
+		}
+		var id identity.ID
+		copy(id[:], host)
+		each(id, agent, record)
+	}
+	return rows.Err()
+}
+
+func sqlSaveGuest(tx *store.Tx, host identity.ID, agent, record string) error {
+	_, err := tx.Exec("INSERT INTO daemon_guest VALUES (?, ?, ?) ON CONFLICT (host, agent) DO UPDATE SET record = excluded.record", host[:], agent, record)
+	return err
+}
+
+func sqlDropGuest(tx *store.Tx, host identity.ID, agent string) error {
+	_, err := tx.Exec("DELETE FROM daemon_guest WHERE host = ? AND agent = ?", host[:], agent)
+	return err
+}
+
+func sqlDropGuests(tx *store.Tx, host identity.ID) error {
+	_, err := tx.Exec("DELETE FROM daemon_guest WHERE host = ?", host[:])
 	return err
 }

@@ -1,8 +1,6 @@
 package openintent
 
 import (
-	"cmp"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -59,9 +57,9 @@ const maxRecord = 32 << 10 // bytes of an agent's record
 var agentStatuses = []string{"registering", agentActive, agentDraining, agentUnhealthy, agentDead, agentDeregistered}
 
 // status returns the agent's status: what it was set to, or what follows from
-// its silence.
+// its silence. Of another daemon's agents that daemon knows.
 func (a *agent) status(at stamp) string {
-	if a.doc.Status != agentActive && a.doc.Status != agentDraining {
+	if a.doc.Host != "" || a.doc.Status != agentActive && a.doc.Status != agentDraining {
 		return a.doc.Status
 	}
 	switch silent := at - stamp(a.seen.Load()); {
@@ -202,6 +200,7 @@ func (e *Engine) registerAgent(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
+	e.changed()
 	return status, e.shownAgent(a), nil
 }
 
@@ -213,6 +212,13 @@ func (e *Engine) agentsAt(home string) (n int) {
 		}
 	}
 	return n
+}
+
+// changed tells that a record was changed.
+func (e *Engine) changed() {
+	if e.cfg.Changed != nil {
+		e.cfg.Changed()
+	}
 }
 
 func (e *Engine) shownAgent(a *agent) Agent {
@@ -260,16 +266,14 @@ func (e *Engine) listAgents(c *call) (int, any, error) {
 	at := now()
 	list := []Agent{}
 	e.mu.RLock()
-	defer e.mu.RUnlock()
-	for _, key := range slices.SortedFunc(maps.Keys(e.agents), func(a, b agentKey) int {
-		return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.home, b.home))
-	}) {
-		a := e.agents[key].shown(at)
+	for _, known := range e.agents {
+		a := known.shown(at)
 		if (status == "" || a.Status == status) && (role == "" || a.RoleID != nil && *a.RoleID == role) {
 			list = append(list, a)
 		}
 	}
-	return http.StatusOK, list, nil
+	e.mu.RUnlock()
+	return http.StatusOK, c.gatherAgents(list, status, role), nil
 }
 
 func (e *Engine) setAgentStatus(c *call) (int, any, error) {
@@ -325,6 +329,9 @@ func (e *Engine) changeAgent(c *call, status, reason string) (*agent, error) {
 		}
 		return nil
 	})
+	if err == nil {
+		e.changed()
+	}
 	return a, err
 }
 

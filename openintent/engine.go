@@ -41,10 +41,20 @@ type Config struct {
 	Log *slog.Logger // nil: slog.Default()
 
 	// Follow begins to follow a host that agents here have to do with, if that has
-	// not begun: the body of the host's subscribe/home goes to [Engine.Relay]. It
-	// does not block. nil: streams go to Forward, and agents' own tell nothing of
-	// other hosts.
-	Follow func(host string)
+	// not begun: the body of the host's subscribe/home goes to [Engine.Relay].
+	// Without a host it does so for all that are in reach, now or later. It does not
+	// block; what it returns is closed once the host's stream has begun, or could
+	// not. nil: streams go to Forward, and agents' own tell nothing of other hosts.
+	Follow func(host string) (tried []<-chan struct{})
+
+	// Gather gets a path below /api/v1/ from the other hosts in reach, as an agent
+	// here, and returns the bodies of those that gave it, by the hosts' ids. nil:
+	// there are no others.
+	Gather func(ctx context.Context, who Caller, path string) map[string][]byte
+
+	// Changed is told when the record of an agent here has changed. It must not
+	// block. nil: nobody wants to know.
+	Changed func()
 
 	// Forward serves a request about an intent of another host; nil: there are no
 	// others, and the answer is 404. It must answer.

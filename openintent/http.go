@@ -82,7 +82,7 @@ func (e *Engine) serve(c *call, rt *route, identify func(*http.Request) (Caller,
 	}
 	if rt.stream && rt.hosted && e.cfg.Follow != nil && c.who.Home == "" {
 		if host, ok := HostOf(c.args[0]); ok && host != e.cfg.Host {
-			e.follow(host)
+			e.awaitFollow(c.Context(), host)
 			return e.streamElsewhere(c, host)
 		}
 	}

@@ -1,6 +1,7 @@
 package openintent
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"slices"
@@ -27,6 +28,7 @@ type Intent struct {
 	UpdatedAt   stamp          `json:"updated_at"`
 	Confidence  int64          `json:"confidence"`
 	Governance  jsontext.Value `json:"governance_policy"`
+	Host        string         `json:"host,omitzero"` // in lists: the daemon where it lives, if that is another
 }
 
 // intent is what rules need of an Intent, whose object is in the store alone, and
@@ -130,7 +132,7 @@ func (e *Engine) getIntent(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	docs, err := e.intentDocs(c.Context(), []int64{in.row})
+	docs, err := e.intentDocs(c.Context(), []listed{{row: in.row}})
 	if err != nil {
 		return 0, nil, err
 	}
@@ -152,25 +154,36 @@ func (e *Engine) listIntents(c *call) (int, any, error) {
 	if status != "" && !slices.Contains(intentStatuses, status) {
 		return 0, nil, invalid("status", "one of %s", strings.Join(intentStatuses, ", "))
 	}
-	var rows []int64
+	all := c.gatherIntents(status, offset+limit)
+	here := 0
 	at := now()
 	e.mu.RLock()
-	all := slices.SortedFunc(maps.Values(e.intents), func(a, b *intent) int { return int(b.row - a.row) })
-	for _, in := range all {
-		if (status != "" && in.status != status) || e.level(in, c.who, at) < levelRead {
-			continue
-		}
-		if offset--; offset >= 0 {
-			continue
-		}
-		if len(rows) == limit {
+	for _, in := range slices.SortedFunc(maps.Values(e.intents), func(a, b *intent) int { return cmp.Compare(b.row, a.row) }) {
+		if here == offset+limit {
 			break
 		}
-		rows = append(rows, in.row)
+		if status != "" && in.status != status {
+			continue
+		}
+		if _, _, err := e.enter(in.id, c.who, levelRead, at); err == nil {
+			all = append(all, listed{ulid: in.id[len(in.id)-ulidLen:], row: in.row})
+			here++
+		}
 	}
 	e.mu.RUnlock()
-	docs, err := e.intentDocs(c.Context(), rows)
+	if len(all) > here {
+		slices.SortFunc(all, func(a, b listed) int { return cmp.Compare(b.ulid, a.ulid) })
+	}
+	all = all[min(offset, len(all)):]
+	docs, err := e.intentDocs(c.Context(), all[:min(limit, len(all))])
 	return http.StatusOK, members("intents", docs), err
+}
+
+// listed is an intent in a list.
+type listed struct {
+	ulid string         // of its id: sorts by time
+	row  int64          // of one that lives here
+	doc  jsontext.Value // of one that lives elsewhere
 }
 
 type statusChange struct {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -33,6 +34,7 @@ const (
 	maxRelayed  = 4 << 20 // bytes of an entry in a stream
 	keepRelayed = 5_000   // entries that are kept for agents that resume
 	relayStep   = 64      // how often others are removed
+	followTime  = 3 * time.Second
 )
 
 func topicHome(home string) string { return "home " + home }
@@ -109,9 +111,28 @@ func (r *relayed) concernsHere(s *subscriber) bool {
 	return s.intent == r.IntentID && (s.channel == "" || isMessage && s.channel == r.ChannelID) && (s.who.Operator || slices.Contains(r.For, s.who.Agent))
 }
 
-func (e *Engine) follow(host string) {
-	if e.cfg.Follow != nil {
-		e.cfg.Follow(host)
+func (e *Engine) follow(host string) (tried []<-chan struct{}) {
+	if e.cfg.Follow == nil {
+		return nil
+	}
+	return e.cfg.Follow(host)
+}
+
+// awaitFollow is follow for a stream, which should miss nothing from its start. It
+// waits for a host, but not for ever.
+func (e *Engine) awaitFollow(ctx context.Context, host string) {
+	timer := time.NewTimer(followTime)
+	defer timer.Stop()
+	for _, t := range e.follow(host) {
+		select {
+		case <-t:
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		case <-e.done:
+			return
+		}
 	}
 }
 
@@ -119,7 +140,7 @@ func (e *Engine) follow(host string) {
 // host's subscribe/home, empty for none.
 func (e *Engine) RelayCursor(ctx context.Context, host string) (string, error) {
 	cursor, err := e.relayCursor(ctx, host)
-	if err != nil || cursor == 0 {
+	if err != nil || cursor < 0 {
 		return "", err
 	}
 	return strconv.FormatInt(cursor, 10), nil
@@ -144,11 +165,14 @@ func (e *Engine) Relay(ctx context.Context, host string, stream io.Reader) error
 			}
 		}
 		id, ok := bytes.CutPrefix(line, []byte("id: "))
-		if !ok || r == nil {
+		if !ok {
 			continue
 		}
+		if r == nil {
+			r = &relayed{} // where the host's feed is, without anything of it
+		}
 		cursor, err := strconv.ParseInt(string(id), 10, 64)
-		if err != nil || cursor < 1 {
+		if err != nil || cursor < 0 {
 			return fmt.Errorf("openintent: relay: %s numbers an entry %q", host, id)
 		}
 		n := entry{relayed: r}

@@ -30,12 +30,13 @@ func newPair(t *testing.T) *pair {
 			r.Header.Set(headerAgent, parcel.Caller.Agent)
 			p.fromNear().ServeHTTP(w, r)
 		}
-		c.Follow = func(host string) {
+		c.Follow = func(host string) (tried []<-chan struct{}) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			if p.follows++; p.cutOff == nil {
 				p.follow(t)
 			}
+			return nil
 		}
 	})
 	return p

@@ -69,6 +69,7 @@ func routes() table {
 		{method: "GET", path: "agents/{agent}", does: "Get an agent's record", do: (*Engine).getAgent, out: Agent{}, status: 200},
 		{method: "DELETE", path: "agents/{agent}", does: "Deregister an agent", do: (*Engine).deregisterAgent, out: Agent{}, status: 200},
 		{method: "GET", path: "agents/{agent}/record", does: "Get an agent's record", do: (*Engine).getAgent, out: Agent{}, status: 200},
+		{method: "PUT", path: "agents/{agent}/record", does: "Say who an agent of another daemon is", do: (*Engine).takeRecord, in: guest{}, status: 204, home: true},
 		{method: "PATCH", path: "agents/{agent}/status", does: "Change an agent's status", do: (*Engine).setAgentStatus, in: statusChange{}, out: Agent{}, status: 200},
 		{method: "POST", path: "agents/{agent}/heartbeat", does: "Say that an agent lives", do: (*Engine).heartbeat, in: map[string]any{}, out: Agent{}, status: 200},
 		{method: "GET", path: "agents/{agent}/subscribe", does: "Follow what concerns an agent; event names in capitals", do: (*Engine).streamAgent, status: 200, stream: true},

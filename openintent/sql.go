@@ -145,13 +145,15 @@ func (t *tx) intentDoc(in *intent) (doc Intent, err error) {
 }
 
 // intentDocs reads the objects of intents, as many as fit an answer.
-func (e *Engine) intentDocs(ctx context.Context, rows []int64) ([]jsontext.Value, error) {
+func (e *Engine) intentDocs(ctx context.Context, list []listed) ([]jsontext.Value, error) {
 	docs, size := []jsontext.Value{}, 0
 	err := e.db.Read(ctx, func(stx *store.Tx) error {
-		for _, row := range rows {
-			var doc []byte
-			if err := stx.QueryRow("SELECT doc FROM openintent_intent WHERE row = ?", row).Scan(&doc); err != nil {
-				return err
+		for _, in := range list {
+			doc := in.doc
+			if doc == nil {
+				if err := stx.QueryRow("SELECT doc FROM openintent_intent WHERE row = ?", in.row).Scan((*[]byte)(&doc)); err != nil {
+					return err
+				}
 			}
 			docs = append(docs, doc)
 			if size += len(doc); size >= maxListBytes {
@@ -310,10 +312,12 @@ func (t *tx) insertRelayed(n *entry, host string, cursor int64) error {
 	return err
 }
 
+// relayCursor returns -1 for a host that was never followed.
 func (e *Engine) relayCursor(ctx context.Context, host string) (cursor int64, err error) {
 	err = e.db.Read(ctx, func(stx *store.Tx) error {
 		err := stx.QueryRow("SELECT cursor FROM openintent_relayed WHERE host = ? ORDER BY seq DESC LIMIT 1", host).Scan(&cursor)
 		if errors.Is(err, sql.ErrNoRows) {
+			cursor = -1
 			return nil
 		}
 		return err

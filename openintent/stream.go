@@ -2,6 +2,7 @@ package openintent
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -37,6 +38,9 @@ func (e *Engine) streamAgent(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
+	if who.Home == "" {
+		e.awaitFollow(c.Context(), "")
+	}
 	return e.stream(c, &subscriber{who: who, about: topicAgent(agentKey{who.Home, who.Agent}), agent: true, quiet: e.cfg.QuietAgents})
 }
 
@@ -70,7 +74,11 @@ func (e *Engine) stream(c *call, s *subscriber) (int, any, error) {
 		return out.Flush() == nil
 	}
 	defer out.SetWriteDeadline(time.Time{}) // the connection may serve other requests
-	if !write([]byte(": ok\n\n")) {
+	hello := []byte(": ok\n\n")
+	if s.home && c.Header.Get("Last-Event-ID") == "" { // so that it misses nothing from now on
+		hello = fmt.Appendf(hello, "id: %d\n\n", from)
+	}
+	if !write(hello) {
 		return 0, nil, errAnswered
 	}
 	if last, err := strconv.ParseInt(c.Header.Get("Last-Event-ID"), 10, 64); err == nil && last >= 0 && last < from {

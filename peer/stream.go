@@ -92,6 +92,9 @@ func (s *Stream) CloseWrite() error { return s.s.Close() }
 // SetReadDeadline bounds Reads, as net.Conn's does.
 func (s *Stream) SetReadDeadline(t time.Time) error { return s.s.SetReadDeadline(t) }
 
+// SetWriteDeadline bounds Writes, as net.Conn's does.
+func (s *Stream) SetWriteDeadline(t time.Time) error { return s.s.SetWriteDeadline(t) }
+
 // Close ends both halves: what was written arrives, what was not read is
 // refused. After Close or Cancel both do nothing.
 func (s *Stream) Close() error {

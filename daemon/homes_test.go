@@ -1,0 +1,185 @@
+package daemon
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+// events follows an event stream and returns what it tells, name and data.
+func (w *web) events(path string) <-chan object {
+	w.t.Helper()
+	answer := w.do("GET", path, nil)
+	if answer.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(answer.Body)
+		w.t.Fatalf("%s: %s %s", path, answer.Status, text)
+	}
+	w.t.Cleanup(func() { answer.Body.Close() })
+	all := make(chan object, 100)
+	go func() {
+		lines, name := bufio.NewScanner(answer.Body), ""
+		for lines.Scan() {
+			if event, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
+				name = event
+			}
+			data, ok := strings.CutPrefix(lines.Text(), "data: ")
+			var m object
+			if ok && json.Unmarshal([]byte(data), &m) == nil {
+				m["event"] = name
+				all <- m
+			}
+		}
+	}()
+	return all
+}
+
+// again starts a daemon on another port: who has taken the old one meanwhile is anybody's guess.
+func (r *running) again() *running { return start(r.t, r.dir, r.name) }
+
+// find returns the object of a list that has the value under the name.
+func find(all []object, name string, value any) object {
+	for _, o := range all {
+		if o[name] == value {
+			return o
+		}
+	}
+	return nil
+}
+
+// A host knows of another daemon's agents what their home says, with their first
+// request and from then on, until their end.
+func TestHostsKnowTheirGuests(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	planner, reviewer := desk.web("planner"), laptop.web("reviewer")
+	reviewer.must(201, "POST", "agents/register", object{"role_id": "review"})
+	intent := planner.must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
+	channel := "channels/" + planner.must(201, "POST", "intents/"+intent+"/channels", object{"name": "build", "members": []string{"planner", "reviewer"}})["id"].(string)
+	reviewer.must(200, "GET", channel, nil)
+	guest := func() object { return find(list(t, planner.do("GET", "agents", nil)), "agent_id", "reviewer") }
+	if g := guest(); g["host"] != laptop.ID().String() || g["role_id"] != "review" || g["status"] != "active" {
+		t.Errorf("%v", g)
+	}
+	planner.must(201, "POST", channel+"/messages", object{"message_type": "request", "to": "role:review", "payload": object{}})
+	if got := list(t, reviewer.do("GET", channel+"/messages", nil)); len(got) != 1 {
+		t.Errorf("by its role it got %v", got)
+	}
+	reviewer.must(200, "PATCH", "agents/reviewer/status", object{"status": "draining"})
+	eventually(t, "the change", func() bool { return guest()["status"] == "draining" })
+	desk.stop()
+	reviewer.must(200, "DELETE", "agents/reviewer", nil)
+	laptop.stop()
+	laptop, desk = laptop.again(), desk.again()
+	befriend(t, laptop, desk)
+	planner = desk.web("planner")
+	eventually(t, "its end", func() bool {
+		notice := find(list(t, planner.do("GET", channel+"/messages?wait=0", nil)), "sender", "system")
+		return notice != nil && notice["payload"].(object)["agent_id"] == "reviewer"
+	})
+	if members := planner.must(200, "GET", channel, nil)["members"].([]any); len(members) != 1 {
+		t.Errorf("members %v", members)
+	}
+	for _, r := range []struct{ method, path string }{{"PUT", "agents/reviewer/record"}, {"GET", "subscribe/home"}} {
+		planner.must(403, r.method, r.path, object{"status": "active"})
+	}
+}
+
+func TestListsHaveWhatLivesElsewhere(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	planner, reviewer := desk.web("planner"), laptop.web("reviewer")
+	planner.must(201, "POST", "agents/register", object{})
+	reviewer.must(201, "POST", "agents/register", object{})
+	var ids []any
+	for i, at := range []*web{planner, reviewer, planner} {
+		before := time.Now().UnixMilli()
+		eventually(t, "the next millisecond", func() bool { return time.Now().UnixMilli() > before })
+		ids = append([]any{at.must(201, "POST", "intents", object{"title": strings.Repeat("x", i+1)})["id"]}, ids...)
+	}
+	closed := planner.must(201, "POST", "intents", object{"title": "closed"})["id"].(string)
+	planner.must(200, "PUT", "intents/"+closed+"/acl", object{"default_policy": "closed", "entries": []any{}})
+	intents := func(w *web, query string) (all []any, hosts []any) {
+		for _, in := range w.must(200, "GET", "intents"+query, nil)["intents"].([]any) {
+			all, hosts = append(all, in.(object)["id"]), append(hosts, in.(object)["host"])
+		}
+		return all, hosts
+	}
+	same := func(what string, got, want []any) {
+		t.Helper()
+		if len(got) != len(want) {
+			t.Fatalf("%s: %v, want %v", what, got, want)
+		}
+		for i := range got {
+			if got[i] != want[i] {
+				t.Errorf("%s: %v, want %v", what, got, want)
+			}
+		}
+	}
+	got, hosts := intents(reviewer, "")
+	same("intents", got, ids)
+	same("hosts", hosts, []any{desk.ID().String(), nil, desk.ID().String()})
+	got, _ = intents(reviewer, "?limit=1&offset=1")
+	same("a page", got, ids[1:2])
+	got, _ = intents(laptop.web(""), "")
+	same("the operator's", got, ids[1:2])
+	got, _ = intents(laptop.web("planner"), "") // another agent of the name sees nothing of the first
+	same("a namesake's", got, ids[1:2])
+	agents := list(t, reviewer.do("GET", "agents", nil))
+	if a := find(agents, "agent_id", "planner"); len(agents) != 2 || a["host"] != desk.ID().String() {
+		t.Errorf("%v", agents)
+	}
+	desk.stop()
+	got, _ = intents(reviewer, "")
+	same("without the host", got, ids[1:2])
+}
+
+// However many agents follow a host's intents, its stream is one, and what happens
+// while the daemons do not reach each other comes afterwards.
+func TestManyStreamsAreOne(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	planner, reviewer := desk.web("planner"), laptop.web("reviewer")
+	own := reviewer.events("agents/reviewer/subscribe") // it has never been at the desk
+	intent := planner.must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
+	planner.must(201, "POST", "intents/"+intent+"/agents", object{"agent_id": "reviewer", "home": laptop.ID().String()})
+	if e := receive(t, "the assignment", own); e["event"] != "AGENT_ASSIGNED" || e["intent_id"] != intent {
+		t.Errorf("%v", e)
+	}
+	streams := []<-chan object{own}
+	for range 100 { // more than a peer may have streams
+		streams = append(streams, reviewer.events("intents/"+intent+"/subscribe"))
+	}
+	hear := func(n float64) {
+		t.Helper()
+		for _, s := range streams {
+			m := receive(t, "a message", s)
+			for m["event"] != "channel_message" {
+				m = receive(t, "a message", s)
+			}
+			if m["payload"].(object)["n"] != n {
+				t.Errorf("%v, want %v", m, n)
+			}
+		}
+	}
+	say := func(w *web, n int) {
+		t.Helper()
+		w.must(201, "POST", "intents/"+intent+"/channels/build/messages", object{"message_type": "notify", "payload": object{"n": n}})
+	}
+	say(planner, 1)
+	hear(1)
+	desk.stop()
+	desk = desk.again() // it calls the laptop
+	planner = desk.web("planner")
+	for n := 2; n < 5; n++ {
+		say(planner, n)
+	}
+	for n := 2; n < 5; n++ {
+		hear(float64(n))
+	}
+	laptop.web("desk").must(404, "GET", "intents/"+intent[:len(intent)-1]+"0/subscribe", nil)
+}

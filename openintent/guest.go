@@ -1,0 +1,76 @@
+package openintent
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Guests are agents that are at home at another daemon. What is known of them is
+// what their home says: who they are and whether they work, and no more.
+
+// guest is an agent's record as its home tells it.
+type guest struct {
+	Status    string  `json:"status"`
+	RoleID    *string `json:"role_id"`
+	Name      *string `json:"name"`
+	PublicKey *string `json:"public_key"` // checks the agent's proofs
+}
+
+// Record returns the record of an agent of this daemon as its hosts are to know it,
+// for PUT agents/{agent}/record as the agent [Daemon]; empty where it has none.
+// ended says that the agent is deregistered.
+func (e *Engine) Record(agent string) (record string, ended bool) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	a := e.agents[agentKey{"", agent}]
+	if a == nil {
+		return "", false
+	}
+	status := a.status(now())
+	return text(guest{status, a.doc.RoleID, a.doc.Name, a.doc.PublicKey}), status == agentDeregistered
+}
+
+func (e *Engine) takeRecord(c *call) (int, any, error) {
+	var body guest
+	if err := c.decode(&body); err != nil {
+		return 0, nil, err
+	}
+	if !slices.Contains(agentStatuses, body.Status) {
+		return 0, nil, invalid("status", "one of %s", strings.Join(agentStatuses, ", "))
+	}
+	r := register{AgentID: c.arg(0), RoleID: body.RoleID, Name: body.Name, PublicKey: body.PublicKey}
+	if err := r.check(); err != nil {
+		return 0, nil, err
+	}
+	key := agentKey{c.who.Home, r.AgentID}
+	err := e.write(c.Context(), false, func(t *tx) error {
+		a, before := e.agents[key], ""
+		if a == nil {
+			if len(e.agents) >= maxAgents || e.agentsAt(key.home) >= maxEntries {
+				return tooMany("agents of that daemon", maxEntries)
+			}
+			a = &agent{doc: Agent{AgentID: key.id, Capabilities: []string{}, Capacity: r.Capacity, Heartbeat: *r.Heartbeat, Metadata: jsontext.Value("{}"),
+				RegisteredAt: t.now, RegisteredBy: key.id, Host: key.home}}
+		} else {
+			before = a.doc.Status
+		}
+		doc := a.doc
+		doc.Status, doc.RoleID, doc.Name, doc.PublicKey, doc.LastSeen, doc.Version = body.Status, r.RoleID, r.Name, r.PublicKey, t.now, doc.Version+1
+		if err := t.saveAgent(doc); err != nil {
+			return err
+		}
+		t.apply(func() {
+			a.doc = doc
+			a.seen.Store(int64(t.now))
+			e.agents[key] = a
+		})
+		if doc.Status == agentDeregistered && before != agentDeregistered {
+			return t.depart(a, agentDeregistered)
+		}
+		return nil
+	})
+	return http.StatusNoContent, nil, err
+}
