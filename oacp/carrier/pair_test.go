@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -270,18 +271,17 @@ func (s *side) files(agent string) map[string]string {
 	return all
 }
 
-// noDebris fails if something lies in an inbox that is no message.
+// noDebris waits until nothing lies in an inbox that is no message: what is being
+// stored has a temporary name for a moment.
 func (s *side) noDebris(agent string) {
 	s.t.Helper()
-	entries, err := os.ReadDir(s.inbox(agent))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), ".yaml") && e.Name() != "archive" {
-			s.t.Errorf("%s: %s lies in the inbox of %s", s.name, e.Name(), agent)
+	eventually(s.t, s.name+" has no debris in the inbox of "+agent, func() bool {
+		entries, err := os.ReadDir(s.inbox(agent))
+		if err != nil {
+			s.t.Fatal(err)
 		}
-	}
+		return !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return !strings.HasSuffix(e.Name(), ".yaml") && e.Name() != "archive" })
+	})
 }
 
 // queued is a file as the queue shows it; the state is "" if it is not there.
