@@ -148,13 +148,16 @@ func refused(status int, body []byte) error {
 	if !ok {
 		code = kinds.Invalid
 	}
-	e := kinds.Errorf(code, "%s", said.Message)
+	e := kinds.Errorf(code, "%s", asFlags.Replace(said.Message))
 	e.Details = jsontext.Value(kinds.Encode(struct {
 		Error  string `json:"error"`
 		Status int    `json:"status"`
 	}{said.Code, status}))
 	return e
 }
+
+// asFlags gives the headers that an error begins with their names on the command line.
+var asFlags = strings.NewReplacer("X-Agent-ID: ", "--as: ", "Idempotency-Key: ", "--key: ")
 
 // read makes a request as call does and decodes the answer into out.
 func (c *channels) read(ctx context.Context, path string, out any) error {

@@ -2,13 +2,10 @@ package main
 
 import (
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
-
-	"github.com/acpd/acpd/client"
 )
 
 func (c *channels) createCmd() *cobra.Command {
@@ -122,51 +119,5 @@ for a day unless the daemon is configured otherwise; with --delete it goes at on
 		},
 	}
 	cmd.Flags().BoolVar(&remove, "delete", false, "remove it and its messages at once")
-	return cmd
-}
-
-func (c *channels) homesCmd() *cobra.Command {
-	var free string
-	cmd := &cobra.Command{
-		Use:   "homes INTENT",
-		Short: "List which daemon speaks for which agent about an intent",
-		Example: `  acpctl channel homes INTENT
-  acpctl channel homes INTENT --free reviewer      let another daemon speak for it`,
-		Long: `An agent id belongs to the first daemon that uses it, this one or a peer's: its home.
---free gives it up, so that the agent can move.`,
-		Args:              words("INTENT"),
-		ValidArgsFunction: c.completeIntents,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if free != "" {
-				_, err := c.call(cmd.Context(), http.MethodDelete, path("intents", args[0], "homes", free), nil)
-				return err
-			}
-			var homes []struct {
-				Agent string `json:"agent_id"`
-				Home  string `json:"home"`
-			}
-			if err := c.read(cmd.Context(), path("intents", args[0], "homes"), &homes); err != nil {
-				return err
-			}
-			var rows [][]string
-			for _, h := range homes {
-				if c.json {
-					if err := c.print(h); err != nil {
-						return err
-					}
-				}
-				where := strings.TrimSpace(h.Home)
-				if where == "" {
-					where = "here"
-				}
-				rows = append(rows, []string{client.Line(h.Agent), where})
-			}
-			if !c.json {
-				c.table([]string{"AGENT", "HOME"}, rows)
-			}
-			return nil
-		},
-	}
-	cmd.Flags().StringVar(&free, "free", "", "the agent whose home is given up")
 	return cmd
 }
