@@ -46,6 +46,8 @@ func (n *Node) OpenStream(ctx context.Context, to identity.ID, t wire.StreamType
 			s, fail = c.openStream(ctx, t)
 		}
 		if fail == nil {
+			end := s.done
+			s.done = func() { end(); r.budget.bulk.Add(-1) }
 			return s, nil
 		}
 		if fail != errNothingSent || try == 3 {
@@ -74,7 +76,6 @@ func (c *conn) openStream(ctx context.Context, t wire.StreamType) (*Stream, *kin
 	s := &Stream{s: qs, done: func() {
 		stop()
 		c.finish()
-		c.remote.budget.bulk.Add(-1)
 	}}
 	if _, err := qs.Write([]byte{byte(t)}); err != nil {
 		s.Cancel()

@@ -17,6 +17,40 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
+// A stream that is given up before its first byte has left gives back its place once.
+// Which of the two comes first is left to chance, often enough.
+func TestStreamsThatAreGivenUpLeaveTheBudget(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, b := w.side(nil), w.side(nil)
+		a.trusts(b, "reviewer")
+		b.trusts(a, "planner")
+		b.Handle(wire.StreamMail, "mail", func(_ context.Context, _ identity.ID, s *Stream) { io.ReadAll(s) })
+		w.start()
+		a.serve()
+		b.serve()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 500 {
+			a.ask(b, "connected?")
+			var opening sync.WaitGroup
+			for range maxBulk / 2 {
+				opening.Go(func() {
+					if s, err := a.OpenStream(ctx, b.ID(), wire.StreamMail); err == nil {
+						s.Cancel()
+					} else if code(err) != kinds.Cancelled {
+						t.Error(err)
+					}
+				})
+			}
+			opening.Wait()
+			time.Sleep(time.Second) // the peer gives credit back
+			if n := a.remote(b.ID()).budget.bulk.Load(); n != 0 {
+				t.Fatalf("%d streams count as open", n)
+			}
+		}
+	})
+}
+
 func TestStreams(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		a, b := w.side(nil), w.side(nil)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/acpd/acpd/identity"
 )
 
 // TestPoorNetworks: what a network can lack is one warning at most, and peers with
@@ -34,6 +36,12 @@ func TestPoorNetworks(t *testing.T) {
 		talk(first, second)
 		first.warned(1)
 		second.warned(1)
+		far := identity.ID{0xfa, 31: 1}
+		first.acpctl("", "trust", far.String(), "--name", "far", "--addr", "192.0.2.1:7117").exits(0)
+		away := first.acpctl("", "query", "far", "there?")
+		if away.exits(5); !strings.Contains(away.stderr.String(), "no route to 192.0.2.1:7117; check its network") {
+			t.Errorf("without a network: %s", away.stderr.String())
+		}
 	})
 	t.Run("the network comes later", func(t *testing.T) {
 		t.Parallel()
