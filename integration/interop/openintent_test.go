@@ -165,6 +165,42 @@ func TestOpenIntentPackage(t *testing.T) {
 	d.run("-W", "ignore::ResourceWarning", "-m", "unittest", "discover", "-s", "../../python/acp_openintent/tests")
 }
 
+// The Python of the documents does what they say.
+func TestOpenIntentDocuments(t *testing.T) {
+	d := newDesk(t)
+	block := func(page string, n int) string {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := strings.Split(string(text), "```python\n")
+		code, _, _ := strings.Cut(blocks[n], "```")
+		return strings.NewReplacer("http://127.0.0.1:7118", d.url, "KEY", "any").Replace(code)
+	}
+	const readme = "../../python/acp_openintent/README.md"
+	agent := exec.Command(sdk(t), "-c", block(readme, 1))
+	agent.Env = append(os.Environ(), "ACP_HOME="+d.home)
+	var errs bytes.Buffer
+	agent.Stderr = &errs
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		agent.Process.Kill()
+		agent.Wait()
+		if t.Failed() {
+			t.Logf("agent: %s", &errs)
+		}
+	})
+	planner := "from acp_openintent import Client, MessageTimeoutError\n" + block(readme, 2)
+	eventually(t, "the agent answers", func() bool {
+		return strings.Contains(d.run("-c", planner), "{'answer': 'v2.3'}")
+	})
+	if said := d.run("-c", block("../../docs/channels.md", 1)+"print(reply['payload'])\n"); said != "{'answer': 'v2.3'}\n" {
+		t.Errorf("said %q", said)
+	}
+}
+
 // Rule by rule: the daemon keeps to RFC-0021, and the same checks fail the reference
 // server, so that they check something.
 func TestOpenIntentRules(t *testing.T) {
