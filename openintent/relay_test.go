@@ -96,6 +96,7 @@ func TestOneStreamServesAHomesAgents(t *testing.T) {
 		for _, agent := range []string{"reviewer", "desk"} {
 			p.near.as(agent).get(ch).ok(200) // which binds them
 		}
+		synctest.Wait() // what that tells has come before there are streams
 		own := p.near.follow(p.near.as("reviewer"), "/agents/reviewer/subscribe")
 		streams := []*stream{
 			p.near.follow(p.near.as("reviewer"), "/intents/"+in+"/subscribe"),
