@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/acpd/acpd v0.0.0-00010101000000-000000000000
+	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
 	github.com/quic-go/quic-go v0.65.0
 	golang.org/x/sync v0.24.0
 	golang.org/x/sys v0.49.0
@@ -12,7 +13,6 @@ require (
 require (
 	github.com/cloudflare/circl v1.6.5 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.6 // indirect
-	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	go.yaml.in/yaml/v3 v3.0.6 // indirect
 	golang.org/x/crypto v0.58.0 // indirect

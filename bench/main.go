@@ -21,6 +21,9 @@
 // The subcommand oacp measures mail: how fast it is carried, against a loop that
 // copies the same files as durably, and what watching inboxes costs.
 //
+// The subcommand channels measures OpenIntent's channels over HTTP: messages, asks,
+// lists and event streams, and what a daemon holds in memory for them.
+//
 // The tables go to standard output as Markdown, progress to standard error.
 // It needs Linux, whose kernel tells one process the CPU time of another.
 package main
@@ -52,6 +55,8 @@ func main() {
 		err = idle(ctx, os.Stdout, os.Stderr)
 	case len(os.Args) == 2 && os.Args[1] == "oacp":
 		err = oacp(ctx, os.Stdout, os.Stderr)
+	case len(os.Args) == 2 && os.Args[1] == "channels":
+		err = channels(ctx, os.Stdout, os.Stderr)
 	default:
 		err = run(ctx, os.Args[1:])
 	}
