@@ -13,6 +13,23 @@ import (
 	"github.com/acpd/acpd/openintent"
 )
 
+// agentOfOurs follows its own stream, over the socket.
+const agentOfOurs = `
+import sys
+from acp_openintent import Agent
+from openintent import on_message
+
+@Agent("critic")
+class Critic:
+    @on_message("talk")
+    async def answer(self, message):
+        return {"echo": message.payload}
+
+critic = Critic()
+critic.client.list_channels(sys.argv[1])  # from then on the host knows where it lives
+critic.run()
+`
+
 // TestChannelsOfTheSDK: agents that are written with the published SDK, each on its
 // own machine, with its own daemon. The link between these is cut and restored.
 func TestChannelsOfTheSDK(t *testing.T) {
@@ -30,7 +47,9 @@ func TestChannelsOfTheSDK(t *testing.T) {
 	ids := strings.Fields(desk.sdk("planner", "create", "work", "talk").exits(0))
 	intent, channel := ids[0], ids[1]
 	laptop.sdk("reviewer", "echo", intent)
+	laptop.python("-c", agentOfOurs, intent)
 	desk.sdk("planner", "ask", channel, "reviewer", "20", "20").exits(0)
+	desk.sdk("planner", "ask", channel, "critic", "20", "20").exits(0)
 	laptop.sdk("tester", "ask", channel, "reviewer", "5", "20").exits(0) // both of them across the link
 
 	numbers := func(from, to int, status string) string {
@@ -69,6 +88,7 @@ func TestChannelsOfTheSDK(t *testing.T) {
 		t.Errorf("after the cut: %q", got)
 	}
 	desk.sdk("planner", "ask", channel, "reviewer", "20", "30").exits(0)
+	desk.sdk("planner", "ask", channel, "critic", "20", "30").exits(0)
 	if got := laptop.sdk("reviewer", "numbers", channel).exits(0); got != want {
 		t.Errorf("from the other side: %q", got)
 	}
@@ -83,6 +103,13 @@ func (d *daemon) sdk(agent, verb string, args ...string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return d.python(append([]string{program, verb, "http://127.0.0.1:7118", agent}, args...)...)
+}
+
+// python runs a program on the daemon's host.
+func (d *daemon) python(args ...string) *process {
+	t := d.h.l.t
+	t.Helper()
 	python, err := filepath.Abs("../../.interop/openintent/bin/python")
 	if err != nil {
 		t.Fatal(err)
@@ -90,5 +117,5 @@ func (d *daemon) sdk(agent, verb string, args ...string) *process {
 	if !exists(python) {
 		t.Fatalf("the SDK is not installed: run make interop")
 	}
-	return d.h.begin([]string{"HOME=" + d.home, "PYTHONDONTWRITEBYTECODE=1"}, "", append([]string{python, program, verb, "http://127.0.0.1:7118", agent}, args...)...)
+	return d.h.begin([]string{"HOME=" + d.home, "ACP_HOME=" + d.home, "PYTHONDONTWRITEBYTECODE=1"}, "", append([]string{python}, args...)...)
 }
