@@ -183,3 +183,30 @@ func TestManyStreamsAreOne(t *testing.T) {
 	}
 	laptop.web("desk").must(404, "GET", "intents/"+intent[:len(intent)-1]+"0/subscribe", nil)
 }
+
+// What a host's policy refuses is refused at once; it does not wait for better days.
+func TestAHostMayRefuseChannels(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	reviewer := laptop.web("reviewer")
+	reviewer.must(201, "POST", "agents/register", object{"role_id": "review"})
+	intent := desk.web("planner").must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
+	writeConfig(t, desk.dir, "policy: {laptop: {kinds: [query]}}\n")
+	if err := desk.reload(); err != nil {
+		t.Fatal(err)
+	}
+	send := "intents/" + intent + "/channels/build/messages"
+	for _, r := range []struct{ method, path string }{{"GET", "intents/" + intent}, {"POST", send}, {"GET", "intents/" + intent + "/subscribe"}} {
+		if e := reviewer.must(403, r.method, r.path, object{"payload": object{}}); e["error"] != "not_authorized" || !strings.Contains(e["message"].(string), "channel") {
+			t.Errorf("%s %s: %v", r.method, r.path, e)
+		}
+	}
+	if got := list(t, reviewer.do("GET", "agents", nil)); len(got) != 1 {
+		t.Errorf("%v", got)
+	}
+	writeConfig(t, desk.dir, "")
+	if err := desk.reload(); err != nil {
+		t.Fatal(err)
+	}
+	reviewer.must(201, "POST", send, object{"payload": object{}})
+}

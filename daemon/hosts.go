@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -55,7 +56,7 @@ func (d *Daemon) forward(p openintent.Parcel, w http.ResponseWriter, r *http.Req
 			id: p.MessageID, host: to.ID, agent: who.Agent, key: r.Header.Get(headerKey), path: r.URL.Path, body: p.Body, answer: p.Pending,
 		}, w)
 		if err != nil {
-			d.noAnswer(to, err).Answer(w)
+			d.noAnswer(w, to, err)
 		}
 		return
 	}
@@ -68,7 +69,7 @@ func (d *Daemon) forward(p openintent.Parcel, w http.ResponseWriter, r *http.Req
 	}
 	if !who.Operator {
 		if err := d.channels.records.introduce(r.Context(), to.ID, who.Agent); err != nil {
-			d.noAnswer(to, err).Answer(w)
+			d.noAnswer(w, to, err)
 			return
 		}
 	}
@@ -83,7 +84,7 @@ func (d *Daemon) forward(p openintent.Parcel, w http.ResponseWriter, r *http.Req
 			}
 		},
 		Transport: hostTransport{d, to}, FlushInterval: -1,
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { d.noAnswer(to, err).Answer(w) },
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { d.noAnswer(w, to, err) },
 	}).ServeHTTP(w, r)
 }
 
@@ -190,17 +191,22 @@ func noHost(digits string) *openintent.Error {
 		"…, which is not trusted here: acpctl peers lists those that are, acpctl trust lets one in"}
 }
 
-// noAnswer is the answer to an agent whose request did not reach the host, or may
-// not have.
-func (d *Daemon) noAnswer(to identity.Peer, err error) *openintent.Error {
+// noAnswer answers an agent whose request did not reach the host, or may not have.
+func (d *Daemon) noAnswer(w http.ResponseWriter, to identity.Peer, err error) {
 	if own, ok := errors.AsType[*openintent.Error](err); ok {
-		return own
+		own.Answer(w)
+		return
 	}
 	e := kinds.AsError(err)
-	if e.Code == kinds.Internal && e.From == "" {
-		return &openintent.Error{Status: http.StatusBadGateway, Code: "host_unreachable", Message: to.Name + " hosts the intent and did not answer to the end: try again"}
+	answer := &openintent.Error{Status: http.StatusBadGateway, Code: "host_unreachable", Message: to.Name + " hosts the intent: " + e.Message, More: map[string]any{"delivered": e.Delivered()}}
+	switch {
+	case e.Code == kinds.Internal && e.From == "":
+		answer.Message, answer.More = to.Name+" hosts the intent and did not answer to the end: try again", nil
+	case e.Code == kinds.Overloaded:
+		answer.Status, answer.Code = http.StatusServiceUnavailable, string(e.Code)
+		w.Header().Set("Retry-After", "1")
 	}
-	return &openintent.Error{Status: http.StatusBadGateway, Code: "host_unreachable", Message: to.Name + " hosts the intent: " + e.Message, More: map[string]any{"delivered": e.Delivered()}}
+	answer.Answer(w)
 }
 
 // hostTransport makes requests to a peer.
@@ -217,11 +223,13 @@ func (t hostTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	// A host that has answered need not have read all of the request.
 	unsaid := errors.Join(r.Write(s), s.CloseWrite())
-	answer, err := http.ReadResponse(bufio.NewReader(s), r)
+	head := &io.LimitedReader{R: s, N: maxHeader}
+	answer, err := http.ReadResponse(bufio.NewReader(head), r)
 	if err != nil {
 		s.Cancel()
 		return nil, errors.Join(err, unsaid)
 	}
+	head.N = math.MaxInt64
 	answer.Body = streamBody{answer.Body, s}
 	return answer, nil
 }

@@ -1,14 +1,13 @@
 package daemon
 
 import (
-	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"maps"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,7 +31,7 @@ type records struct {
 	db     *store.DB
 	log    *slog.Logger
 	record func(agent string) (record string, ended bool) // as hosts are to know it; "" for none
-	tell   func(ctx context.Context, host identity.ID, agent, record string) error
+	tell   tell
 	rouse  chan struct{} // holds one where records may differ from what was told
 
 	mu    sync.Mutex // guards the rest
@@ -40,13 +39,17 @@ type records struct {
 	count int
 }
 
+// tell tells a host the record of an agent. Where the host did not take it, for now
+// or for good, that is no error: it will say why to whatever the agent wants of it.
+type tell func(ctx context.Context, host identity.ID, agent, record string) (taken bool, err error)
+
 // guests are the agents that a host knows, with the records that it was told.
 type guests struct {
 	turn chan struct{} // holds one while somebody tells, so that nobody tells what is outdated
 	told map[string]string
 }
 
-func openRecords(ctx context.Context, db *store.DB, log *slog.Logger, record func(string) (string, bool), tell func(context.Context, identity.ID, string, string) error) (*records, error) {
+func openRecords(ctx context.Context, db *store.DB, log *slog.Logger, record func(string) (string, bool), tell tell) (*records, error) {
 	q := &records{db: db, log: log, record: record, tell: tell, rouse: make(chan struct{}, 1), hosts: make(map[identity.ID]*guests)}
 	err := db.Read(ctx, func(tx *store.Tx) error {
 		return sqlGuests(tx, func(host identity.ID, agent, record string) {
@@ -112,10 +115,10 @@ func (q *records) update(ctx context.Context, host identity.ID, g *guests, agent
 	}
 	ctx, cancel := context.WithTimeout(ctx, recordTime)
 	defer cancel()
-	if err := q.tell(ctx, host, agent, record); err != nil {
-		return err
-	}
+	taken, err := q.tell(ctx, host, agent, record)
 	switch {
+	case err != nil || !taken:
+		return err
 	case ended:
 		return q.forget(ctx, host, g, agent)
 	case known || room:
@@ -203,32 +206,29 @@ func (q *records) drop(ctx context.Context, host identity.ID) error {
 	return q.db.Write(ctx, true, func(tx *store.Tx) error { return sqlDropGuests(tx, host) })
 }
 
-// tellRecord tells a host the record of an agent here. What it refuses for good
-// counts as told.
-func (d *Daemon) tellRecord(ctx context.Context, host identity.ID, agent, record string) error {
+// tellRecord is the [tell] of a daemon.
+func (d *Daemon) tellRecord(ctx context.Context, host identity.ID, agent, record string) (taken bool, err error) {
 	if record == "" {
-		return nil
+		return true, nil
 	}
 	to, ok := d.trust.Get(host)
 	if !ok {
-		return errUntrusted
+		return false, errUntrusted
 	}
 	path := "/api/v1/agents/" + url.PathEscape(agent) + "/record"
-	r, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://acpd"+path, bytes.NewReader([]byte(record)))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://acpd"+path, strings.NewReader(record))
 	if err != nil {
-		return err
+		return false, err
 	}
 	r.Header.Set(headerAgent, openintent.Daemon)
 	answer, err := hostTransport{d, to}.RoundTrip(r)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer answer.Body.Close()
-	if _, err := io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer)); err != nil {
-		return err
+	if answer.StatusCode >= 300 {
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, 512))
+		d.log.Debug("a host took no record", "host", to.Name, "agent", agent, "status", answer.Status, "answer", string(text))
 	}
-	if later(answer.StatusCode) || answer.StatusCode == http.StatusForbidden {
-		return fmt.Errorf("%s answered %s", to.Name, answer.Status)
-	}
-	return nil
+	return answer.StatusCode < 300, nil
 }

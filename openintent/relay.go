@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -31,9 +32,10 @@ type relayed struct {
 }
 
 const (
-	maxRelayed  = 4 << 20 // bytes of an entry in a stream
-	keepRelayed = 5_000   // entries that are kept for agents that resume
-	relayStep   = 64      // how often others are removed
+	maxRelayed  = 4 << 20  // bytes of an entry in a stream
+	keepRelayed = 5_000    // entries that are kept for agents that resume, of each host
+	keptRelayed = 32 << 20 // bytes of these
+	relayStep   = 64       // how often others are removed
 	followTime  = 3 * time.Second
 )
 
@@ -234,5 +236,8 @@ func (k *kept) WriteHeader(status int) {
 }
 func (k *kept) Write(b []byte) (int, error) {
 	k.WriteHeader(http.StatusOK)
+	if k.body.Len()+len(b) > maxRelayed {
+		return 0, errors.New("the host's answer is too long")
+	}
 	return k.body.Write(b)
 }

@@ -2,12 +2,15 @@ package openintent
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"github.com/acpd/acpd/store"
 )
 
 // pair is two daemons: intents live on far, agents talk to near.
@@ -209,4 +212,29 @@ func FuzzRelay(f *testing.F) {
 			t.Errorf("%d entries from %q, %v", told, stream, err)
 		}
 	})
+}
+
+func TestRelayedEntriesAreBounded(t *testing.T) {
+	h := start(t)
+	far := strings.Replace(h.intent("planner"), hostID, farID, 1)
+	const n, size = 4 * relayStep, keptRelayed / (2 * relayStep)
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[\"reviewer\"],\"own\":[],\"data\":{\"a\":%q}}\nid: %d\n\n", far, strings.Repeat("x", size), i+1)
+	}
+	if err := h.e.Relay(t.Context(), farID, strings.NewReader(b.String())); err != nil {
+		t.Fatal(err)
+	}
+	var kept int
+	if err := h.db.Read(t.Context(), func(stx *store.Tx) error {
+		return stx.QueryRow("SELECT count(*) FROM openintent_relayed").Scan(&kept)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if kept < relayStep || kept > 3*relayStep {
+		t.Errorf("%d of %d entries of %d bytes are kept", kept, n, size)
+	}
+	if cursor, err := h.e.RelayCursor(t.Context(), farID); cursor != fmt.Sprint(n) || err != nil {
+		t.Errorf("cursor %q, %v", cursor, err)
+	}
 }

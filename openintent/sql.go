@@ -308,7 +308,9 @@ func (t *tx) insertRelayed(n *entry, host string, cursor int64) error {
 	if _, err := t.Exec("INSERT INTO openintent_relayed VALUES (?, ?, ?, ?)", n.seq, host, cursor, text(n.relayed)); err != nil || n.seq%relayStep != 0 {
 		return err
 	}
-	_, err := t.Exec("DELETE FROM openintent_relayed WHERE host = ?1 AND seq < (SELECT seq FROM openintent_relayed WHERE host = ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2)", host, keepRelayed)
+	_, err := t.Exec(`DELETE FROM openintent_relayed WHERE host = ?1 AND seq IN (SELECT seq FROM
+		(SELECT seq, row_number() OVER newest AS entries, sum(octet_length(doc)) OVER newest AS bytes FROM openintent_relayed WHERE host = ?1 WINDOW newest AS (ORDER BY seq DESC))
+		WHERE entries > ?2 OR bytes > ?3 AND entries > 1)`, host, keepRelayed, keptRelayed)
 	return err
 }
 
