@@ -267,6 +267,17 @@ func TestPeerThatMovesIsRemembered(t *testing.T) {
 	}
 }
 
+// Of a connected peer the address comes first that the connection has now.
+func TestConnectedPeerIsWhereItsConnectionIs(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	desk.sightings.at(laptop.ID(), "192.0.2.1:7117", time.Now())
+	desk.place(laptop.ID())
+	if p := desk.row(laptop); p.Source != client.SourceWorked || !slices.Equal(p.Addrs, []string{laptop.node.Addr().String(), "192.0.2.1:7117"}) {
+		t.Errorf("%+v", p)
+	}
+}
+
 // Configured addresses are those of config.yaml and of the trust store, by id and by
 // name, and follow both.
 func TestConfiguredAddressesFollow(t *testing.T) {

@@ -47,6 +47,8 @@ func (d *Daemon) peers(context.Context, *session, *none) (any, error) {
 		if now, ok := d.node.Peer(p.ID); ok {
 			rtt := uint64(now.RTT.Microseconds())
 			row.State, row.RTTUS, row.Claim, row.LastSeen = client.PeerConnected, &rtt, now.Claim, client.Time{Time: time.Now()}
+			row.Addrs, _ = reach(known[p.ID], now.Addr) // a connection may have moved
+			row.Source = client.SourceWorked
 		}
 		rows = append(rows, row)
 	}

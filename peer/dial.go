@@ -5,9 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
-	"net/netip"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -202,88 +200,6 @@ func (n *Node) failed(id identity.ID, addr string, err error) *failure {
 		f.memory = cloneWait
 	}
 	return f
-}
-
-// raceAddrs tries addresses 100 ms apart, and so the addresses of a host name,
-// until try gives nil once; else it returns the verdict that says most. It returns
-// when everything that it started has ended.
-func (n *Node) raceAddrs(ctx context.Context, id identity.ID, addrs []string, try func(context.Context, string, *net.UDPAddr) *failure) *failure {
-	return race(ctx, len(addrs), func(ctx context.Context, i int) *failure {
-		udp, err := resolve(ctx, addrs[i])
-		if err != nil {
-			return &failure{Error: n.unreachable(id, kinds.DeliveredNo, "address %s: %v", addrs[i], err), memory: shareVerdict}
-		}
-		return race(ctx, len(udp), func(ctx context.Context, j int) *failure { return try(ctx, addrs[i], udp[j]) })
-	})
-}
-
-func race(ctx context.Context, n int, try func(ctx context.Context, i int) *failure) *failure {
-	ctx, cancel := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer cancel()
-	results := make(chan *failure, n)
-	for i := range n {
-		running.Go(func() {
-			select {
-			case <-time.After(time.Duration(i) * dialStagger):
-			case <-ctx.Done():
-			}
-			results <- try(ctx, i)
-		})
-	}
-	var verdict *failure
-	for range n {
-		f := <-results
-		if f == nil {
-			return nil
-		}
-		if verdict == nil || rank(f.Error) > rank(verdict.Error) {
-			verdict = f
-		}
-		if f.Code == kinds.NotTrusted {
-			break // the peer's word is final: no other address will say otherwise
-		}
-	}
-	return verdict
-}
-
-// rank orders verdicts: what a peer said outweighs what the network did.
-func rank(err *kinds.Error) int {
-	switch err.Code {
-	case kinds.NotTrusted:
-		return 4
-	case kinds.IncompatibleVersion, kinds.Overloaded:
-		return 3
-	case kinds.IdentityConflict:
-		return 2
-	}
-	return 1
-}
-
-// resolve returns the addresses that host:port stands for, at least one; a host
-// name is looked up.
-func resolve(ctx context.Context, addr string) ([]*net.UDPAddr, error) {
-	if ap, err := netip.ParseAddrPort(addr); err == nil {
-		return []*net.UDPAddr{net.UDPAddrFromAddrPort(ap)}, nil
-	}
-	host, service, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, err
-	}
-	port, err := strconv.ParseUint(service, 10, 16)
-	if err != nil {
-		return nil, err
-	}
-	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-	if err != nil {
-		return nil, err
-	}
-	all := make([]*net.UDPAddr, min(len(ips), maxDialIPs))
-	for i := range all {
-		all[i] = net.UDPAddrFromAddrPort(netip.AddrPortFrom(ips[i].Unmap(), uint16(port)))
-	}
-	return all, nil
 }
 
 // handshake dials one address and pins the peer. Beside it the host is asked

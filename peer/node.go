@@ -33,64 +33,8 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/acpd/acpd/identity"
-	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
-
-// Config says who a node is and what it does with what comes in. Key and Trust
-// are required; the zero value of every other field works.
-type Config struct {
-	Key   *identity.Key
-	Trust *identity.TrustStore
-
-	Name       string // what the node calls itself: a claim, at most 64 bytes
-	Software   string // name and version of the program
-	MaxMessage int    // bytes of the largest envelope; 0: wire.DefaultMaxMessage
-	RequirePQ  bool   // refuse peers and key exchanges without the post-quantum half
-
-	Listen string         // UDP host:port; "": any free port on all addresses
-	Conn   net.PacketConn // when set, the socket to use instead; the node closes it
-
-	// Addrs returns where a peer may be dialled, best first, as host:port. It must
-	// not block. Nil: what the trust store says.
-	Addrs func(identity.ID) []string
-
-	// Exchange answers an exchange; of the reply only kind and payload count. A
-	// *kinds.Error becomes an error envelope, any other error `internal`. The
-	// context ends when the sender gives up or its connection ends. Nil: unknown_kind.
-	Exchange func(ctx context.Context, from identity.ID, env *wire.Envelope) (*wire.Envelope, error)
-
-	// Message takes a message; the state becomes its receipt, a *kinds.Error a
-	// refusal. Nil: unknown_kind.
-	Message func(ctx context.Context, from identity.ID, env *wire.Envelope) (wire.ReceiptState, error)
-
-	Event  func(Event) // told what happens; must not block. Nil: nobody is
-	Logger *slog.Logger
-}
-
-// EventType names an Event.
-type EventType string
-
-// What a node tells of.
-const (
-	EventUp               EventType = "up"                // the first connection to a peer is ready
-	EventMoved            EventType = "moved"             // a further one is ready, at another address
-	EventDown             EventType = "down"              // the last one ended
-	EventRefused          EventType = "refused"           // the peer, its key proven, does not trust this node
-	EventPending          EventType = "pending"           // a stranger proved its key and waits for a person
-	EventTrust            EventType = "trust"             // a peer was trusted by invitation
-	EventIdentityConflict EventType = "identity_conflict" // two processes show one key, or a peer another key
-)
-
-// Event is something that happened to a peer.
-type Event struct {
-	Type   EventType
-	Peer   identity.ID
-	Name   string // what the peer calls itself: a claim
-	Addr   string
-	At     time.Time
-	Detail string
-}
 
 // Node is one identity on one socket. It is safe for concurrent use.
 type Node struct {
@@ -360,40 +304,6 @@ func (n *Node) begin(f func()) bool {
 	return true
 }
 
-// remote returns the state kept for a peer that is or was trusted, made on first
-// use.
-func (n *Node) remote(id identity.ID) *remote {
-	n.mu.RLock()
-	r := n.remotes[id]
-	n.mu.RUnlock()
-	if r != nil {
-		return r
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if r := n.remotes[id]; r != nil {
-		return r
-	}
-	r = &remote{node: n, id: id}
-	n.remotes[id] = r
-	return r
-}
-
-// reach returns the state kept for a peer that a call is for, which must be
-// trusted: strangers take no room.
-func (n *Node) reach(id identity.ID) (*remote, *kinds.Error) {
-	n.mu.RLock()
-	r := n.remotes[id]
-	n.mu.RUnlock()
-	if r != nil {
-		return r, nil
-	}
-	if _, ok := n.cfg.Trust.Get(id); !ok {
-		return nil, n.unknown(id)
-	}
-	return n.remote(id), nil
-}
-
 func (n *Node) emit(e Event) {
 	if n.cfg.Event != nil {
 		if e.At.IsZero() {
@@ -401,46 +311,4 @@ func (n *Node) emit(e Event) {
 		}
 		n.cfg.Event(e)
 	}
-}
-
-// Peer describes a connected peer.
-type Peer struct {
-	ID         identity.ID
-	Addr       string // remote address of the connection in use
-	RTT        time.Duration
-	Since      time.Time
-	Claim      string // what the peer calls itself
-	Software   string
-	Boot       wire.Boot
-	MaxMessage int
-	Features   []string
-}
-
-// Peers returns the connected peers, ordered by id.
-func (n *Node) Peers() []Peer {
-	n.mu.RLock()
-	all := make([]Peer, 0, len(n.remotes))
-	for _, r := range n.remotes {
-		if c := r.current.Load(); c != nil {
-			all = append(all, c.describe())
-		}
-	}
-	n.mu.RUnlock()
-	slices.SortFunc(all, func(a, b Peer) int { return a.ID.Compare(b.ID) })
-	return all
-}
-
-// Peer returns a connected peer.
-func (n *Node) Peer(id identity.ID) (Peer, bool) {
-	n.mu.RLock()
-	r := n.remotes[id]
-	n.mu.RUnlock()
-	if r == nil {
-		return Peer{}, false
-	}
-	c := r.current.Load()
-	if c == nil {
-		return Peer{}, false
-	}
-	return c.describe(), true
 }

@@ -1,0 +1,33 @@
+package peer
+
+import (
+	"slices"
+	"sync"
+)
+
+// credit gives back the peer's stream credit in batches: a MAX_STREAMS frame for
+// every finished stream would double the packets of a ping-pong. The peer's limit
+// exceeds what it may have open by more than a batch, so it never waits for one.
+type credit struct {
+	mu   sync.Mutex // guards done
+	done []finished
+}
+
+type finished interface{ ReleaseStreamCredit() }
+
+const creditBatch = 32
+
+func (c *credit) release(s finished) {
+	c.mu.Lock()
+	c.done = append(c.done, s)
+	var batch []finished
+	if len(c.done) >= creditBatch {
+		batch = slices.Clone(c.done)
+		clear(c.done)
+		c.done = c.done[:0]
+	}
+	c.mu.Unlock()
+	for _, s := range batch {
+		s.ReleaseStreamCredit()
+	}
+}
