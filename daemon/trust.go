@@ -67,10 +67,8 @@ func (d *Daemon) trustPeer(_ context.Context, _ *session, p *client.TrustParams)
 		who.Name = p.Name
 	}
 	if len(p.Addrs) > 0 {
-		for _, addr := range p.Addrs {
-			if err := identity.CheckAddr(addr); err != nil {
-				return nil, kinds.Errorf(kinds.Invalid, "trust: addrs: %s", err)
-			}
+		if err := identity.CheckAddrs(p.Addrs); err != nil {
+			return nil, kinds.Errorf(kinds.Invalid, "trust: addrs: %s", err)
 		}
 		who.Addrs = p.Addrs
 	}
@@ -166,6 +164,9 @@ func (d *Daemon) untrust(ctx context.Context, _ *session, p *client.UntrustParam
 			return nil, err
 		}
 		who = d.stranger(met)
+	}
+	if who.ID == d.id {
+		return nil, kinds.Errorf(kinds.Invalid, "untrust: %s is this daemon itself: name the other one", d.id.Label())
 	}
 	if err := d.trust.Untrust(who.ID); err != nil {
 		return nil, coded("untrust", err)

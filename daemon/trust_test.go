@@ -311,6 +311,20 @@ func TestBlockedPeerIsNamed(t *testing.T) {
 	l.refused(kinds.Invalid, "ping", client.PingParams{To: "planner/"})
 }
 
+// TestTrustRefusals: what cannot be trusted or blocked is the caller's mistake.
+func TestTrustRefusals(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	l, own := desk.dial(), desk.ID().String()
+	l.refused(kinds.Invalid, "trust", client.TrustParams{Peer: own})
+	l.refused(kinds.Invalid, "untrust", client.UntrustParams{Peer: own})
+	l.refused(kinds.Invalid, "trust", client.TrustParams{Peer: identity.ID{7}.String(), Addrs: make([]string, 9)})
+	l.refused(kinds.Invalid, "trust", client.TrustParams{Peer: identity.ID{7}.String(), Addrs: []string{"planner.example"}})
+	if len(desk.trust.Peers())+len(desk.trust.Blocks()) > 0 {
+		t.Error("something is trusted or blocked")
+	}
+}
+
 // TestTrustKeepsSince: a new name is no new trust.
 func TestTrustKeepsSince(t *testing.T) {
 	t.Parallel()

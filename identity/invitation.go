@@ -76,7 +76,7 @@ func (inv *Invitation) set(key, value string) error {
 	switch key {
 	case "addr":
 		inv.Addrs = append(inv.Addrs, value)
-		return checkAddrs(inv.Addrs)
+		return CheckAddrs(inv.Addrs)
 	case "name":
 		repeated = inv.Name != ""
 		if inv.Name = value; Claim(value) != value {

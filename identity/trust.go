@@ -57,7 +57,7 @@ func (b Block) check() error {
 			return err
 		}
 	}
-	return checkAddrs(b.Addrs)
+	return CheckAddrs(b.Addrs)
 }
 
 // TrustStore holds the trusted peers, at most 4,096, and the blocked keys. It is
@@ -198,10 +198,12 @@ func (p Peer) check() error {
 	if year := p.Since.Year(); year < 1 || year > 9999 {
 		return fmt.Errorf("since: year %d", year)
 	}
-	return checkAddrs(p.Addrs)
+	return CheckAddrs(p.Addrs)
 }
 
-func checkAddrs(addrs []string) error {
+// CheckAddrs says why addresses cannot be those of one peer: see [CheckAddr], and 8 at
+// most.
+func CheckAddrs(addrs []string) error {
 	if len(addrs) > maxAddrs {
 		return fmt.Errorf("%d addresses: give at most %d", len(addrs), maxAddrs)
 	}

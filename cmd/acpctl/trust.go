@@ -100,10 +100,8 @@ func checkTrust(p *client.TrustParams) error {
 			return usagef("--name: %w", err)
 		}
 	}
-	for _, addr := range p.Addrs {
-		if err := identity.CheckAddr(addr); err != nil {
-			return usagef("--addr: %w", err)
-		}
+	if err := identity.CheckAddrs(p.Addrs); err != nil {
+		return usagef("--addr: %w", err)
 	}
 	return nil
 }
