@@ -269,6 +269,7 @@ func (d *Daemon) onEvent(e peer.Event) {
 		d.place(e.Peer)
 		return // it is in reach as before
 	case peer.EventTrust:
+		d.log.Info("trusted by invitation", "peer", e.Peer.Label(), "name", e.Name)
 		d.place(e.Peer)
 	case peer.EventIdentityConflict:
 		d.log.Warn("identity conflict", "peer", e.Peer.Label(), "addr", e.Addr, "detail", e.Detail)

@@ -311,6 +311,30 @@ func TestBlockedPeerIsNamed(t *testing.T) {
 	l.refused(kinds.Invalid, "ping", client.PingParams{To: "planner/"})
 }
 
+// TestJoinIsTrustOnBothSides: the inviter does not call before the joiner has its
+// trust on disk, and be refused.
+func TestJoinIsTrustOnBothSides(t *testing.T) {
+	t.Parallel()
+	desk, laptop := start(t, stateDir(t), "desk"), start(t, stateDir(t), "laptop")
+	told := make(chan string, 64)
+	watch := desk.dialWith(func(_ context.Context, r *client.Request) {
+		e := new(client.Event)
+		if r.Bind(e) == nil {
+			told <- e.Type
+		}
+	})
+	watch.must("subscribe", client.SubscribeParams{Events: client.EventFilter{All: true}}, nil)
+	var inv client.Invitation
+	desk.dial().must("invite", nil, &inv)
+	laptop.dial().must("join", client.JoinParams{URI: inv.URI}, nil)
+	desk.dial().must("ping", client.PingParams{To: "laptop"}, nil)
+	for _, want := range []string{client.EventTrust, client.EventUp} {
+		if got := receive(t, want, told); got != want {
+			t.Errorf("%s instead of %s", got, want)
+		}
+	}
+}
+
 // TestTrustRefusals: what cannot be trusted or blocked is the caller's mistake.
 func TestTrustRefusals(t *testing.T) {
 	t.Parallel()

@@ -143,6 +143,7 @@ func (n *Node) join(ctx context.Context, qc *quic.Conn, inv identity.Invitation)
 		return p, kinds.Errorf(kinds.Internal, "join: %v", err)
 	}
 	n.joined(p, qc.RemoteAddr().String())
+	n.Connect(p.ID)
 	return p, nil
 }
 
@@ -169,15 +170,13 @@ func (n *Node) adopt(p identity.Peer, name string) (identity.Peer, error) {
 	return n.cfg.Trust.Trust(p)
 }
 
-// joined tells of a peer that was adopted, and connects to it where its key was
-// proven.
+// joined tells of a peer that was adopted, and remembers where its key was proven.
 func (n *Node) joined(p identity.Peer, addr string) {
 	r := n.remote(p.ID)
 	r.mu.Lock()
 	r.lastGood = addr
 	r.mu.Unlock()
 	n.emit(Event{Type: EventTrust, Peer: p.ID, Name: p.Name})
-	n.Connect(p.ID)
 }
 
 // serveJoin answers a connection under the joining ALPN.
@@ -203,10 +202,14 @@ func (n *Node) serveJoin(qc *quic.Conn, id identity.ID) {
 	}
 	s.Write(body)
 	s.Close()
-	// The joiner closes when it has the answer; closing first could lose it.
+	// The joiner closes when it has the answer; closing first could lose it. Before
+	// that it does not trust this side either.
 	select {
 	case <-qc.Context().Done():
 	case <-ctx.Done():
+	}
+	if reply.Code == "" {
+		n.Connect(id)
 	}
 }
 
