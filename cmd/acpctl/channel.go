@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/kinds"
@@ -58,7 +59,32 @@ this machine's daemon, who sees and manages everything that is here.`,
 		c.listCmd(), c.createCmd(), c.showCmd(), c.sendCmd(), c.askCmd(), c.replyCmd(),
 		c.tailCmd(), c.closeCmd(), c.homesCmd(),
 	)
+	for _, verb := range cmd.Commands() {
+		run := verb.RunE
+		verb.RunE = func(cmd *cobra.Command, args []string) error {
+			if err := filled(cmd, args); err != nil {
+				return err
+			}
+			return run(cmd, args)
+		}
+	}
 	return cmd
+}
+
+// filled refuses empty words but TEXT, and empty flags: a variable that is not set in
+// a script must not mean everybody, or the operator.
+func filled(cmd *cobra.Command, args []string) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if strings.Trim(f.Value.String(), "[]") == "" {
+			err = usagef("--%s: empty: give a value, or leave the flag out", f.Name)
+		}
+	})
+	for i, name := range strings.Fields(cmd.Use)[1:] {
+		if i < len(args) && args[i] == "" && name != "TEXT" {
+			err = usagef("%s is empty", strings.Trim(name, "[]"))
+		}
+	}
+	return err
 }
 
 // path joins the parts of a URL below the API's prefix.
@@ -147,6 +173,9 @@ func refused(status int, body []byte) error {
 	}[status]
 	if !ok {
 		code = kinds.Invalid
+	}
+	if said.Code == "unknown_host" {
+		code = kinds.UnknownPeer
 	}
 	e := kinds.Errorf(code, "%s", asFlags.Replace(said.Message))
 	e.Details = jsontext.Value(kinds.Encode(struct {
