@@ -108,6 +108,8 @@ func (f *forum) speed() ([]figure, error) {
 	ask := figure{what: "ask, until the response is there", unit: "ms", target: 0.6}
 	push := figure{what: "a message, until a stream has told of it: p99", unit: "ms", target: 5}
 	burst := figure{what: fmt.Sprintf("%d messages from %d clients", chanBurst, chanSenders), unit: "s", target: 1}
+	effort := figure{what: "CPU of the daemon for one of them", unit: "µs"}
+	own := figure{what: "CPU of the clients for one of them", unit: "µs"}
 	if err := f.answer(f.reviewer); err != nil {
 		return nil, err
 	}
@@ -136,16 +138,18 @@ func (f *forum) speed() ([]figure, error) {
 		if err != nil {
 			return nil, err
 		}
-		took, err := f.burst()
+		took, spent, err := f.burst()
 		if err != nil {
 			return nil, err
 		}
+		effort.values = append(effort.values, micros(spent[0])/chanBurst)
+		own.values = append(own.values, micros(spent[1])/chanBurst)
 		post.values = append(post.values, millis(posted.p50))
 		ask.values = append(ask.values, millis(asked.p50))
 		push.values = append(push.values, millis(told.p99))
 		burst.values = append(burst.values, took.Seconds())
 	}
-	return []figure{post, ask, push, burst}, nil
+	return []figure{post, ask, push, burst, effort, own}, nil
 }
 
 // answer has an agent respond to whatever it is asked.
@@ -167,8 +171,22 @@ func (f *forum) ask() error {
 	return err
 }
 
-// burst sends from many clients, each to a channel of its own.
-func (f *forum) burst() (time.Duration, error) {
+// burst sends from many clients, each to a channel of its own, and returns the CPU
+// time that the daemon and the clients, this process, spent on it.
+func (f *forum) burst() (took time.Duration, spent [2]time.Duration, err error) {
+	pids := [2]int{f.daemon().cmd.Process.Pid, os.Getpid()}
+	measure := func(sign time.Duration) error {
+		var errs []error
+		for i, pid := range pids {
+			used, err := cpuTime(pid)
+			spent[i] += sign * used
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
+	}
+	if err := measure(-1); err != nil {
+		return 0, spent, err
+	}
 	began := time.Now()
 	var senders errgroup.Group
 	for i := range chanSenders {
@@ -182,8 +200,9 @@ func (f *forum) burst() (time.Duration, error) {
 			return nil
 		})
 	}
-	err := senders.Wait()
-	return time.Since(began), err
+	err = senders.Wait()
+	took = time.Since(began)
+	return took, spent, errors.Join(err, measure(1))
 }
 
 // repeat does something n times, one after the other.
