@@ -42,7 +42,7 @@ func idle(ctx context.Context, out, log io.Writer) error {
 	for _, part := range []struct {
 		name    string
 		measure func(*fleet) ([]figure, error)
-	}{{"start and rest", measureRest}, {"ping", measurePing}, {"crowd", measureCrowd}} {
+	}{{"start and rest", measureRest}, {"ping", measurePing}, {"burst", measureBurst}, {"crowd", measureCrowd}} {
 		fmt.Fprintf(log, "%s\n", part.name)
 		f, err := newFleet(ctx, idleVariant, bin)
 		if err != nil {

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+)
+
+const (
+	burstSize = 10_000 // what an inbox holds, too
+	bursts    = 5
+)
+
+// measureBurst sends notifies over one connection to a daemon, all at once, and waits
+// for every receipt: first without an agent at the far end, then with one.
+func measureBurst(f *fleet) ([]figure, error) {
+	near, far, err := makePair(f)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.spawnPair(near, far); err != nil {
+		return nil, err
+	}
+	asker, _, err := openAgent(near.socket(), nil)
+	if err != nil {
+		return nil, err
+	}
+	defer asker.Close()
+	held := figure{what: fmt.Sprintf("%d notifies in a burst, held", burstSize), unit: "s", target: 2}
+	handed := figure{what: fmt.Sprintf("%d notifies in a burst, handed", burstSize), unit: "s", target: 2}
+	took, err := burst(f.ctx, asker, client.Held)
+	if err != nil {
+		return nil, err
+	}
+	held.values = append(held.values, took.Seconds())
+	agent, _, err := openAgent(far.socket(), func(_ context.Context, _ *client.Conn, r *client.Request) { r.Reply(nil) })
+	if err != nil {
+		return nil, err
+	}
+	defer agent.Close()
+	if err := agent.Call(f.ctx, client.MethodAttach, client.AttachParams{Name: "taker"}, nil); err != nil {
+		return nil, err
+	}
+	for range bursts {
+		took, err := burst(f.ctx, asker, client.Handed)
+		if err != nil {
+			return nil, err
+		}
+		handed.values = append(handed.values, took.Seconds())
+	}
+	return []figure{held, handed}, nil
+}
+
+// burst returns how long it took until all had their receipts, which must be of that
+// state.
+func burst(ctx context.Context, asker *client.Conn, state string) (time.Duration, error) {
+	failed := make(chan error, burstSize)
+	var calls sync.WaitGroup
+	began := time.Now()
+	for i := range burstSize {
+		calls.Go(func() {
+			var r client.Receipt
+			p := client.NotifyParams{To: client.To("far"), Payload: kinds.Encode(&kinds.Notify{Topic: fmt.Sprint("t", i)})}
+			if err := asker.Call(ctx, client.MethodNotify, p, &r); err != nil {
+				failed <- err
+			} else if r.State != state {
+				failed <- fmt.Errorf("notify: the receipt says %q", r.State)
+			}
+		})
+	}
+	calls.Wait()
+	took := time.Since(began)
+	select {
+	case err := <-failed:
+		return took, err
+	default:
+		return took, nil
+	}
+}
