@@ -18,6 +18,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -137,6 +138,9 @@ func (d *Daemon) open(ctx context.Context) error {
 	}
 	if warning != nil {
 		d.log.Warn("trust store", "warning", warning)
+	}
+	if n := len(trust.Peers()); d.isNew && n > 0 {
+		d.log.Warn("new identity", "warning", fmt.Sprintf("identity.key was not there: the %d peers that are trusted here do not know the new one; restore the key from a backup, or have each of them trust this one", n))
 	}
 	d.trust = trust
 	d.gate = newGate(trust, cfg)

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -189,6 +191,31 @@ func TestChosenPortIsKept(t *testing.T) {
 	d = start(t, d.dir, "desk")
 	if again := d.node.Addr().String(); again == first {
 		t.Error("two listen on one port")
+	}
+}
+
+// A key that has gone while its peers are still listed is an accident, and told.
+func TestLostKeyIsTold(t *testing.T) {
+	t.Parallel()
+	dir := stateDir(t)
+	for want, lost := range []bool{false, true} {
+		if lost {
+			os.Remove(filepath.Join(dir, "identity.key"))
+		}
+		var log bytes.Buffer
+		d, err := Open(t.Context(), Options{Home: dir, Listen: "127.0.0.1:0", NoMDNS: true, Log: &log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.trust.Trust(identity.Peer{ID: identity.ID{7}, Name: "planner"}); err != nil {
+			t.Error(err)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+		if got := strings.Count(log.String(), "restore the key from a backup"); got != want {
+			t.Errorf("lost: %v: %s", lost, log.String())
+		}
 	}
 }
 
