@@ -25,7 +25,8 @@ func (e *Engine) load(ctx context.Context) error {
 			return err
 		}
 		var last int64
-		if err := stx.QueryRow("SELECT max((SELECT coalesce(max(seq), 0) FROM openintent_message), (SELECT coalesce(max(seq), 0) FROM openintent_event), (SELECT coalesce(max(seq), 0) FROM openintent_relayed))").Scan(&last); err != nil {
+		if err := stx.QueryRow(`SELECT max((SELECT coalesce(max(seq), 0) FROM openintent_message), (SELECT coalesce(max(seq), 0) FROM openintent_event),
+			(SELECT coalesce(max(seq), 0) FROM openintent_relayed), (SELECT coalesce(max(last), 0) FROM openintent_feed))`).Scan(&last); err != nil {
 			return err
 		}
 		e.mu.Lock()

@@ -100,6 +100,11 @@ CREATE TABLE openintent_relayed (
 ) STRICT;
 CREATE INDEX openintent_relayed_host ON openintent_relayed (host, seq);
 
+CREATE TABLE openintent_feed (
+	one  INTEGER PRIMARY KEY CHECK (one = 1),
+	last INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE openintent_sent (
 	channel INTEGER NOT NULL REFERENCES openintent_channel ON DELETE CASCADE,
 	sender  TEXT NOT NULL,
@@ -185,8 +190,13 @@ func (t *tx) saveChannel(ch *channel, doc Channel) error {
 	return err
 }
 
+// dropChannel also keeps how far the feed is: with the channel its last number may
+// go, and must not be given out again to who resumes after it.
 func (t *tx) dropChannel(ch *channel) error {
-	_, err := t.Exec("DELETE FROM openintent_channel WHERE row = ?", ch.row)
+	if _, err := t.Exec("DELETE FROM openintent_channel WHERE row = ?", ch.row); err != nil {
+		return err
+	}
+	_, err := t.Exec("INSERT INTO openintent_feed VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET last = excluded.last", t.e.next-1)
 	return err
 }
 

@@ -344,3 +344,29 @@ func TestStoppingEndsStreamsAndWaits(t *testing.T) {
 		s.stop()
 	})
 }
+
+// Where the last entries are gone with their channel, a restart does not give their
+// numbers out again: who resumes after them would miss what has these now.
+func TestNumbersOfStreamsAreUsedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, in, ch := team(t)
+		p, r := h.as("planner"), h.as("reviewer")
+		s := h.follow(r, "/subscribe/intents/"+in)
+		for range 5 {
+			p.say(ch, obj{})
+		}
+		var last frame
+		for range 5 {
+			last = s.next()
+		}
+		s.stop()
+		p.do("DELETE", ch, nil).ok(200)
+		h.restart()
+		missed := h.as("planner").say(h.channel("planner", in, "more"), obj{})
+		s = h.followFrom(h.as("reviewer"), "/subscribe/intents/"+in, last.id)
+		if f := s.next(); f.data["id"] != missed {
+			t.Errorf("%+v", f)
+		}
+		s.stop()
+	})
+}
