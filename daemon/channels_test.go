@@ -236,9 +236,9 @@ func TestMessagesWaitForTheirHost(t *testing.T) {
 		answer.Body.Close()
 		return answer.StatusCode == 422
 	})
-	if m := reviewer.must(201, "POST", channel+"/messages", notify(21)); m["status"] != "delivered" {
-		t.Errorf("%v", m)
-	}
+	eventually(t, "a line without parcels", func() bool {
+		return reviewer.must(201, "POST", channel+"/messages", notify(21))["status"] == "delivered"
+	})
 }
 
 func list(t *testing.T, answer *http.Response) (all []object) {

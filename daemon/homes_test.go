@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -209,4 +210,45 @@ func TestAHostMayRefuseChannels(t *testing.T) {
 		t.Fatal(err)
 	}
 	reviewer.must(201, "POST", send, object{"payload": object{}})
+}
+
+// A name may have signs that mean something in a path; a client may ask before it
+// sends a body. Neither keeps what comes after from its host.
+func TestWhatIsPassedOnArrivesAsItWas(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	reviewer := laptop.web("reviewer")
+	intent := "intents/" + desk.web("planner").must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
+	reviewer.Transport.(*http.Transport).ExpectContinueTimeout = patience
+	names := []string{"100%", "a/b", "a b?c#d", "..", "café", `"&=+;`}
+	for _, name := range names {
+		m := reviewer.must(201, "POST", intent+"/channels/"+url.PathEscape(name)+"/messages", object{"payload": object{}})
+		if m["status"] != "delivered" {
+			t.Errorf("%s: %v", name, m)
+		}
+	}
+	for i, c := range list(t, reviewer.do("GET", intent+"/channels", nil)) {
+		if c["name"] != names[i] {
+			t.Errorf("channel %d: %q, want %q", i, c["name"], names[i])
+		}
+	}
+	r, err := http.NewRequestWithContext(t.Context(), "POST", reviewer.base+"/api/v1/"+intent+"/channels", strings.NewReader(`{"name": "expected"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{"X-Agent-ID": "reviewer", "Expect": "100-continue", "X-Message-ID": "none", "Upgrade": "h2c", "Connection": "Upgrade"} {
+		r.Header.Set(name, value)
+	}
+	answer, err := reviewer.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var made object
+	if err := json.UnmarshalRead(answer.Body, &made); err != nil || answer.StatusCode != 201 || made["created_by"] != "reviewer" {
+		t.Errorf("%s: %v %v", answer.Status, made, err)
+	}
+	if e := laptop.web("").must(403, "POST", intent+"/channels/build/messages", object{"payload": object{}}); e["error"] != "no_agent" {
+		t.Errorf("an operator from elsewhere: %v", e)
+	}
 }

@@ -52,7 +52,7 @@ func (d *Daemon) forward(p openintent.Parcel, w http.ResponseWriter, r *http.Req
 	who := p.Caller
 	if p.MessageID != "" {
 		err := d.channels.parcels.take(r.Context(), &parcel{
-			id: p.MessageID, host: to.ID, agent: who.Agent, key: r.Header.Get(headerKey), path: r.URL.Path, body: p.Body, answer: p.Pending,
+			id: p.MessageID, host: to.ID, agent: who.Agent, key: r.Header.Get(headerKey), path: r.URL.EscapedPath(), body: p.Body, answer: p.Pending,
 		}, w)
 		if err != nil {
 			d.noAnswer(w, to, err)
@@ -77,6 +77,7 @@ func (d *Daemon) forward(p openintent.Parcel, w http.ResponseWriter, r *http.Req
 			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = "http", "acpd", "acpd"
 			p.Out.Header.Del("X-API-Key") // between this daemon and its agent
 			p.Out.Header.Del(headerMessage)
+			p.Out.Header.Del("Expect") // the body is here
 			p.Out.Header.Del(headerAgent)
 			if !who.Operator {
 				p.Out.Header.Set(headerAgent, who.Agent)
@@ -223,7 +224,11 @@ func (t hostTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	// A host that has answered need not have read all of the request.
 	unsaid := errors.Join(r.Write(s), s.CloseWrite())
 	head := &io.LimitedReader{R: s, N: maxHeader}
-	answer, err := http.ReadResponse(bufio.NewReader(head), r)
+	lines := bufio.NewReader(head)
+	answer, err := http.ReadResponse(lines, r)
+	for err == nil && answer.StatusCode < 200 && answer.StatusCode != http.StatusSwitchingProtocols {
+		answer, err = http.ReadResponse(lines, r) // that was not yet the answer
+	}
 	if err != nil {
 		s.Cancel()
 		return nil, errors.Join(err, unsaid)

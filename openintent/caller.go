@@ -35,12 +35,14 @@ func Local(r *http.Request) (Caller, error) {
 // Daemon is the agent as which a daemon asks another for subscribe/home.
 const Daemon = system
 
+var errNoOperator = refuse(http.StatusForbidden, "no_agent", "%s: name an agent; what an operator may do, it may do at the intent's host only", headerAgent)
+
 // Remote identifies callers of another daemon, whose id is proven: the agent is the
 // one that X-Agent-ID claims. There are no operators from elsewhere.
 func Remote(home string, r *http.Request) (Caller, error) {
 	agent := r.Header.Get(headerAgent)
 	if agent == "" {
-		return Caller{}, refuse(http.StatusForbidden, "no_agent", "%s: name an agent; what an operator may do, it may do at the intent's host only", headerAgent)
+		return Caller{}, errNoOperator
 	}
 	if agent != Daemon && !validAgentID(agent) {
 		return Caller{}, badAgent(headerAgent)

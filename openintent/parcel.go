@@ -65,6 +65,9 @@ func (c *call) pend(p *Parcel) error {
 	if err != nil {
 		return err
 	}
+	if who.Operator {
+		return errNoOperator
+	}
 	at := now()
 	p.MessageID, p.Caller = c.e.messageID(at, 0), who
 	var channel any
