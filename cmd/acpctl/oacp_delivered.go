@@ -54,10 +54,17 @@ func (d *deliveries) awaitFor(ctx context.Context, patience time.Duration, proje
 	defer cancel()
 	err := d.await(within, project, files)
 	if within.Err() != nil && ctx.Err() == nil {
-		return fmt.Errorf("sent, but not stored there within %s; it goes on its way by itself, see acpctl oacp queue %s: %w", patience, project, context.DeadlineExceeded)
+		return overdueError(fmt.Sprintf("sent, but not stored there within %s; it goes on its way by itself: see acpctl oacp queue %s", patience, project))
 	}
 	return err
 }
+
+// overdueError says that what was to follow a message did not come in time.
+type overdueError string
+
+func (e overdueError) Error() string { return string(e) }
+
+func (overdueError) Unwrap() error { return context.DeadlineExceeded }
 
 // await returns when every copy of a message is stored where its recipient lives;
 // the files are those that lie in inboxes here. It is an error if one is parked.

@@ -81,8 +81,9 @@ func (c *Carrier) Bind(ctx context.Context, b Binding, take bool) (Binding, erro
 		s = newSpool(b)
 		c.spools[p] = s
 	}
-	if s.Peer != b.Peer {
+	if s.Peer != b.Peer { // what the agent has not dealt with goes where it lives now
 		s.status = ""
+		s.forsake()
 	}
 	s.Binding = b
 	c.offerAgain(s)
@@ -100,7 +101,7 @@ func (c *Carrier) makeFolders(p place, take bool) error {
 		return kinds.Errorf(kinds.NotFound, "bind: there is no project %s in %s: make it with acpctl oacp init %s", p.project, c.cfg.Home, p.project)
 	}
 	if err != nil {
-		return fmt.Errorf("bind: %w", err)
+		return fmt.Errorf("bind: %w: the project's folder must be readable, and no link out of %s", err, c.cfg.Home)
 	}
 	defer project.Close()
 	dir := path.Join("agents", p.agent)
@@ -154,9 +155,7 @@ func (c *Carrier) Unbind(ctx context.Context, project, agent string) (Binding, e
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, e := range s.entries {
-		e.state = gone
-	}
+	s.forsake()
 	delete(c.spools, p)
 	return s.Binding, nil
 }

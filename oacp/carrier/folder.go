@@ -94,6 +94,11 @@ type letter struct {
 // errChanging says that a file was written to while it was read.
 var errChanging = errors.New(beingWritten)
 
+// unfitError says why a file cannot be mail as it is.
+type unfitError string
+
+func (e unfitError) Error() string { return string(e) }
+
 // read reads a message's file. It follows no link and waits for no FIFO.
 func read(dir *os.Root, name string) (*letter, error) {
 	f, err := dir.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
@@ -106,7 +111,7 @@ func read(dir *os.Root, name string) (*letter, error) {
 		return nil, err
 	}
 	if reason := unfit(before); reason != "" {
-		return nil, errors.New(reason)
+		return nil, unfitError(reason)
 	}
 	l := &letter{mark: markOf(before)}
 	if l.data, err = io.ReadAll(io.LimitReader(f, message.MaxBytes+1)); err != nil {
@@ -131,7 +136,7 @@ func unfit(info fs.FileInfo) string {
 	case !info.Mode().IsRegular():
 		return "not a regular file: remove it"
 	case info.Size() > message.MaxBytes:
-		return fmt.Sprintf("%d bytes: a message may have %d", info.Size(), message.MaxBytes)
+		return fmt.Sprintf("%d bytes: a message may have %d: shorten or remove it", info.Size(), message.MaxBytes)
 	case info.Size() == 0:
 		return "empty: write the message, or remove the file"
 	}

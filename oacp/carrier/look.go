@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/oacp/message"
 	"github.com/acpd/acpd/store"
 )
@@ -35,7 +36,7 @@ func (c *Carrier) look(ctx context.Context, p place, which names) {
 		return
 	}
 	defer inbox.Close()
-	_, bound := c.bound(p)
+	peer, bound := c.bound(p)
 	found, err := sight(inbox, which, bound)
 	if err != nil {
 		c.cfg.Log.Warn("mail: an inbox cannot be read", "project", p.project, "agent", p.agent, "err", err)
@@ -55,7 +56,7 @@ func (c *Carrier) look(ctx context.Context, p place, which names) {
 	ripe, left, prune := c.merge(s, found, which)
 	lingered := s.lingered()
 	c.unlock()
-	c.examine(ctx, p, inbox, ripe)
+	c.examine(ctx, peer, p, inbox, ripe)
 	if len(left) > 0 || prune {
 		c.forget(ctx, p, left, found, prune)
 	}
@@ -112,7 +113,7 @@ func sight(inbox *os.Root, which names, closer bool) (map[string]sighting, error
 }
 
 // examine reads files that rest and decides what is to become of them.
-func (c *Carrier) examine(ctx context.Context, p place, inbox *os.Root, ripe []*entry) {
+func (c *Carrier) examine(ctx context.Context, peer identity.ID, p place, inbox *os.Root, ripe []*entry) {
 	const atOnce = 100 // so that a read of the database is quick
 	for batch := range slices.Chunk(ripe, atOnce) {
 		type verdict struct {
@@ -139,7 +140,7 @@ func (c *Carrier) examine(ctx context.Context, p place, inbox *os.Root, ripe []*
 					continue
 				}
 				v := &verdicts[i]
-				if v.delivered, v.at, v.known, err = sqlDelivery(tx, p, e.file); err != nil {
+				if v.delivered, v.at, v.known, err = sqlDelivery(tx, peer, p, e.file); err != nil {
 					return err
 				}
 				if v.arrived, err = sqlArrived(tx, p, letters[i].hash); err != nil {
@@ -155,15 +156,18 @@ func (c *Carrier) examine(ctx context.Context, p place, inbox *os.Root, ripe []*
 		c.mu.Lock()
 		s := c.spools[p]
 		for i, e := range batch {
-			if s == nil || e.state != settling {
-				continue
+			if s == nil || s.Peer != peer || e.state != settling {
+				continue // the next look is at it as it is bound now
 			}
 			l, v := letters[i], verdicts[i]
 			switch {
-			case l == nil && (errors.Is(faults[i], errChanging) || errors.Is(faults[i], fs.ErrNotExist)), l != nil && l.mark != e.mark:
+			case l != nil && l.mark != e.mark:
 				continue // the next look finds another file
-			case l == nil:
+			case errors.As(faults[i], new(unfitError)):
 				c.park(e, faults[i].Error())
+				continue
+			case l == nil: // it may be readable at the next look
+				e.reason = faults[i].Error()
 				continue
 			}
 			e.hash, e.rank = l.hash, ranks[i]

@@ -294,6 +294,18 @@ func (s *side) queued(file string) Queued {
 	return Queued{}
 }
 
+// ledger is what came under a name, as the ledger has it; nil if nothing did.
+func (s *side) ledger(file string) (found *arrival, err error) {
+	err = s.db.Read(s.t.Context(), func(tx *store.Tx) error {
+		all, err := scanArrivals(tx.Query(arrivalColumns+" WHERE file = ?", file))
+		if len(all) > 0 {
+			found = all[0]
+		}
+		return err
+	})
+	return found, err
+}
+
 func (s *side) becomes(file, state string) Queued {
 	s.t.Helper()
 	eventually(s.t, file+" is "+state, func() bool { return s.queued(file).State == state })

@@ -34,6 +34,15 @@ type spool struct {
 
 func newSpool(b Binding) *spool { return &spool{Binding: b, entries: make(map[string]*entry)} }
 
+// forsake forgets all entries: what is under way changes nothing when it lands. The
+// caller holds Carrier.mu.
+func (s *spool) forsake() {
+	for _, e := range s.entries {
+		e.state = gone
+	}
+	clear(s.entries)
+}
+
 // entry is one state of one file in a spool. A file that changes gets another.
 type entry struct {
 	at   place

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/store"
 )
 
@@ -42,7 +43,9 @@ CREATE TABLE oacp_arrival (
 	PRIMARY KEY (peer, project, agent, file, hash)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX oacp_arrival_hash ON oacp_arrival (hash);`,
+CREATE INDEX oacp_arrival_hash ON oacp_arrival (hash);`, `
+ALTER TABLE oacp_delivered ADD COLUMN peer BLOB;
+UPDATE oacp_delivered SET peer = (SELECT b.peer FROM oacp_binding b WHERE b.project = oacp_delivered.project AND b.agent = oacp_delivered.agent);`,
 }
 
 // Bindings.
@@ -82,16 +85,17 @@ func sqlUnbind(tx *store.Tx, p place) error {
 
 // What was delivered and still lies here.
 
-func sqlDelivered(tx *store.Tx, p place, file string, hash [32]byte, at time.Time) error {
-	_, err := tx.Exec("INSERT OR REPLACE INTO oacp_delivered VALUES (?, ?, ?, ?, ?)", p.project, p.agent, file, hash[:], at.UnixMilli())
+func sqlDelivered(tx *store.Tx, peer identity.ID, p place, file string, hash [32]byte, at time.Time) error {
+	_, err := tx.Exec("INSERT OR REPLACE INTO oacp_delivered VALUES (?, ?, ?, ?, ?, ?)", p.project, p.agent, file, hash[:], at.UnixMilli(), peer[:])
 	return err
 }
 
-// sqlDelivery returns what was delivered from a file; ok is false if nothing was.
-func sqlDelivery(tx *store.Tx, p place, file string) (hash [32]byte, at time.Time, ok bool, err error) {
+// sqlDelivery returns what was delivered to a peer from a file; ok is false if
+// nothing was.
+func sqlDelivery(tx *store.Tx, peer identity.ID, p place, file string) (hash [32]byte, at time.Time, ok bool, err error) {
 	var sum []byte
 	var ms int64
-	err = tx.QueryRow("SELECT hash, at FROM oacp_delivered WHERE project = ? AND agent = ? AND file = ?", p.project, p.agent, file).Scan(&sum, &ms)
+	err = tx.QueryRow("SELECT hash, at FROM oacp_delivered WHERE project = ? AND agent = ? AND file = ? AND peer = ?", p.project, p.agent, file, peer[:]).Scan(&sum, &ms)
 	if errors.Is(err, sql.ErrNoRows) {
 		return hash, at, false, nil
 	}

@@ -1,0 +1,80 @@
+package carrier
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/acpd/acpd/identity"
+)
+
+// TestMoved: an agent that is bound to another peer has moved there. What it has not
+// dealt with follows it, once, and goes when it is dealt with there; what the agent's
+// former machine says of it does not count.
+func TestMoved(t *testing.T) {
+	desk, laptop := bound(t)
+	tower := newSide(t, "tower")
+	for _, s := range [][2]*side{{desk, tower}, {tower, desk}} {
+		if _, err := s[0].trust.Trust(identity.Peer{ID: s[1].key.ID(), Name: s[1].name, Addrs: []string{s[1].addr}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tower.makeAgent("demo", "reviewer")
+	tower.start()
+	tower.bind("demo", "planner", desk)
+	file, written := desk.question("not dealt with")
+	desk.becomes(file, Delivered)
+	desk.bind("demo", "reviewer", tower)
+	tower.holds("reviewer", file, written)
+	if q := desk.becomes(file, Delivered); q.Peer != tower.key.ID() {
+		t.Errorf("it is delivered to %s", q.Peer.Label())
+	}
+	// The ledger says so too, to a daemon that starts.
+	desk.stop()
+	desk.start()
+	desk.becomes(file, Delivered)
+	if got := tower.arrivedFiles(); len(got) != 1 {
+		t.Errorf("arrived: %v", got)
+	}
+	told := func(s *side) func() bool {
+		return func() bool {
+			a, err := s.ledger(file)
+			return err == nil && a != nil && a.state == reported
+		}
+	}
+	remove := func(s *side) {
+		t.Helper()
+		if err := os.Remove(filepath.Join(s.inbox("reviewer"), file)); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the "+s.name+" has told that it is consumed", told(s))
+	}
+	remove(laptop)
+	if got := desk.files("reviewer"); got[file] != written {
+		t.Errorf("the former machine had the copy removed: %v", got)
+	}
+	remove(tower)
+	eventually(t, "the copy goes", func() bool { return len(desk.files("reviewer")) == 0 })
+}
+
+// TestUnreadable: a file that cannot be read for now is not given up.
+func TestUnreadable(t *testing.T) {
+	desk, laptop := bound(t)
+	file, _ := desk.question("later")
+	desk.becomes(file, Delivered)
+	p := place{"demo", "reviewer"}
+	inbox, err := desk.openInbox(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inbox.Close() // so that reading fails
+	desk.Carrier.mu.Lock()
+	e := desk.spools[p].entries[file]
+	e.state = settling
+	desk.Carrier.mu.Unlock()
+	desk.examine(t.Context(), laptop.key.ID(), p, inbox, []*entry{e})
+	if q := desk.queued(file); q.State == Parked {
+		t.Errorf("it is parked: %s", q.Reason)
+	}
+	desk.becomes(file, Delivered) // at the next look
+}
