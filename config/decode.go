@@ -38,7 +38,10 @@ func (p *parser) value(key string, n *yaml.Node, v reflect.Value) {
 	case reflect.Slice:
 		want, example, ok = "a list", "write [a, b], or one item a line after -", n.Kind == yaml.SequenceNode
 	case reflect.String:
-		want, example, ok = "text", "put it in quotes", isScalar(n, "!!str")
+		// What is no text is no word of a list either, and quotes would not make it one:
+		// check names the words.
+		word := v.Type() != reflect.TypeFor[string]()
+		want, example, ok = "text", "put it in quotes", isScalar(n, "!!str") || word && n.Kind == yaml.ScalarNode
 	case reflect.Bool:
 		want, example, ok = "true or false", "write one of them, without quotes", isScalar(n, "!!bool")
 	case reflect.Int64:
