@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
 )
 
 // chatter is a message of a channel, as far as people are shown it.
@@ -42,7 +44,8 @@ func (c *channels) tailCmd() *cobra.Command {
 		Example: `  acpctl channel tail questions
   acpctl channel tail questions -n 0 -f --as reviewer --json`,
 		Long: `Shows what you can see: your messages, those to you or a role of yours, and those to
-everybody; without --as all of them. With -f it ends when the channel is closed.`,
+everybody; without --as all of them. With -f it ends when the channel is closed, and
+goes on where it was after the daemon or the channel's machine was away.`,
 		Args:              words("CHANNEL"),
 		ValidArgsFunction: c.completeChannels,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -61,6 +64,9 @@ everybody; without --as all of them. With -f it ends when the channel is closed.
 	return cmd
 }
 
+// outage is for how long a tail tries again.
+const outage = 24 * time.Hour
+
 // tail follows by asking for what comes after the last message that it has seen,
 // so that nothing is missing and nothing comes twice.
 func (c *channels) tail(ctx context.Context, id string, last int, follow bool) error {
@@ -78,20 +84,38 @@ func (c *channels) tail(ctx context.Context, id string, last int, follow bool) e
 		if !follow {
 			return nil
 		}
-		if list, since, err = c.after(ctx, messages+"?wait=60&since="+url.QueryEscape(since), since); err != nil {
-			return err
-		}
-		if len(list) > 0 {
-			continue
-		}
 		var ch channel
-		if err := c.read(ctx, path("channels", id), &ch); err != nil {
+		err = retry(ctx, outage, 2*time.Second, c.isAway(), func() (err error) {
+			list, since, err = c.after(ctx, messages+"?wait=60&since="+url.QueryEscape(since), since)
+			if err != nil || len(list) > 0 {
+				return err
+			}
+			return c.read(ctx, path("channels", id), &ch)
+		})
+		if err != nil {
 			return err
 		}
-		if ch.Status != isOpen {
+		if len(list) == 0 && ch.Status != isOpen {
 			c.talk("the channel is closed")
 			return nil
 		}
+	}
+}
+
+// isAway returns a function that reports whether an error says that the daemon or the
+// host is away, and tells of the first.
+func (c *channels) isAway() func(error) bool {
+	told := false
+	return func(err error) bool {
+		e := (*kinds.Error)(nil)
+		if !errors.As(err, &e) || e.Code != kinds.DaemonUnavailable && e.Code != kinds.Unreachable {
+			return false
+		}
+		if !told {
+			told = true
+			fmt.Fprintf(c.err, "acpctl channel tail: %s (still trying)\n", client.Text(e.Message))
+		}
+		return true
 	}
 }
 
