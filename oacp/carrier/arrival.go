@@ -108,9 +108,9 @@ func sweep(inbox *os.Root) error {
 func (c *Carrier) notice(ctx context.Context, p place, inbox *os.Root, found map[string]sighting, which names) {
 	c.mu.Lock()
 	var missing []*arrival
-	for name, a := range asked(c.arrivals[p], which) {
+	for name, all := range asked(c.arrivals[p], which) {
 		if _, there := found[name]; !there {
-			missing = append(missing, a)
+			missing = append(missing, all...)
 		}
 	}
 	c.mu.Unlock()
@@ -147,9 +147,12 @@ func (c *Carrier) notice(ctx context.Context, p place, inbox *os.Root, found map
 // drop takes an arrival out of those that lie in an inbox. The caller holds c.mu.
 func (c *Carrier) drop(a *arrival) {
 	p := a.key.place
-	if c.arrivals[p][a.name] == a {
-		delete(c.arrivals[p], a.name)
+	left := slices.DeleteFunc(c.arrivals[p][a.name], func(b *arrival) bool { return a == b })
+	if len(left) > 0 {
+		c.arrivals[p][a.name] = left
+		return
 	}
+	delete(c.arrivals[p], a.name)
 	if len(c.arrivals[p]) == 0 {
 		delete(c.arrivals, p)
 	}

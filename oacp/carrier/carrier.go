@@ -111,7 +111,7 @@ type Carrier struct {
 
 	mu        sync.Mutex // guards what follows
 	spools    map[place]*spool
-	arrivals  map[place]map[string]*arrival // stored and not consumed, by their names here
+	arrivals  map[place]map[string][]*arrival // stored and not consumed, by their names here
 	couriers  map[identity.ID]*courier
 	dirty     map[place]names
 	hints     map[place]names // files that are whole: their writer has given up their temporary name
@@ -144,7 +144,7 @@ func Open(ctx context.Context, cfg Config) (*Carrier, error) {
 		cfg:       cfg,
 		wake:      make(chan struct{}, 1),
 		spools:    make(map[place]*spool),
-		arrivals:  make(map[place]map[string]*arrival),
+		arrivals:  make(map[place]map[string][]*arrival),
 		couriers:  make(map[identity.ID]*courier),
 		dirty:     make(map[place]names),
 		hints:     make(map[place]names),
@@ -196,9 +196,9 @@ func (c *Carrier) keep(a *arrival) {
 	case stored:
 		p := a.key.place
 		if c.arrivals[p] == nil {
-			c.arrivals[p] = make(map[string]*arrival)
+			c.arrivals[p] = make(map[string][]*arrival)
 		}
-		c.arrivals[p][a.name] = a
+		c.arrivals[p][a.name] = append(c.arrivals[p][a.name], a)
 	case consumed:
 		k := c.courier(a.key.peer)
 		k.reports = append(k.reports, a)

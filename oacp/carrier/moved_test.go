@@ -78,3 +78,22 @@ func TestUnreadable(t *testing.T) {
 	}
 	desk.becomes(file, Delivered) // at the next look
 }
+
+// TestTwins: two messages of the same bytes that become one file are both over when
+// that is consumed.
+func TestTwins(t *testing.T) {
+	desk, laptop := bound(t)
+	deposit(t, laptop.inbox("reviewer"), "twin.yaml", "mine")
+	letter := text1("planner", "reviewer", "x")
+	for _, name := range []string{"twin.yaml", "twin_2.yaml"} {
+		desk.send("reviewer", name, letter)
+		desk.becomes(name, Delivered)
+	}
+	if got := laptop.files("reviewer"); len(got) != 2 || got["twin_2.yaml"] != letter {
+		t.Errorf("the laptop holds %v", got)
+	}
+	if err := os.Remove(filepath.Join(laptop.inbox("reviewer"), "twin_2.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "both copies go", func() bool { return len(desk.files("reviewer")) == 0 })
+}

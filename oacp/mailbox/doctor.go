@@ -255,7 +255,7 @@ func (a Agent) file(box string, file os.DirEntry) Finding {
 	}
 	m := e.Message
 	switch {
-	case box == "inbox" && !slices.Contains(m.To, a.Name):
+	case box == "inbox" && len(m.To) > 0 && !slices.Contains(m.To, a.Name):
 		return wrong(fmt.Sprintf("is to %s, and lies in the inbox of %s", strings.Join(m.To, ", "), a.Name), "Move it to the right inbox, or take it as it is")
 	case box == "outbox" && m.From != a.Name:
 		return wrong(fmt.Sprintf("is from %s, and lies in the outbox of %s", m.From, a.Name), "Move it to the right outbox")

@@ -60,7 +60,7 @@ func TestDoctor(t *testing.T) {
 		"Inbox Health": {"warn: reviewer/inbox — 6 message(s), oldest 25h stale", "warn: tester/inbox — directory missing"},
 		"Messages": {
 			".hidden.yaml — hidden", ".m.yaml.tmp-1-abc — left behind", "a b.yaml — its name", "bad.yaml — YAML parse error", "big.yaml — over 1048576 bytes",
-			"empty.yaml — is to , and", "fifo.yaml — not a regular file", "folder.yaml — not a regular", "link.yaml — not a regular", "loop.yaml — not a regular",
+			"empty.yaml — ", "fifo.yaml — not a regular file", "folder.yaml — not a regular", "link.yaml — not a regular", "loop.yaml — not a regular",
 			"other.yaml — is to tester, and lies in the inbox of reviewer", "foreign.yaml — is from planner, and lies in the outbox of reviewer",
 		},
 		"Schemas":      {"error: tester/status.yaml — runtime 'x' not in claude"},
