@@ -161,7 +161,7 @@ func (c *Carrier) collect(k *courier, now time.Time) {
 
 // fly delivers one message.
 func (c *Carrier) fly(ctx context.Context, k *courier, e *entry) {
-	reply, err := c.send(ctx, k.peer, e)
+	reply, err := c.send(ctx, k, e)
 	now, said := time.Now(), ""
 	if err == nil {
 		said = c.cfg.Name(k.peer) + " says: " + reply.Message + " (" + reply.Code + ")"
@@ -193,6 +193,9 @@ func (c *Carrier) fly(ctx context.Context, k *courier, e *entry) {
 		e.set(Waiting, "")
 		k.stale = true
 		k.lost(unreached.cause)
+	case errors.Is(err, errOutranked):
+		e.set(Waiting, "")
+		k.stale = true
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errChanging):
 		e.set(settling, beingWritten) // the next look decides
 		e.mark = mark{}
@@ -238,15 +241,35 @@ type unreached struct{ cause error }
 
 func (e *unreached) Error() string { return e.cause.Error() }
 
+// errOutranked says that something more urgent came while the peer was looked for.
+var errOutranked = errors.New("outranked")
+
+// outranked reports whether something more urgent waits for the peer.
+func (c *Carrier) outranked(k *courier, e *entry) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if k.stale {
+		c.collect(k, now)
+	}
+	first := slices.IndexFunc(k.todo, func(o *entry) bool { return o.state == Waiting })
+	return first >= 0 && k.todo[first].rank < e.rank
+}
+
 // send delivers the file behind an entry as it was when it was examined. It is read
-// when the stream is open: one that was taken back while the peer was looked for is
-// not delivered.
-func (c *Carrier) send(ctx context.Context, peer identity.ID, e *entry) (*wire.MailReply, error) {
+// when the stream is open, which may take long: one that was taken back meanwhile is
+// not delivered, and one that is less urgent than what came meanwhile not yet.
+func (c *Carrier) send(ctx context.Context, k *courier, e *entry) (*wire.MailReply, error) {
+	peer := k.peer
 	ctx, cancel := context.WithTimeout(ctx, streamTime)
 	defer cancel()
 	s, err := c.cfg.Open(ctx, peer)
 	if err != nil {
 		return nil, &unreached{err}
+	}
+	if c.outranked(k, e) {
+		s.Cancel()
+		return nil, errOutranked
 	}
 	l, err := c.reread(e)
 	if err != nil {

@@ -40,6 +40,8 @@ type side struct {
 	db    *store.DB
 	stop  func()
 
+	opened func() // called when a stream is open, unless nil
+
 	mu     sync.Mutex // guards what follows
 	denial error      // what Admit says
 	events []Event
@@ -101,6 +103,9 @@ func (s *side) start() {
 			stream, err := node.OpenStream(ctx, to, wire.StreamMail)
 			if err != nil {
 				return nil, err
+			}
+			if s.opened != nil {
+				s.opened()
 			}
 			return stream, nil
 		},
