@@ -286,6 +286,10 @@ func (d *Daemon) reload() error {
 	}
 	old := d.config.Swap(next)
 	d.gate.set(next)
+	d.channels.homes.review(func(id identity.ID) bool {
+		p, ok := d.trust.Get(id)
+		return ok && d.gate.decide(p, policyChannel, "").Allowed
+	})
 	d.setLevel(next)
 	for _, p := range d.trust.Peers() {
 		if !slices.Equal(old.Peers[p.Name].Addrs, next.Peers[p.Name].Addrs) || !slices.Equal(old.Peers[p.ID.String()].Addrs, next.Peers[p.ID.String()].Addrs) {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -57,10 +59,13 @@ type homeListener struct {
 	streams chan *homeConn
 	done    chan struct{}
 	close   func()
+
+	mu   sync.Mutex
+	open map[*homeConn]bool // guarded by mu
 }
 
 func newHomeListener() *homeListener {
-	l := &homeListener{streams: make(chan *homeConn), done: make(chan struct{})}
+	l := &homeListener{streams: make(chan *homeConn), done: make(chan struct{}), open: make(map[*homeConn]bool)}
 	l.close = sync.OnceFunc(func() { close(l.done) })
 	return l
 }
@@ -72,11 +77,31 @@ func (l *homeListener) serve(ctx context.Context, from identity.ID, s *peer.Stre
 		defer close(c.done)
 		return s.Close()
 	})
+	l.mu.Lock()
+	l.open[c] = true
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.open, c)
+	}()
 	select {
 	case l.streams <- c:
 		<-c.done
 	case <-l.done:
 		s.Cancel()
+	}
+}
+
+// review ends the streams of peers that may not have them any more.
+func (l *homeListener) review(may func(identity.ID) bool) {
+	l.mu.Lock()
+	all := slices.Collect(maps.Keys(l.open))
+	l.mu.Unlock()
+	for _, c := range all {
+		if !may(c.from) {
+			c.Cancel()
+		}
 	}
 }
 

@@ -192,10 +192,18 @@ func TestAHostMayRefuseChannels(t *testing.T) {
 	reviewer := laptop.web("reviewer")
 	reviewer.must(201, "POST", "agents/register", object{"role_id": "review"})
 	intent := desk.web("planner").must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
+	reviewer.events("intents/" + intent + "/subscribe")
+	streams := func() int {
+		desk.channels.homes.mu.Lock()
+		defer desk.channels.homes.mu.Unlock()
+		return len(desk.channels.homes.open)
+	}
+	eventually(t, "the stream of its home", func() bool { return streams() == 1 })
 	writeConfig(t, desk.dir, "policy: {laptop: {kinds: [query]}}\n")
 	if err := desk.reload(); err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, "its end", func() bool { return streams() == 0 })
 	send := "intents/" + intent + "/channels/build/messages"
 	for _, r := range []struct{ method, path string }{{"GET", "intents/" + intent}, {"POST", send}, {"GET", "intents/" + intent + "/subscribe"}} {
 		if e := reviewer.must(403, r.method, r.path, object{"payload": object{}}); e["error"] != "not_authorized" || !strings.Contains(e["message"].(string), "channel") {

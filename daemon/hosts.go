@@ -201,7 +201,8 @@ func (d *Daemon) noAnswer(w http.ResponseWriter, to identity.Peer, err error) {
 	answer := &openintent.Error{Status: http.StatusBadGateway, Code: "host_unreachable", Message: to.Name + " hosts the intent: " + e.Message, More: map[string]any{"delivered": e.Delivered()}}
 	switch {
 	case e.Code == kinds.Internal && e.From == "":
-		answer.Message, answer.More = to.Name+" hosts the intent and did not answer to the end: try again", nil
+		answer.Message, answer.More = to.Name+" hosts the intent and did not answer to the end: what was asked of it may be done; look, then try again",
+			map[string]any{"delivered": kinds.DeliveredUnknown}
 	case e.Code == kinds.Overloaded:
 		answer.Status, answer.Code = http.StatusServiceUnavailable, string(e.Code)
 		w.Header().Set("Retry-After", "1")

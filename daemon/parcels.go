@@ -23,6 +23,9 @@ const (
 	parcelTime     = 20 * time.Second // for the host to answer one
 	parcelRetry    = 15 * time.Second // where nothing says that the host is back
 	refusedTime    = 24 * time.Hour   // for which it is told that the host refused one
+	maxRefusal     = 4 << 10          // bytes of what the host says then
+
+	longRefusal = `{"detail":"the host refused the message","message":"the host refused the message","error":"refused"}`
 )
 
 // parcel is a message of a local agent for a channel of another host.
@@ -49,6 +52,7 @@ type parcels struct {
 
 	mu    sync.Mutex // guards the rest
 	lines map[lineKey]*line
+	busy  map[identity.ID]bool // to whom somebody sends; true: and will look again
 	count int
 	bytes int
 }
@@ -66,7 +70,7 @@ type line struct {
 }
 
 func openParcels(ctx context.Context, db *store.DB, log *slog.Logger, send func(context.Context, *parcel) (*http.Response, error)) (*parcels, error) {
-	q := &parcels{db: db, log: log, send: send, rouse: make(chan struct{}, 1), lines: make(map[lineKey]*line)}
+	q := &parcels{db: db, log: log, send: send, rouse: make(chan struct{}, 1), lines: make(map[lineKey]*line), busy: make(map[identity.ID]bool)}
 	var waiting map[lineKey]int
 	err := db.Read(ctx, func(tx *store.Tx) (err error) {
 		waiting, q.bytes, err = sqlLines(tx)
@@ -218,16 +222,18 @@ func (q *parcels) hold(ctx context.Context, k lineKey, p *parcel) error {
 	q.mu.Unlock()
 	err := q.db.Write(ctx, true, func(tx *store.Tx) error { return sqlAddParcel(tx, p, time.Now()) })
 	if err != nil {
-		q.forget(l, p)
+		q.forget(k, l, p)
 	}
 	return err
 }
 
-func (q *parcels) forget(l *line, p *parcel) {
+func (q *parcels) forget(k lineKey, l *line, p *parcel) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.count, q.bytes = q.count-1, q.bytes-len(p.body)
-	l.waiting--
+	if l.waiting--; l.users == 0 && l.waiting == 0 {
+		delete(q.lines, k)
+	}
 }
 
 // ask sends a parcel and returns what the host says.
@@ -263,59 +269,93 @@ func answerWith(w http.ResponseWriter, status int, body []byte) {
 }
 
 // run sends what waits until ctx ends: when it is told to try, and now and then.
+// No host waits for another.
 func (q *parcels) run(ctx context.Context) error {
 	tick := time.NewTicker(parcelRetry)
 	defer tick.Stop()
-	for ctx.Err() == nil {
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-q.rouse:
 		case <-tick.C:
-		}
-		hosts := make(map[identity.ID][]lineKey)
-		q.mu.Lock()
-		for k, l := range q.lines {
-			if l.waiting > 0 {
-				hosts[k.host] = append(hosts[k.host], k)
+			err := q.db.Write(ctx, false, func(tx *store.Tx) error { return sqlForgetRefused(tx, time.Now().Add(-refusedTime), maxParcels) })
+			if err != nil && ctx.Err() == nil {
+				q.log.Warn("parcels", "err", err)
 			}
 		}
-		q.mu.Unlock()
-		var sending sync.WaitGroup
-		for _, keys := range hosts {
+		for _, host := range q.due() {
 			sending.Go(func() {
-				for _, k := range keys {
-					if err := q.drain(ctx, k); err != nil {
-						if ctx.Err() == nil && !outOfReach(err) {
-							q.log.Warn("messages wait for their host", "host", k.host.Label(), "err", err)
-						}
-						return
+				for more := true; more; more = q.again(ctx, host) {
+					if err := q.deliver(ctx, host); err != nil && ctx.Err() == nil && !outOfReach(err) {
+						q.log.Warn("messages wait for their host", "host", host.Label(), "err", err)
 					}
 				}
 			})
 		}
-		sending.Wait()
-		err := q.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return sqlForgetRefused(tx, time.Now().Add(-refusedTime)) })
-		if err != nil {
-			q.log.Warn("parcels", "err", err)
+	}
+}
+
+// due returns the hosts that something waits for, and makes them busy. Who sends to
+// one that is busy already will look again.
+func (q *parcels) due() (hosts []identity.ID) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	waited := make(map[identity.ID]bool)
+	for k, l := range q.lines {
+		if l.waiting > 0 {
+			waited[k.host] = true
+		}
+	}
+	for host := range waited {
+		_, busy := q.busy[host]
+		if q.busy[host] = busy; !busy {
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts
+}
+
+// again reports whether to look again; otherwise the host is busy no more.
+func (q *parcels) again(ctx context.Context, host identity.ID) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.busy[host] && ctx.Err() == nil {
+		q.busy[host] = false
+		return true
+	}
+	delete(q.busy, host)
+	return false
+}
+
+// deliver sends the parcels for a host until there are none, or it cannot be reached:
+// one of each line in turn, so that nobody waits for an agent that has much to say.
+func (q *parcels) deliver(ctx context.Context, host identity.ID) error {
+	for sent := true; sent; {
+		var keys []lineKey
+		q.mu.Lock()
+		for k, l := range q.lines {
+			if k.host == host && l.waiting > 0 {
+				keys = append(keys, k)
+			}
+		}
+		q.mu.Unlock()
+		sent = false
+		for _, k := range keys {
+			one, err := q.next(ctx, k)
+			if err != nil {
+				return err
+			}
+			sent = sent || one
 		}
 	}
 	return nil
 }
 
-// drain sends the parcels of a line until there are none, or the host cannot be
-// reached.
-func (q *parcels) drain(ctx context.Context, k lineKey) error {
-	for {
-		more, err := q.next(ctx, k)
-		if err != nil || !more {
-			return err
-		}
-	}
-}
-
-// next sends the first parcel of a line.
-func (q *parcels) next(ctx context.Context, k lineKey) (more bool, err error) {
+// next sends the first parcel of a line, if there is one.
+func (q *parcels) next(ctx context.Context, k lineKey) (sent bool, err error) {
 	l, err := q.enter(ctx, k)
 	if err != nil {
 		return false, err
@@ -339,12 +379,15 @@ func (q *parcels) next(ctx context.Context, k lineKey) (more bool, err error) {
 		if status < 300 {
 			return sqlDropParcel(tx, p.seq)
 		}
+		if len(answer) > maxRefusal {
+			answer = []byte(longRefusal)
+		}
 		return sqlRefuseParcel(tx, p.seq, status, answer, time.Now())
 	})
 	if err != nil {
 		return false, err
 	}
-	q.forget(l, p)
+	q.forget(k, l, p)
 	if status >= 300 {
 		q.log.Warn("a message that waited was refused", "id", p.id, "agent", p.agent, "host", p.host.Label(), "status", status)
 	}
@@ -402,7 +445,7 @@ func (q *parcels) clear(ctx context.Context, k lineKey) error {
 		if err != nil || p == nil {
 			return err
 		}
-		q.forget(l, p)
+		q.forget(k, l, p)
 	}
 	return nil
 }

@@ -416,8 +416,10 @@ func sqlRefuseParcel(tx *store.Tx, seq int64, status int, answer []byte, at time
 	return err
 }
 
-func sqlForgetRefused(tx *store.Tx, before time.Time) error {
-	_, err := tx.Exec("DELETE FROM daemon_parcel WHERE status <> 0 AND at < ?", before.UnixMilli())
+// sqlForgetRefused drops the refusals from before then, and all but the newest.
+func sqlForgetRefused(tx *store.Tx, before time.Time, newest int) error {
+	_, err := tx.Exec("DELETE FROM daemon_parcel WHERE status <> 0 AND (at < ? OR seq <= (SELECT seq FROM daemon_parcel WHERE status <> 0 ORDER BY seq DESC LIMIT 1 OFFSET ?))",
+		before.UnixMilli(), newest)
 	return err
 }
 

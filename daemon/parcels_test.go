@@ -1,0 +1,117 @@
+package daemon
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/store"
+)
+
+// openStore opens a store until the test ends.
+func openStore(t *testing.T) *store.DB {
+	t.Helper()
+	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "state.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	if err := db.Migrate(t.Context(), "daemon", schema); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+// A host that takes its time keeps nothing from the others, and an agent that has
+// much to say nothing from the other agents. What a host says when it refuses is kept
+// within bounds.
+func TestNobodyWaitsForSomebodyElse(t *testing.T) {
+	t.Parallel()
+	slow, quick := identity.ID{1}, identity.ID{2}
+	var (
+		mu      sync.Mutex
+		away    = true
+		arrived []string
+	)
+	end := make(chan struct{})
+	send := func(_ context.Context, p *parcel) (*http.Response, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if away {
+			return nil, kinds.Errorf(kinds.Unreachable, "away")
+		}
+		if p.host == slow {
+			mu.Unlock()
+			<-end
+			mu.Lock()
+		}
+		arrived = append(arrived, p.id)
+		return &http.Response{StatusCode: http.StatusConflict, Body: io.NopCloser(strings.NewReader(strings.Repeat("no", maxAnswer)))}, nil
+	}
+	q, err := openParcels(t.Context(), openStore(t), slog.New(slog.DiscardHandler), send)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []parcel{
+		{id: "s1", host: slow, agent: "planner"}, {id: "p1", host: quick, agent: "planner"}, {id: "p2", host: quick, agent: "planner"},
+		{id: "p3", host: quick, agent: "planner"}, {id: "r1", host: quick, agent: "reviewer"},
+	} {
+		p.answer, p.body = []byte("{}"), []byte("{}")
+		if err := q.take(t.Context(), &p, httptest.NewRecorder()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mu.Lock()
+	away = false
+	mu.Unlock()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- q.run(ctx) }()
+	eventually(t, "what is for the quick one", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(arrived) == 4
+	})
+	if r, p := slices.Index(arrived, "r1"), slices.Index(arrived, "p3"); r > p {
+		t.Errorf("one agent's had to wait for all of another's: %v", arrived)
+	}
+	eventually(t, "the refusal", func() bool {
+		status, answer, err := q.find(t.Context(), "p3", "planner")
+		return err == nil && status == http.StatusConflict && string(answer) == longRefusal
+	})
+	close(end)
+	eventually(t, "all", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		return len(arrived) == 5 && len(q.lines) == 0 && q.count == 0 && q.bytes == 0 && len(q.busy) == 0
+	})
+	stop()
+	if err := receive(t, "the end", ended); err != nil {
+		t.Error(err)
+	}
+	err = q.db.Write(t.Context(), false, func(tx *store.Tx) error { return sqlForgetRefused(tx, time.Now().Add(-time.Hour), 2) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := 0
+	for _, p := range []struct{ id, agent string }{{"s1", "planner"}, {"p1", "planner"}, {"p2", "planner"}, {"p3", "planner"}, {"r1", "reviewer"}} {
+		if status, _, err := q.find(t.Context(), p.id, p.agent); err == nil && status != 0 {
+			kept++
+		}
+	}
+	if kept != 2 {
+		t.Errorf("%d refusals are kept", kept)
+	}
+}
