@@ -2,10 +2,13 @@ package daemon
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -182,7 +185,9 @@ func TestManyStreamsAreOne(t *testing.T) {
 	for n := 2; n < 5; n++ {
 		hear(float64(n))
 	}
-	laptop.web("desk").must(404, "GET", "intents/"+intent[:len(intent)-1]+"0/subscribe", nil)
+	closed := planner.must(201, "POST", "intents", object{"title": "closed"})["id"].(string)
+	planner.must(200, "PUT", "intents/"+closed+"/acl", object{"default_policy": "closed", "entries": []any{}})
+	reviewer.must(404, "GET", "intents/"+closed+"/subscribe", nil)
 }
 
 // What a host's policy refuses is refused at once; it does not wait for better days.
@@ -258,5 +263,65 @@ func TestWhatIsPassedOnArrivesAsItWas(t *testing.T) {
 	}
 	if e := laptop.web("").must(403, "POST", intent+"/channels/build/messages", object{"payload": object{}}); e["error"] != "no_agent" {
 		t.Errorf("an operator from elsewhere: %v", e)
+	}
+}
+
+// A peer has room for so many requests at a time; one more is told to come again.
+func TestTooManyRequestsForAHost(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	planner, reviewer := desk.web("planner"), laptop.web("reviewer")
+	intent := planner.must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
+	channel := planner.must(201, "POST", "intents/"+intent+"/channels", object{"name": "build"})["id"].(string)
+	ctx, cancel := context.WithCancel(t.Context())
+	var polls sync.WaitGroup
+	for range 100 {
+		polls.Go(func() {
+			r, err := http.NewRequestWithContext(ctx, "GET", reviewer.base+"/api/v1/channels/"+channel+"/messages?wait=60", nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			r.Header.Set("X-Agent-ID", "reviewer")
+			if answer, err := reviewer.Do(r); err == nil {
+				answer.Body.Close()
+			}
+		})
+	}
+	eventually(t, "a refusal", func() bool {
+		answer := reviewer.do("GET", "intents/"+intent, nil)
+		answer.Body.Close()
+		return answer.StatusCode == 503 && answer.Header.Get("Retry-After") != ""
+	})
+	if m := reviewer.must(201, "POST", "channels/"+channel+"/messages", object{"payload": object{}}); m["status"] != "pending" && m["status"] != "delivered" {
+		t.Errorf("%v", m)
+	}
+	cancel()
+	polls.Wait()
+	eventually(t, "room", func() bool {
+		answer := reviewer.do("GET", "intents/"+intent, nil)
+		answer.Body.Close()
+		return answer.StatusCode == 200
+	})
+}
+
+func TestTheHeadOfAHostsAnswerIsBounded(t *testing.T) {
+	r := httptest.NewRequest("GET", "http://acpd/", nil)
+	ok := "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("x", 100_000)
+	answer, err := readAnswer(strings.NewReader(ok), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, err := io.ReadAll(answer.Body); err != nil || len(body) != 100_000 {
+		t.Errorf("%d bytes, %v", len(body), err)
+	}
+	endless := strings.NewReader("HTTP/1.1 200 OK\r\n" + strings.Repeat("A: b\r\n", 1<<20))
+	if _, err := readAnswer(endless, r); err == nil || endless.Len() < 5<<20 {
+		t.Errorf("%v, %d bytes are left", err, endless.Len())
+	}
+	for _, bad := range []string{"", "HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", "x"} {
+		if _, err := readAnswer(strings.NewReader(bad), r); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
 	}
 }

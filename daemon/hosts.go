@@ -224,6 +224,17 @@ func (t hostTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	// A host that has answered need not have read all of the request.
 	unsaid := errors.Join(r.Write(s), s.CloseWrite())
+	answer, err := readAnswer(s, r)
+	if err != nil {
+		s.Cancel()
+		return nil, errors.Join(err, unsaid)
+	}
+	answer.Body = streamBody{answer.Body, s}
+	return answer, nil
+}
+
+// readAnswer reads the head of an answer, which is bounded; its body is not.
+func readAnswer(s io.Reader, r *http.Request) (*http.Response, error) {
 	head := &io.LimitedReader{R: s, N: maxHeader}
 	lines := bufio.NewReader(head)
 	answer, err := http.ReadResponse(lines, r)
@@ -231,11 +242,12 @@ func (t hostTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		answer, err = http.ReadResponse(lines, r) // that was not yet the answer
 	}
 	if err != nil {
-		s.Cancel()
-		return nil, errors.Join(err, unsaid)
+		return nil, err
+	}
+	if answer.StatusCode == http.StatusSwitchingProtocols {
+		return nil, errors.New("the host wants to go on with another protocol")
 	}
 	head.N = math.MaxInt64
-	answer.Body = streamBody{answer.Body, s}
 	return answer, nil
 }
 
