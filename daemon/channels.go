@@ -35,13 +35,14 @@ type channels struct {
 	listener []net.Listener
 	homes    *homeListener
 	parcels  *parcels
+	waiting  waiting
 	records  *records
 	follows  *follows
 }
 
 // openChannels makes the engine and binds its listeners.
 func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err error) {
-	c, how := new(channels), cfg.Channels
+	c, how := &channels{waiting: waiting{open: make(map[identity.ID]int)}}, cfg.Channels
 	c.engine, err = openintent.New(ctx, openintent.Config{
 		Store: d.store, Host: d.id.String()[:hostDigits], Log: d.log,
 		Lenient: how.Lenient, HeldList: how.HeldList, RequestTTL: how.RequestTTL, Retention: how.Retention,

@@ -325,3 +325,56 @@ func TestTheHeadOfAHostsAnswerIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// Those who wait for answers leave room for the answers: here both are at home at the
+// laptop, and meet at the desk.
+func TestAsksLeaveRoomForTheirReplies(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	planner, reviewer := laptop.web("planner"), laptop.web("reviewer")
+	intent := "intents/" + desk.web("desk").must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
+	channel := "channels/" + planner.must(201, "POST", intent+"/channels", object{"name": "build"})["id"].(string)
+	reviewer.must(200, "GET", channel, nil)
+	requests := reviewer.events(channel + "/subscribe")
+	asks := make(chan int, maxWaiting)
+	for range maxWaiting {
+		go func() {
+			answer := planner.do("POST", channel+"/ask", object{"to": "reviewer", "payload": object{}, "timeout": patience.Seconds()})
+			answer.Body.Close()
+			asks <- answer.StatusCode
+		}()
+	}
+	var waiting []object
+	for range maxWaiting {
+		waiting = append(waiting, receive(t, "a request", requests))
+	}
+	if e := planner.must(503, "POST", channel+"/ask", object{"to": "reviewer"}); e["error"] != "overloaded" {
+		t.Errorf("one more: %v", e)
+	}
+	for _, m := range waiting {
+		if r := reviewer.must(201, "POST", channel+"/messages/"+m["id"].(string)+"/reply", object{"payload": object{}}); r["status"] != "delivered" {
+			t.Errorf("%v", r)
+		}
+	}
+	for range maxWaiting {
+		if status := receive(t, "an answer", asks); status != http.StatusOK {
+			t.Errorf("an ask got %d", status)
+		}
+	}
+	reviewer.Transport = withHeader{reviewer.Transport, "Idempotency-Key", strings.Repeat("k", 10_000)}
+	reviewer.must(400, "POST", channel+"/messages", object{"payload": object{}})
+	desk.stop()
+	if e := reviewer.must(400, "POST", channel+"/messages", object{"payload": object{}}); e["error"] != "bad_key" {
+		t.Errorf("%v", e)
+	}
+}
+
+type withHeader struct {
+	http.RoundTripper
+	name, value string
+}
+
+func (w withHeader) RoundTrip(r *http.Request) (*http.Response, error) {
+	r.Header.Set(w.name, w.value)
+	return w.RoundTripper.RoundTrip(r)
+}

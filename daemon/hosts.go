@@ -33,6 +33,10 @@ const policyChannel = "channel"
 const (
 	gatherTime  = 2 * time.Second // for all hosts to give a list
 	maxGathered = 4 << 20         // bytes of the list of one
+
+	// Of the 64 streams to a host these may be for asks and lists, which wait: the
+	// others are for what they wait for.
+	maxWaiting = 48
 )
 
 // Headers of what a home passes on.
@@ -72,6 +76,14 @@ func (d *Daemon) forward(p openintent.Parcel, w http.ResponseWriter, r *http.Req
 			return
 		}
 	}
+	if last := path.Base(r.URL.Path); last == "ask" || last == "messages" {
+		leave, err := d.channels.waiting.enter(to)
+		if err != nil {
+			d.noAnswer(w, to, err)
+			return
+		}
+		defer leave()
+	}
 	(&httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = "http", "acpd", "acpd"
@@ -86,6 +98,28 @@ func (d *Daemon) forward(p openintent.Parcel, w http.ResponseWriter, r *http.Req
 		Transport: hostTransport{d, to}, FlushInterval: -1,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { d.noAnswer(w, to, err) },
 	}).ServeHTTP(w, r)
+}
+
+// waiting counts the requests at each host whose answer may take its time.
+type waiting struct {
+	mu   sync.Mutex
+	open map[identity.ID]int // guarded by mu
+}
+
+func (q *waiting) enter(to identity.Peer) (leave func(), err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.open[to.ID] >= maxWaiting {
+		return nil, kinds.Errorf(kinds.Overloaded, "%d asks and lists wait there already: try again when one has ended", maxWaiting).WithDelivered(kinds.DeliveredNo)
+	}
+	q.open[to.ID]++
+	return func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if q.open[to.ID]--; q.open[to.ID] == 0 {
+			delete(q.open, to.ID)
+		}
+	}, nil
 }
 
 // sendParcel makes the request that sends a message.

@@ -61,6 +61,9 @@ func (c *call) pend(p *Parcel) error {
 	if err != nil {
 		return err
 	}
+	if _, err := c.key(); err != nil {
+		return err
+	}
 	who, err := c.as("sender", body.Sender)
 	if err != nil {
 		return err

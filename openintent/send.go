@@ -91,14 +91,23 @@ const (
 	headerID = "X-Message-ID"
 )
 
+// key reads the key under which a send is made once.
+func (c *call) key() (string, error) {
+	key := c.Header.Get(headerKey)
+	if len(key) > maxName {
+		return "", refuse(http.StatusBadRequest, "bad_key", "%s: at most %d bytes", headerKey, maxName)
+	}
+	return key, nil
+}
+
 // send puts a draft into the channel that find returns, in one write. who is
 // the sender, the caller or an agent that it may act as.
 func (e *Engine) send(c *call, who Caller, d *draft, durable bool, find func(*tx) (*channel, error)) (sent, error) {
 	var out sent
 	d.sender = who.Agent
-	key := c.Header.Get(headerKey)
-	if len(key) > maxName {
-		return out, refuse(http.StatusBadRequest, "bad_key", "%s: at most %d bytes", headerKey, maxName)
+	key, err := c.key()
+	if err != nil {
+		return out, err
 	}
 	if id := c.Header.Get(headerID); id != "" && who.Home != "" {
 		if prefix, host, _, number, ok := splitID(id); !ok || prefix != idMessage || !strings.HasPrefix(who.Home, host) || number != 0 {
@@ -106,7 +115,7 @@ func (e *Engine) send(c *call, who Caller, d *draft, durable bool, find func(*tx
 		}
 		d.id, key = id, cmp.Or(key, id)
 	}
-	err := e.write(c.Context(), durable, func(t *tx) error {
+	err = e.write(c.Context(), durable, func(t *tx) error {
 		ch, err := find(t)
 		if err != nil {
 			return err
