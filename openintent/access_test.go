@@ -345,6 +345,12 @@ func TestPendingMessages(t *testing.T) {
 	for _, bad := range []string{"msg_1", last, h.e.messageID(now(), 0), strings.Replace(id, "msg_", "chan_", 1)} {
 		far.with(headerID, bad).send(ch, body).refused(400, "bad_id")
 	}
+	// An id is taken for good, also where the key is forgotten, or was another.
+	far = h.from(home, "reviewer").with(headerID, id).with(headerKey, "other")
+	far.send(ch, body).ok(201).has(obj{"id": id, "correlation_id": nil})
+	h.from(home, "welder").with(headerID, id).send(ch, body).refused(409, "id_taken")
+	second := "/channels/" + h.as("planner").post("/intents/"+h.as("planner").get(ch).str("intent_id")+"/channels", obj{"name": "second"}).ok(201).id()
+	far.with(headerKey, "third").send(second, body).refused(409, "id_taken")
 	// Who is at home here chooses nothing.
 	if got := h.as("planner").with(headerID, id).say(ch, obj{}); got == id {
 		t.Error("a local agent has chosen an id")

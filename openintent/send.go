@@ -138,6 +138,12 @@ func (e *Engine) send(c *call, who Caller, d *draft, durable bool, find func(*tx
 				return err
 			}
 		}
+		if d.id != "" {
+			if out.doc, err = t.given(ch, who, d.id); err != nil || out.doc != nil {
+				out.repeat = out.doc != nil
+				return err
+			}
+		}
 		if !ch.isOpen(t.now) {
 			return conflict(codeClosed, "the channel is closed: open another")
 		}
@@ -156,6 +162,23 @@ func (e *Engine) send(c *call, who Caller, d *draft, durable bool, find func(*tx
 		return nil
 	})
 	return out, err
+}
+
+// given returns the message with an id of its home's choice, if there is one: that
+// may have been sent so long ago that its key is forgotten.
+func (t *tx) given(ch *channel, who Caller, id string) (jsontext.Value, error) {
+	taken, err := t.isGiven(id)
+	if !taken || err != nil {
+		return nil, err
+	}
+	m, err := t.message(ch, id)
+	if err != nil {
+		return nil, err
+	}
+	if m == nil || m.sender != who.Agent {
+		return nil, conflict("id_taken", "%s: another message has this id: choose another", headerID)
+	}
+	return m.append(nil, who.Agent, t.now, false), nil
 }
 
 func (s sent) answer(c *call) (int, any, error) {

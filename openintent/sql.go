@@ -253,6 +253,12 @@ func (t *tx) insertMessage(m *message) error {
 	return err
 }
 
+// isGiven reports whether a message has this id, which its sender's home has chosen.
+func (t *tx) isGiven(id string) (taken bool, err error) {
+	err = t.QueryRow("SELECT EXISTS (SELECT 1 FROM openintent_message WHERE given = 1 AND id = ?)", id).Scan(&taken)
+	return taken, err
+}
+
 // answer notes that a request has a response.
 func (t *tx) answer(request *message) error {
 	_, err := t.Exec("UPDATE openintent_message SET answered = 1 WHERE seq = ?", request.seq)
