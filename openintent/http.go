@@ -52,7 +52,7 @@ func (e *Engine) Handler(identify func(*http.Request) (Caller, error)) http.Hand
 			respond(w, status, body)
 		case err == errAnswered:
 		case r.Context().Err() != nil:
-			refuse(http.StatusServiceUnavailable, "cancelled", "the request was cancelled").Answer(w)
+			refuse(http.StatusServiceUnavailable, "cancelled", "this daemon stops, or who asked has left: what was asked may be done; look, then try again").Answer(w)
 		default:
 			r, ok := errors.AsType[*Error](err)
 			if !ok {

@@ -75,7 +75,8 @@ this machine's daemon, who sees and manages everything that is here.`,
 // a script must not mean everybody, or the operator.
 func filled(cmd *cobra.Command, args []string) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if strings.Trim(f.Value.String(), "[]") == "" {
+		words, several := f.Value.(pflag.SliceValue)
+		if f.Value.String() == "" || several && strings.Join(words.GetSlice(), "") == "" {
 			err = usagef("--%s: empty: give a value, or leave the flag out", f.Name)
 		}
 	})
