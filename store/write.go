@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -105,6 +106,9 @@ func (q *writer) withdraw(w *write) bool {
 // lead commits everything that waits, own among it, and passes the lead on.
 func (db *DB) lead(own *write) {
 	q := &db.writer
+	// Whoever is about to write may join: on one processor nobody could come while
+	// the leader computes, and each of a burst's writes would be a commit of its own.
+	runtime.Gosched()
 	q.mu.Lock()
 	batch := q.queue
 	q.queue = nil
