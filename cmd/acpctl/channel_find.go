@@ -123,7 +123,7 @@ func (c *channels) find(ctx context.Context, arg string) (string, error) {
 	case 1:
 		return found[0].ID, nil
 	case 0:
-		return "", hint{kinds.Errorf(kinds.NotFound, "there is no open channel %q that you can see", arg), "acpctl channel list shows those that there are"}
+		return "", hint{kinds.Errorf(kinds.NotFound, "there is no open channel %q that you can see", arg), "acpctl channel list shows those that there are, with --as AGENT those of other machines too"}
 	}
 	return "", usagef("CHANNEL: %d channels are called %q: name one as %s/%s or by its id", len(found), arg, found[0].Intent, arg)
 }
