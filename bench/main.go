@@ -22,7 +22,9 @@
 // copies the same files as durably, and what watching inboxes costs.
 //
 // The subcommand channels measures OpenIntent's channels over HTTP: messages, asks,
-// lists and event streams, and what a daemon holds in memory for them.
+// lists and event streams, and what a daemon holds in memory for them. The subcommand
+// sdk, with the virtual environment of make interop (../.interop/openintent), has the
+// published SDK do so over TCP, with acpd and with OpenIntent's reference server.
 //
 // The tables go to standard output as Markdown, progress to standard error.
 // It needs Linux, whose kernel tells one process the CPU time of another.
@@ -57,6 +59,8 @@ func main() {
 		err = oacp(ctx, os.Stdout, os.Stderr)
 	case len(os.Args) == 2 && os.Args[1] == "channels":
 		err = channels(ctx, os.Stdout, os.Stderr)
+	case len(os.Args) == 3 && os.Args[1] == "sdk":
+		err = sdk(ctx, os.Args[2], os.Stdout, os.Stderr)
 	default:
 		err = run(ctx, os.Args[1:])
 	}
