@@ -29,7 +29,7 @@ type letter struct {
 	message                  letters.Message // what needs no reading
 	inReplyTo, suffix        string
 	noConversation, create   bool
-	dryRun, quiet            bool
+	dryRun, quiet, sign      bool
 	wait, waitDelivered      time.Duration
 	inherited                *inherited
 	given                    func(flag string) bool
@@ -54,6 +54,7 @@ func (l *letter) flags(o *oacp, cmd *cobra.Command) {
 	f.StringVar(&l.expires, "expires", "", "after how long it is out of date: 30m, 12h, 2d")
 	f.StringVar(&m.Channel, "channel", "", "a word to sort by, for example review")
 	f.StringVar(&m.AutonomyHint, "autonomy-hint", "", "auto_proceed: advice to the recipient")
+	f.BoolVar(&l.sign, "sign", false, "sign it with the sender's keys, of oacp key gen (default as signing.sign_messages in the sender's config.yaml)")
 	f.StringVar(&l.suffix, "suffix", "", "word at the end of the file's name")
 	f.BoolVar(&l.dryRun, "dry-run", false, "print the message, write nothing")
 	f.BoolVar(&l.quiet, "quiet", false, "print nothing if it is sent")
@@ -121,6 +122,8 @@ type sentReport struct {
 	Subject    string   `json:"subject"`
 	Created    string   `json:"created_at_utc"`
 	DryRun     bool     `json:"dry_run"`
+	Signed     bool     `json:"signed,omitzero"`
+	KIDs       []string `json:"kids,omitempty"`
 	Warnings   []string `json:"warnings,omitempty"`
 	InboxPath  string   `json:"inbox_path,omitempty"`
 	InboxPaths []string `json:"inbox_paths,omitempty"`
@@ -158,7 +161,7 @@ func (o *oacp) send(ctx context.Context, project string, l *letter) error {
 	}
 	s, err := h.Send(project, mailbox.Letter{
 		Message: l.message, InReplyTo: l.inReplyTo, NoConversation: l.noConversation,
-		Suffix: l.suffix, Create: l.create, DryRun: l.dryRun,
+		Suffix: l.suffix, Create: l.create, DryRun: l.dryRun, Sign: l.sign,
 	})
 	if err != nil {
 		return err
@@ -228,7 +231,7 @@ func reportSent(s mailbox.Sent, l *letter) sentReport {
 	m := s.Message
 	r := sentReport{
 		MessageID: m.ID, From: m.From, To: m.To, Type: m.Type, Priority: m.Priority, Subject: m.Subject, Created: m.Created,
-		DryRun: l.dryRun, Warnings: s.Warnings, OutboxPath: s.Outbox,
+		DryRun: l.dryRun, Signed: len(s.KIDs) > 0, KIDs: s.KIDs, Warnings: s.Warnings, OutboxPath: s.Outbox,
 		ConversationID: m.ConversationID, ParentID: m.ParentID, Inherited: l.inherited,
 	}
 	if l.dryRun {

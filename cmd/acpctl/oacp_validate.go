@@ -81,7 +81,7 @@ func validate(path string) (letters.Message, []string, error) {
 }
 
 func (o *oacp) verifyCmd() *cobra.Command {
-	var pins, project, receiver string
+	var pins, project, receiver, audit string
 	var quarantine bool
 	cmd := &cobra.Command{
 		Use:   "verify FILE",
@@ -90,7 +90,7 @@ func (o *oacp) verifyCmd() *cobra.Command {
   acpctl oacp verify FILE --pins allowed_signers.yaml --json`,
 		Long: `Checks the signature in a message file against the keys that its receiver has pinned,
 in trust/allowed_signers.yaml of its folder. Keys are made, and pinned, with the
-tool oacp.
+tool oacp; acpctl oacp send signs with them.
 
 Exit codes: 0 verified or not signed, 2 usage or no such file, 3 anything else.`,
 		Args: words("FILE"),
@@ -119,6 +119,11 @@ Exit codes: 0 verified or not signed, 2 usage or no such file, 3 anything else.`
 					return misuse{err}
 				}
 			}
+			if audit != "" {
+				if err := mailbox.AttachAudit(audit, report); err != nil {
+					return misusef("attach-audit failed: %w", err)
+				}
+			}
 			if o.json {
 				err = o.lines(report, true)
 			} else {
@@ -134,6 +139,7 @@ Exit codes: 0 verified or not signed, 2 usage or no such file, 3 anything else.`
 	f.StringVar(&pins, "pins", "", "file of the pinned keys")
 	f.StringVar(&project, "project", "", "with --receiver: take the pins of an agent")
 	f.StringVar(&receiver, "receiver", "", "the agent whose pins to take")
+	f.StringVar(&audit, "attach-audit", "", "record the judgement in this audit record of the autonomy gate")
 	f.BoolVar(&quarantine, "quarantine", false, "keep a copy in dead_letter/ if the signature is invalid")
 	return cmd
 }

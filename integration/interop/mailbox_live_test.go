@@ -98,6 +98,8 @@ type sent struct {
 	Boxes  []string `json:"inbox_paths"`
 	Outbox string   `json:"outbox_path"`
 	Thread string   `json:"conversation_id"`
+	Signed bool     `json:"signed"`
+	KIDs   []string `json:"kids"`
 }
 
 func (b *both) send(tool string, args ...string) sent {

@@ -1,8 +1,13 @@
 package interop
 
 import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -97,6 +102,99 @@ func TestSignatures(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSign: with the same keys, Sign writes the bytes of the recorded files.
+func TestSign(t *testing.T) {
+	seeds := map[string]byte{"planner": 1, "reviewer": 2, "desk": 3} // vectors/oacp/README.md
+	again := map[string]bool{"signed": false, "by two, the sender first": false, "by two, the sender last": false, "eight signatures": false}
+	for _, v := range readSignatures(t).Vectors {
+		if _, ok := again[v.Name]; !ok {
+			continue
+		}
+		again[v.Name] = true
+		data := v.data()
+		cut := bytes.LastIndex(data, []byte("auth: "))
+		var keys []message.SigningKey
+		for i, by := range signers(t, data[cut:]) {
+			k, err := message.ParseSigningKey(keyFile(seeds[by.agent], by, time.Date(2099-i, 1, 1, 0, 0, 0, 0, time.UTC)))
+			if err != nil {
+				t.Fatalf("%s: %v", v.Name, err)
+			}
+			keys = append(keys, k)
+		}
+		slices.Reverse(keys) // Sign knows which are the newest
+		rendered := bytes.Clone(data[:cut])
+		got, kids, err := message.Sign(rendered, keys)
+		if err != nil {
+			t.Fatalf("%s: %v", v.Name, err)
+		}
+		if diff := cmp.Diff(string(data), string(got)); diff != "" {
+			t.Errorf("%s (-reference +ours):\n%s", v.Name, diff)
+		}
+		if !bytes.Equal(rendered, data[:cut]) || len(kids) != len(keys) || kids[0] != keys[len(keys)-1].KID {
+			t.Errorf("%s: signed by %q", v.Name, kids)
+		}
+		if _, _, err := message.Sign(got, keys); err == nil {
+			t.Errorf("%s: signed twice", v.Name)
+		}
+	}
+	for name, found := range again {
+		if !found {
+			t.Errorf("no vector %q", name)
+		}
+	}
+}
+
+// signer is whom a protected header names.
+type signer struct{ agent, domain, instance string }
+
+// signers reads who has signed off a file's last line.
+func signers(t *testing.T, line []byte) (list []signer) {
+	t.Helper()
+	decode := func(text string, into any) {
+		t.Helper()
+		raw, err := base64.RawURLEncoding.DecodeString(text)
+		if err == nil {
+			err = json.Unmarshal(raw, into)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var container struct {
+		Signatures []struct {
+			Protected string `json:"protected"`
+		} `json:"signatures"`
+	}
+	decode(strings.Trim(string(line), "auth: \"\n"), &container)
+	for _, s := range container.Signatures {
+		var header struct {
+			OACP struct {
+				Agent    string `json:"agent"`
+				Instance string `json:"instance"`
+			} `json:"oacp"`
+		}
+		decode(s.Protected, &header)
+		urn := strings.Split(header.OACP.Agent, ":")
+		list = append(list, signer{urn[4], urn[3], strings.TrimPrefix(header.OACP.Instance, "urn:uuid:")})
+	}
+	return list
+}
+
+// keyFile is a private key as the reference keeps it: an Ed25519 seed of equal bytes.
+func keyFile(seed byte, of signer, created time.Time) []byte {
+	d := bytes.Repeat([]byte{seed}, ed25519.SeedSize)
+	x := base64.RawURLEncoding.EncodeToString(ed25519.NewKeyFromSeed(d).Public().(ed25519.PublicKey))
+	kid := sha256.Sum256([]byte(`{"crv":"Ed25519","kty":"OKP","x":"` + x + `"}`))
+	text, err := json.Marshal(map[string]string{
+		"kty": "OKP", "crv": "Ed25519", "x": x, "d": base64.RawURLEncoding.EncodeToString(d), "kid": base64.RawURLEncoding.EncodeToString(kid[:]),
+		"agent": of.agent, "trust_domain": of.domain, "instance_id": of.instance, "created_at_utc": message.Stamp(created),
+	})
+	if err != nil {
+		panic(err)
+	}
+	return text
 }
 
 // normal is a judgement without its time, and without the words of a library.

@@ -25,6 +25,7 @@ type Letter struct {
 	InReplyTo      string // id of the message whose conversation it continues, or empty
 	NoConversation bool   // do not begin a conversation
 	Suffix         string // of the file's name
+	Sign           bool   // sign it, whatever the sender's config.yaml says
 	Create         bool   // make the folders of a project or an agent that is not there
 	DryRun         bool   // write nothing
 }
@@ -33,6 +34,7 @@ type Letter struct {
 type Sent struct {
 	Message  message.Message
 	Data     []byte   // the file
+	KIDs     []string // the keys that have signed it; none if it is not signed
 	Warnings []string // for the sender's eyes
 	Inboxes  []string // the paths of the copies, one a recipient, in order
 	Outbox   string   // the path of the sender's copy
@@ -82,8 +84,14 @@ func (h Home) Send(project string, l Letter) (Sent, error) {
 		}
 	}
 	sender := Agent{p, m.From}
-	if err := sender.unsigned(); err != nil {
+	how, err := sender.signing()
+	if err != nil {
 		return s, err
+	}
+	if l.Sign || how.messages {
+		if err := s.sign(p.Home, how.kid); err != nil {
+			return s, err
+		}
 	}
 	for _, name := range m.To {
 		if w := (Agent{p, name}).presence(m.Priority); w != "" {
@@ -215,30 +223,6 @@ func makeFolder(dir string) error {
 		return fmt.Errorf("%s is a link: put a folder in its place", dir)
 	}
 	return syncDir(filepath.Dir(dir))
-}
-
-// unsigned refuses to send for an agent whose messages are to be signed.
-func (a Agent) unsigned() error {
-	path := filepath.Join(a.Dir(), "config.yaml")
-	b, _, err := readAll(path, 0, message.MaxBytes)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	var config struct {
-		Signing struct {
-			SignMessages bool `yaml:"sign_messages"`
-		} `yaml:"signing"`
-	}
-	if err == nil {
-		err = yaml.Unmarshal(b, &config)
-	}
-	if err != nil {
-		return fmt.Errorf("cannot read sender config %s: %w — refusing to guess signing intent", path, err)
-	}
-	if config.Signing.SignMessages {
-		return fmt.Errorf("%s asks for signed messages: send with the oacp tool, which has the keys", path)
-	}
-	return nil
 }
 
 // presence says that an agent calls itself offline.

@@ -55,16 +55,16 @@ func TestSendRefuses(t *testing.T) {
 		return l
 	}
 	for want, l := range map[string]Letter{
-		"no recipient":                   question(),
-		"known agents: planner, rev":     question("nobody"),
-		"recipient name must not be a":   question("../x"),
-		"must not include the sender":    question("reviewer", "planner"),
-		"sender name must not be a path": change(func(l *Letter) { l.Message.From = ".." }),
-		"agent 'human' not found":        change(func(l *Letter) { l.Message.From = "human" }),
-		"suffix must match":              change(func(l *Letter) { l.Suffix = "../x" }),
-		"'body' must be non-empty":       change(func(l *Letter) { l.Message.Body = "\n" }),
-		"NUL":                            change(func(l *Letter) { l.Message.Body = "a\x00b" }),
-		"asks for signed messages":       change(func(l *Letter) { l.Message.From = "tester" }),
+		"no recipient":                      question(),
+		"known agents: planner, rev":        question("nobody"),
+		"recipient name must not be a":      question("../x"),
+		"must not include the sender":       question("reviewer", "planner"),
+		"sender name must not be a path":    change(func(l *Letter) { l.Message.From = ".." }),
+		"agent 'human' not found":           change(func(l *Letter) { l.Message.From = "human" }),
+		"suffix must match":                 change(func(l *Letter) { l.Suffix = "../x" }),
+		"'body' must be non-empty":          change(func(l *Letter) { l.Message.Body = "\n" }),
+		"NUL":                               change(func(l *Letter) { l.Message.Body = "a\x00b" }),
+		"no signing key for agent 'tester'": change(func(l *Letter) { l.Message.From = "tester" }),
 	} {
 		if s, err := p.Home.Send(p.Name, l); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("sent %+v: %v, want %s", s.Message, err, want)

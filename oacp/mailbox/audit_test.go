@@ -1,0 +1,149 @@
+package mailbox
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/acpd/acpd/oacp/message"
+)
+
+const auditRecord = `# kept
+audit:
+  gate: 1
+result:
+  status: accepted # kept too
+  reasons: ["one: two", null]
+`
+
+func writeRecord(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "record.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// generic is a value as JSON would have it.
+func generic(t *testing.T, v any) any {
+	t.Helper()
+	text, err := json.Marshal(v)
+	var back any
+	if err == nil {
+		err = json.Unmarshal(text, &back)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return back
+}
+
+func TestAttachAudit(t *testing.T) {
+	odd := "1\t: #\u0085\u2028\n- "
+	judgement := message.Verify([]byte("id: m\nauth: \"x: 'y' # \u2028\"\n"), message.Pins{Source: odd}, time.Now())
+	for _, text := range []string{
+		auditRecord,
+		"result: {status: accepted, message_auth: null}\n",
+		"result:\n  message_auth: {reason: none yet}\n",
+		"result: {}\n",
+		"result: {message_auth: {status: ''}}\n",
+	} {
+		path := writeRecord(t, text)
+		if err := AttachAudit(path, judgement); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		got, info, err := Read(path)
+		if err != nil || info.Mode().Perm() != 0o640 {
+			t.Fatal(info.Mode(), err)
+		}
+		var before, after map[string]any
+		if err := yaml.Unmarshal([]byte(text), &before); err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.Unmarshal(got, &after); err != nil {
+			t.Fatalf("%v in\n%s", err, got)
+		}
+		before["result"].(map[string]any)["message_auth"] = generic(t, judgement)
+		if diff := cmp.Diff(generic(t, before), generic(t, after)); diff != "" {
+			t.Errorf("%s(-expected +got):\n%s", text, diff)
+		}
+		if kept := strings.Count(text, "# kept"); strings.Count(string(got), "# kept") != kept {
+			t.Errorf("comments are lost:\n%s", got)
+		}
+	}
+}
+
+func TestAttachAuditRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		"result:\n  message_auth:\n    status: verified\n": "recorded",
+		"result: done\n":           "must be a mapping",
+		"audit: {}\n":              "must be a mapping",
+		"":                         "not a YAML mapping",
+		"- result\n":               "not a YAML mapping",
+		"result: {}\nresult: {}\n": "already defined",
+		"result: {\n":              "yaml",
+		"result: {}\n---\n{}\n":    "one document",
+	} {
+		path := writeRecord(t, text)
+		if err := AttachAudit(path, message.Auth{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != text {
+			t.Errorf("%q was changed to %q, %v", text, got, err)
+		}
+		if temp, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".*")); temp != nil {
+			t.Errorf("%q left %q", text, temp)
+		}
+	}
+	if err := AttachAudit(filepath.Join(t.TempDir(), "none.yaml"), message.Auth{}); !os.IsNotExist(err) {
+		t.Error(err)
+	}
+}
+
+func TestAttachAuditOddPath(t *testing.T) {
+	path := writeRecord(t, auditRecord)
+	if err := AttachAudit(path, message.Verify(nil, message.Pins{Source: "\xff"}, time.Now())); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAttachAuditOnce: of many that judge at once, one is recorded, whole.
+func TestAttachAuditOnce(t *testing.T) {
+	path := writeRecord(t, auditRecord)
+	var won []string
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for i := range 16 {
+		all.Go(func() {
+			name := strings.Repeat("x", i+1)
+			if AttachAudit(path, message.Auth{Status: name}) == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				won = append(won, name)
+			}
+		})
+	}
+	all.Wait()
+	var record struct {
+		Result struct {
+			Auth struct {
+				Status string `yaml:"status"`
+			} `yaml:"message_auth"`
+		} `yaml:"result"`
+	}
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = yaml.Unmarshal(data, &record)
+	}
+	if err != nil || len(won) != 1 || record.Result.Auth.Status != won[0] {
+		t.Errorf("%q won, recorded:\n%s%v", won, data, err)
+	}
+}
