@@ -75,18 +75,21 @@ func withAuth(data []byte, judgement any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var block yaml.Node
-	if err := yaml.Unmarshal(text, &block); err != nil {
+	var value any
+	if err := json.Unmarshal(text, &value); err != nil {
 		return nil, err
 	}
-	unfold(block.Content[0])
+	var block yaml.Node
+	if err := block.Encode(value); err != nil {
+		return nil, err
+	}
 	switch old := member(result, "message_auth"); {
 	case old == nil:
-		result.Content = append(result.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: "message_auth"}, block.Content[0])
+		result.Content = append(result.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: "message_auth"}, &block)
 	case filled(member(old, "status")):
 		return nil, errors.New("audit already has a recorded message_auth block: it stays")
 	default:
-		*old = *block.Content[0]
+		*old = block
 	}
 	var out bytes.Buffer
 	enc := yaml.NewEncoder(&out)
@@ -113,14 +116,4 @@ func member(n *yaml.Node, key string) *yaml.Node {
 // filled tells a scalar with something in it.
 func filled(n *yaml.Node) bool {
 	return n != nil && n.Kind == yaml.ScalarNode && n.ShortTag() != "!!null" && n.Value != ""
-}
-
-// unfold writes what was JSON in lines, and without quotes where none are needed.
-func unfold(n *yaml.Node) {
-	if len(n.Content) > 0 || n.Kind == yaml.ScalarNode {
-		n.Style = 0
-	}
-	for _, c := range n.Content {
-		unfold(c)
-	}
 }
