@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -13,15 +14,15 @@ import (
 // attach attaches an agent of this process, until the test ends, and returns the
 // client that it calls with. It attaches again when the daemon is back.
 func (m *machine) attach(p client.AttachParams, h client.Handler) *client.Client {
-	m.t.Helper()
-	c := &client.Client{Socket: m.socket()}
+	m.T.Helper()
+	c := &client.Client{Socket: m.Socket()}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Attach(ctx, p, h) }()
-	m.t.Cleanup(func() {
+	m.T.Cleanup(func() {
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
-			m.t.Errorf("agent %s on %s: %v", p.Name, m.name, err)
+			m.T.Errorf("agent %s on %s: %v", p.Name, m.Name, err)
 		}
 		c.Close()
 	})
@@ -31,13 +32,13 @@ func (m *machine) attach(p client.AttachParams, h client.Handler) *client.Client
 
 // attached waits until an agent of that name is.
 func (m *machine) attached(name string) {
-	m.t.Helper()
-	eventually(m.t, name+" is attached to "+m.name, func() bool { return m.agent(name) != nil })
+	m.T.Helper()
+	live.Eventually(m.T, name+" is attached to "+m.Name, func() bool { return m.agent(name) != nil })
 }
 
 // agent is an attached agent, or nil.
 func (m *machine) agent(name string) *client.Agent {
-	m.t.Helper()
+	m.T.Helper()
 	for _, a := range m.status().Agents {
 		if a.Name == name {
 			return &a
@@ -47,9 +48,9 @@ func (m *machine) agent(name string) *client.Agent {
 }
 
 // serve makes a command an agent: acpctl serve with these arguments.
-func (m *machine) serve(name string, args ...string) *process {
-	m.t.Helper()
-	p := m.begin(append([]string{"serve", "--name", name}, args...)...)
+func (m *machine) serve(name string, args ...string) *live.Process {
+	m.T.Helper()
+	p := m.Acpctl(append([]string{"serve", "--name", name}, args...)...)
 	m.attached(name)
 	return p
 }

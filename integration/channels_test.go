@@ -13,19 +13,21 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/integration/live"
 )
 
 // http makes requests to the daemon's http.sock, as an agent.
 func (m *machine) http(agent string) func(method, path, key, body string) (status int, answer string) {
 	c := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(m.home, "http.sock"))
+			return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(m.Home, "http.sock"))
 		},
 	}}
 	return func(method, path, key, body string) (int, string) {
-		r, err := http.NewRequestWithContext(m.t.Context(), method, "http://acpd/api/v1/"+path, strings.NewReader(body))
+		r, err := http.NewRequestWithContext(m.T.Context(), method, "http://acpd/api/v1/"+path, strings.NewReader(body))
 		if err != nil {
-			m.t.Fatal(err)
+			m.T.Fatal(err)
 		}
 		r.Header.Set("X-Agent-ID", agent)
 		if key != "" {
@@ -85,14 +87,14 @@ func TestKillsInChannels(t *testing.T) {
 	}()
 	for i := range 6 {
 		before := sent.Load()
-		eventually(t, "some messages", func() bool { return sent.Load() > before+5 || len(ended) > 0 })
+		live.Eventually(t, "some messages", func() bool { return sent.Load() > before+5 || len(ended) > 0 })
 		victim := []*machine{desk, laptop}[i%2]
-		victim.kill()
+		victim.Kill()
 		if i < 4 { // while this one is down
 			during := sent.Load()
-			eventually(t, "some more", func() bool { return victim == laptop || sent.Load() > during+1 || len(ended) > 0 })
+			live.Eventually(t, "some more", func() bool { return victim == laptop || sent.Load() > during+1 || len(ended) > 0 })
 		}
-		victim.start()
+		victim.Start()
 	}
 	stop()
 	if err := receive(t, "the end of sending", ended); err != nil {
@@ -104,7 +106,7 @@ func TestKillsInChannels(t *testing.T) {
 			N int `json:"n"`
 		} `json:"payload"`
 	}
-	eventually(t, "all messages", func() bool {
+	live.Eventually(t, "all messages", func() bool {
 		status, answer := planner("GET", "channels/"+channel.ID+"/messages?wait=0", "", "")
 		return status == 200 && json.Unmarshal([]byte(answer), &got) == nil && len(got) >= n
 	})

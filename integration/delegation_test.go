@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -18,7 +19,7 @@ import (
 func TestDelegationIsAckedAtOnce(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
-	gate := filepath.Join(shortDir(t), "open")
+	gate := filepath.Join(live.Dir(t), "open")
 	desk.serve("worker", "--prompt", "--", "sh", "-c", `read task; until test -e "$1"; do sleep 0.05; done; echo "$task: done"`, "sh", gate)
 	results := make(chan *client.Inbound, 1)
 	planner := laptop.attach(client.AttachParams{Name: "planner"}, client.Handler{
@@ -29,19 +30,19 @@ func TestDelegationIsAckedAtOnce(t *testing.T) {
 	})
 
 	// The scripts cannot end before the gate opens; the acks are there before.
-	id := strings.TrimSpace(laptop.must("delegate", "desk", "Tidy up."))
-	waiting := laptop.begin("wait", id)
-	own, err := planner.Delegate(inTime(t), work("desk", "Paint it."))
+	id := strings.TrimSpace(laptop.Must("delegate", "desk", "Tidy up."))
+	waiting := laptop.Acpctl("wait", id)
+	own, err := planner.Delegate(live.Soon(t), work("desk", "Paint it."))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if said := laptop.must("tasks"); strings.Count(said, "\taccepted\t") != 2 {
+	if said := laptop.Must("tasks"); strings.Count(said, "\taccepted\t") != 2 {
 		t.Errorf("tasks: %s", said)
 	}
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if stdout, _ := waiting.exits(0); stdout != "Tidy up.: done\n" {
+	if stdout := waiting.Exits(0); stdout != "Tidy up.: done\n" {
 		t.Errorf("wait says %q", stdout)
 	}
 	for range 2 { // its own, and that of acpctl, which is nobody's
@@ -59,7 +60,7 @@ func TestDelegationIsAckedAtOnce(t *testing.T) {
 		}
 	}
 	for _, m := range []*machine{desk, laptop} {
-		eventually(t, "completed on "+m.name, func() bool { return strings.Count(m.must("tasks"), "\tcompleted\t") == 2 })
+		live.Eventually(t, "completed on "+m.Name, func() bool { return strings.Count(m.Must("tasks"), "\tcompleted\t") == 2 })
 	}
 }
 
@@ -84,18 +85,18 @@ func TestCancelEndsTheWholeProcessGroup(t *testing.T) {
 					sh -c "echo grandchild >&3; sleep 300; sleep 300" & echo child >&3; wait; sleep 300' &
 				echo script >&3
 				wait; sleep 300`, "sh", script.path)
-			id := strings.TrimSpace(laptop.must("delegate", "desk", "Go on for ever."))
-			waiting := laptop.begin("wait", id)
+			id := strings.TrimSpace(laptop.Must("delegate", "desk", "Go on for ever."))
+			waiting := laptop.Acpctl("wait", id)
 			script.expect(3)
-			if got := laptop.must("cancel", id, "plans have changed"); got != "cancelled\n" {
+			if got := laptop.Must("cancel", id, "plans have changed"); got != "cancelled\n" {
 				t.Errorf("cancel says %q", got)
 			}
-			if _, stderr := waiting.exits(7); !strings.Contains(stderr, "plans have changed") {
+			if stderr := waiting.Fails(7); !strings.Contains(stderr, "plans have changed") {
 				t.Errorf("wait says %q", stderr)
 			}
 			script.gone(c.within)
-			laptop.run(4, "cancel", id)
-			if got := desk.must("tasks"); !strings.Contains(got, "\tcancelled\t") {
+			laptop.Run(4, "cancel", id)
+			if got := desk.Must("tasks"); !strings.Contains(got, "\tcancelled\t") {
 				t.Errorf("tasks of desk: %s", got)
 			}
 		})
@@ -114,31 +115,31 @@ func TestAcceptedDelegationSurvivesBothDaemons(t *testing.T) {
 			return nil, nil
 		},
 	})
-	id := strings.TrimSpace(laptop.must("delegate", "desk", "Tidy up."))
+	id := strings.TrimSpace(laptop.Must("delegate", "desk", "Tidy up."))
 	in := receive(t, "task", taken)
-	desk.kill()
-	laptop.kill()
-	desk.start()
-	laptop.start()
-	waiting := laptop.begin("wait", id)
+	desk.Kill()
+	laptop.Kill()
+	desk.Start()
+	laptop.Start()
+	waiting := laptop.Acpctl("wait", id)
 	desk.attached("worker")
-	if tasks, err := desk.client().Tasks(inTime(t)); err != nil || len(tasks) != 1 || tasks[0].State != client.TaskAccepted || tasks[0].ID != in.ID {
+	if tasks, err := desk.Client.Tasks(live.Soon(t)); err != nil || len(tasks) != 1 || tasks[0].State != client.TaskAccepted || tasks[0].ID != in.ID {
 		t.Fatalf("tasks of desk: %v, %v", tasks, err)
 	}
 	desk.connected(laptop)
-	receipt, err := worker.Result(inTime(t), client.ResultParams{Ref: in.ID, Payload: kinds.Encode(&kinds.Result{Status: "completed", Outcome: "tidy"})})
+	receipt, err := worker.Result(live.Soon(t), client.ResultParams{Ref: in.ID, Payload: kinds.Encode(&kinds.Result{Status: "completed", Outcome: "tidy"})})
 	if err != nil || receipt.State != client.Held {
 		t.Fatalf("result: %v, %v", receipt, err)
 	}
-	if stdout, _ := waiting.exits(0); stdout != "tidy\n" {
+	if stdout := waiting.Exits(0); stdout != "tidy\n" {
 		t.Errorf("wait says %q", stdout)
 	}
-	laptop.kill()
-	laptop.start()
-	if got := laptop.must("wait", id); got != "tidy\n" {
+	laptop.Kill()
+	laptop.Start()
+	if got := laptop.Must("wait", id); got != "tidy\n" {
 		t.Errorf("after another restart wait says %q", got)
 	}
-	if got := laptop.must("inbox"); strings.Count(got, id) != 1 {
+	if got := laptop.Must("inbox"); strings.Count(got, id) != 1 {
 		t.Errorf("the result is not in the inbox once: %s", got)
 	}
 }
@@ -149,24 +150,24 @@ func TestTasksOfAKilledServe(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
 	script := newFifo(t)
-	gate := filepath.Join(shortDir(t), "open")
+	gate := filepath.Join(live.Dir(t), "open")
 	t.Cleanup(func() { // what the killed one leaves behind ends before its files go
 		if err := os.WriteFile(gate, nil, 0o600); err != nil {
 			t.Error(err)
 		}
-		script.gone(patience)
+		script.gone(live.Patience)
 	})
 	sleep := []string{"--", "sh", "-c", `exec 3>"$1"; echo begun >&3; until test -e "$2"; do sleep 0.05; done`, "sh", script.path, gate}
 	killed := desk.serve("worker", sleep...)
 	desk.serve("other", sleep...)
-	lost := strings.TrimSpace(laptop.must("delegate", "desk/worker", "Tidy up."))
-	silent := strings.TrimSpace(laptop.must("delegate", "desk/worker", "Paint it.", "--no-report"))
-	kept := strings.TrimSpace(laptop.must("delegate", "desk/other", "Tidy up."))
+	lost := strings.TrimSpace(laptop.Must("delegate", "desk/worker", "Tidy up."))
+	silent := strings.TrimSpace(laptop.Must("delegate", "desk/worker", "Paint it.", "--no-report"))
+	kept := strings.TrimSpace(laptop.Must("delegate", "desk/other", "Tidy up."))
 	script.expect(3)
-	killed.signal(syscall.SIGKILL)
-	killed.await()
-	eventually(t, "detached", func() bool { return desk.agent("worker") == nil })
-	tasks, err := desk.client().Tasks(inTime(t))
+	killed.Signal(syscall.SIGKILL)
+	killed.Await()
+	live.Eventually(t, "detached", func() bool { return desk.agent("worker") == nil })
+	tasks, err := desk.Client.Tasks(live.Soon(t))
 	if err != nil || len(tasks) != 3 {
 		t.Fatalf("%d tasks, %v", len(tasks), err)
 	}
@@ -176,12 +177,12 @@ func TestTasksOfAKilledServe(t *testing.T) {
 		}
 	}
 	desk.serve("worker", "--", "cat")
-	if _, said := laptop.run(7, "wait", lost).exits(7); !strings.Contains(said, "the command's process ended before it was done") {
+	if said := laptop.Run(7, "wait", lost).Fails(7); !strings.Contains(said, "the command's process ended before it was done") {
 		t.Errorf("wait says %q", said)
 	}
-	eventually(t, "the load is gone", func() bool { return desk.agent("worker").Active == 0 })
+	live.Eventually(t, "the load is gone", func() bool { return desk.agent("worker").Active == 0 })
 	for _, id := range []string{kept, silent} {
-		if said := laptop.must("tasks"); !strings.Contains(said, id+"\tgiven\tdesk\taccepted\t") {
+		if said := laptop.Must("tasks"); !strings.Contains(said, id+"\tgiven\tdesk\taccepted\t") {
 			t.Errorf("%s is not accepted any more: %s", id, said)
 		}
 	}
@@ -193,17 +194,17 @@ func TestWaitLastsThroughAnOutageOfThePeer(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
 	script := newFifo(t)
-	gate := filepath.Join(shortDir(t), "open")
+	gate := filepath.Join(live.Dir(t), "open")
 	desk.serve("worker", "--", "sh", "-c", `echo begun >"$1"; until test -e "$2"; do sleep 0.05; done; echo done`, "sh", script.path, gate)
-	id := strings.TrimSpace(laptop.must("delegate", "desk", "Tidy up."))
-	waiting := laptop.begin("wait", id)
+	id := strings.TrimSpace(laptop.Must("delegate", "desk", "Tidy up."))
+	waiting := laptop.Acpctl("wait", id)
 	script.expect(1)
-	desk.kill()
-	desk.start()
+	desk.Kill()
+	desk.Start()
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if stdout, _ := waiting.exits(0); stdout != "done\n" {
+	if stdout := waiting.Exits(0); stdout != "done\n" {
 		t.Errorf("wait says %q", stdout)
 	}
 }

@@ -7,15 +7,17 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/acpd/acpd/integration/live"
 )
 
 // limitFiles stops the daemon from writing files beyond a size, as a full disk
 // would; a limit of a running process can be lifted again.
 func (m *machine) limitFiles(size uint64) {
-	m.t.Helper()
+	m.T.Helper()
 	limit := unix.Rlimit{Cur: size, Max: unix.RLIM_INFINITY}
-	if err := unix.Prlimit(m.acpd.cmd.Process.Pid, unix.RLIMIT_FSIZE, &limit, nil); err != nil {
-		m.t.Fatal(err)
+	if err := unix.Prlimit(m.Acpd.Cmd.Process.Pid, unix.RLIMIT_FSIZE, &limit, nil); err != nil {
+		m.T.Fatal(err)
 	}
 }
 
@@ -25,43 +27,43 @@ func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
 	stranger := strings.Repeat("1", 64)
-	trust := filepath.Join(desk.home, "trust.yaml")
-	eventually(t, "the peer's key is pinned", func() bool { return strings.Contains(content(t, trust), "pq: ") })
+	trust := filepath.Join(desk.Home, "trust.yaml")
+	live.Eventually(t, "the peer's key is pinned", func() bool { return strings.Contains(content(t, trust), "pq: ") })
 	before := content(t, trust)
-	if said := laptop.must("notify", "desk", "before", "1"); said != "held\n" {
+	if said := laptop.Must("notify", "desk", "before", "1"); said != "held\n" {
 		t.Fatalf("notify says %q", said)
 	}
 	desk.limitFiles(0)
-	said := laptop.run(7, "notify", "desk", "meanwhile", "1", "--json").stdout.String()
-	if !strings.Contains(said, `"code":"internal"`) || strings.Contains(said, desk.home) {
+	said := laptop.Run(7, "notify", "desk", "meanwhile", "1", "--json").Stdout.String()
+	if !strings.Contains(said, `"code":"internal"`) || strings.Contains(said, desk.Home) {
 		t.Errorf("who notifies is told %s", said)
 	}
 	// Reading needs no space; removing does, and takes what was read alone.
 	for range 2 {
-		if said := desk.must("inbox"); !strings.Contains(said, "before 1") || strings.Count(said, "\n") != 1 {
+		if said := desk.Must("inbox"); !strings.Contains(said, "before 1") || strings.Count(said, "\n") != 1 {
 			t.Errorf("on a full disk the inbox shows %q", said)
 		}
 	}
-	desk.run(1, "inbox", "--ack", "99")
-	eventually(t, "the log says why", func() bool { return strings.Contains(desk.acpd.stderr.String(), "state.db") })
+	desk.Run(1, "inbox", "--ack", "99")
+	live.Eventually(t, "the log says why", func() bool { return strings.Contains(desk.Acpd.Stderr.String(), "state.db") })
 	for _, verb := range [][]string{{"trust", stranger, "--yes"}, {"untrust", "laptop"}, {"delegate", "laptop", "x"}} {
-		desk.run(1, verb...)
+		desk.Run(1, verb...)
 	}
-	desk.must("whoami")
-	desk.must("ping", "laptop", "-c", "1")
+	desk.Must("whoami")
+	desk.Must("ping", "laptop", "-c", "1")
 	if after := content(t, trust); after != before {
 		t.Errorf("the trust store has changed from\n%s\nto\n%s", before, after)
 	}
 	desk.limitFiles(unix.RLIM_INFINITY)
-	if said := laptop.must("notify", "desk", "after", "1"); said != "held\n" {
+	if said := laptop.Must("notify", "desk", "after", "1"); said != "held\n" {
 		t.Errorf("notify says %q", said)
 	}
-	if said := desk.must("inbox", "--ack", "99"); said != "1 removed\n" {
+	if said := desk.Must("inbox", "--ack", "99"); said != "1 removed\n" {
 		t.Errorf("what was read while the disk was full: %q", said)
 	}
-	desk.kill()
-	desk.start()
-	inbox := desk.must("inbox")
+	desk.Kill()
+	desk.Start()
+	inbox := desk.Must("inbox")
 	if strings.Contains(inbox, "before 1") || !strings.Contains(inbox, "after 1") || strings.Contains(inbox, "meanwhile") {
 		t.Errorf("inbox: %s", inbox)
 	}
@@ -74,17 +76,17 @@ func TestFirstStartOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, "desk")
 	for _, blocks := range []string{"0", "1", "8", "16"} {
-		argv := append([]string{"sh", "-c", `ulimit -f "$1"; shift; exec "$@"`, "sh", blocks}, m.command()...)
-		if _, stderr := begin(t, environ(t, m.home), argv...).exits(1); !strings.HasPrefix(stderr, "acpd: ") || !strings.Contains(stderr, m.home) {
+		argv := append([]string{"sh", "-c", `ulimit -f "$1"; shift; exec "$@"`, "sh", blocks}, m.Command()...)
+		if stderr := live.Begin(t, live.Environ(t, m.Home), argv...).Fails(1); !strings.HasPrefix(stderr, "acpd: ") || !strings.Contains(stderr, m.Home) {
 			t.Errorf("with space for %s blocks: %q", blocks, stderr)
 		}
 	}
-	key, err := os.ReadFile(filepath.Join(m.home, "identity.key"))
+	key, err := os.ReadFile(filepath.Join(m.Home, "identity.key"))
 	if err != nil {
 		t.Fatalf("no start came so far as to make a key: %v", err)
 	}
-	m.start()
-	if after, err := os.ReadFile(filepath.Join(m.home, "identity.key")); err != nil || string(after) != string(key) {
+	m.Start()
+	if after, err := os.ReadFile(filepath.Join(m.Home, "identity.key")); err != nil || string(after) != string(key) {
 		t.Errorf("the key has changed: %v", err)
 	}
 }

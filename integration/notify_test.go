@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -25,17 +26,17 @@ func TestNotifyIsHandedToAnAgentThatConfirms(t *testing.T) {
 			return nil
 		},
 	})
-	if said := laptop.must("notify", "desk", "build.done", `{"ok": true}`); said != "handed\n" {
+	if said := laptop.Must("notify", "desk", "build.done", `{"ok": true}`); said != "handed\n" {
 		t.Errorf("notify says %q", said)
 	}
 	if in := receive(t, "message", got); in.Name != "laptop" || string(in.Payload) != `{"topic":"build.done","data":{"ok":true}}` {
 		t.Errorf("the agent has %s from %s", in.Payload, in.Name)
 	}
 	// A topic that no agent wants is held.
-	if said := laptop.must("notify", "desk", "weather", "rain"); said != "held\n" {
+	if said := laptop.Must("notify", "desk", "weather", "rain"); said != "held\n" {
 		t.Errorf("notify says %q", said)
 	}
-	if said := desk.must("inbox"); !strings.Contains(said, "weather") || strings.Contains(said, "build") {
+	if said := desk.Must("inbox"); !strings.Contains(said, "weather") || strings.Contains(said, "build") {
 		t.Errorf("inbox: %s", said)
 	}
 }
@@ -46,24 +47,24 @@ func TestHeldSurvivesKill(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
 	for i := range 3 {
-		if said := laptop.must("notify", "desk", "build.done", fmt.Sprint(i)); said != "held\n" {
+		if said := laptop.Must("notify", "desk", "build.done", fmt.Sprint(i)); said != "held\n" {
 			t.Fatalf("notify says %q", said)
 		}
 	}
-	desk.kill()
-	desk.start()
-	before := desk.must("inbox")
+	desk.Kill()
+	desk.Start()
+	before := desk.Must("inbox")
 	for i := range 3 {
 		if !strings.Contains(before, fmt.Sprintf("build.done %d\n", i)) {
 			t.Errorf("message %d is not in the inbox: %s", i, before)
 		}
 	}
-	if said := desk.must("inbox", "--ack", "2"); said != "2 removed\n" {
+	if said := desk.Must("inbox", "--ack", "2"); said != "2 removed\n" {
 		t.Errorf("ack says %q", said)
 	}
-	desk.stop()
-	desk.start()
-	if said := desk.must("inbox"); !strings.HasPrefix(said, "3\t") || strings.Count(said, "\n") != 1 {
+	desk.Stop()
+	desk.Start()
+	if said := desk.Must("inbox"); !strings.HasPrefix(said, "3\t") || strings.Count(said, "\n") != 1 {
 		t.Errorf("inbox after the ack: %s", said)
 	}
 }
@@ -83,12 +84,12 @@ func TestNotifyIsHeldWithoutAWord(t *testing.T) {
 		Notify: func(context.Context, *client.Inbound) error { return io.ErrUnexpectedEOF },
 	})
 	for topic, atLeast := range map[string]time.Duration{"sleep": 4 * time.Second, "refuse": 0} {
-		p := laptop.run(0, "notify", "desk", topic, "now")
-		if p.stdout.String() != "held\n" || p.took < atLeast {
-			t.Errorf("%s: notify says %q after %s", topic, p.stdout.String(), p.took)
+		p := laptop.Run(0, "notify", "desk", topic, "now")
+		if p.Stdout.String() != "held\n" || p.Took < atLeast {
+			t.Errorf("%s: notify says %q after %s", topic, p.Stdout.String(), p.Took)
 		}
-		within(t, topic, p.took, atLeast+3*time.Second)
-		if said := desk.must("inbox"); !strings.Contains(said, topic+` "now"`) {
+		live.Within(t, topic, p.Took, atLeast+3*time.Second)
+		if said := desk.Must("inbox"); !strings.Contains(said, topic+` "now"`) {
 			t.Errorf("%s is not in the inbox: %s", topic, said)
 		}
 	}
@@ -98,17 +99,17 @@ func TestNotifyIsHeldWithoutAWord(t *testing.T) {
 func TestNotifySeveral(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
-	p := laptop.run(5, "notify", "desk,nobody,"+desk.id.String()[:8]+",desk", "build.done", "1", "--json")
-	lines := strings.Split(strings.TrimSpace(p.stdout.String()), "\n")
+	p := laptop.Run(5, "notify", "desk,nobody,"+desk.ID.String()[:8]+",desk", "build.done", "1", "--json")
+	lines := strings.Split(strings.TrimSpace(p.Stdout.String()), "\n")
 	if len(lines) != 4 || !strings.Contains(lines[1], `"to":"nobody","error":{"code":"unknown_peer"`) {
-		t.Fatalf("got %s", p.stdout.String())
+		t.Fatalf("got %s", p.Stdout.String())
 	}
 	for _, i := range []int{0, 2, 3} {
 		if !strings.Contains(lines[i], `"state":"held"`) {
 			t.Errorf("line %d: %s", i, lines[i])
 		}
 	}
-	if said := desk.must("inbox"); strings.Count(said, "\n") != 3 {
+	if said := desk.Must("inbox"); strings.Count(said, "\n") != 3 {
 		t.Errorf("inbox: %s", said)
 	}
 }
@@ -117,24 +118,24 @@ func TestNotifySeveral(t *testing.T) {
 func TestInboxSaysThatThereIsMore(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
-	c := laptop.client()
+	c := laptop.Client
 	for i := range 120 {
-		if _, err := c.Notify(inTime(t), client.NotifyParams{To: client.To("desk"), Payload: wire.Payload(fmt.Sprintf(`{"topic":"x","data":%d}`, i))}); err != nil {
+		if _, err := c.Notify(live.Soon(t), client.NotifyParams{To: client.To("desk"), Payload: wire.Payload(fmt.Sprintf(`{"topic":"x","data":%d}`, i))}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	p := desk.run(0, "inbox")
-	if n := strings.Count(p.stdout.String(), "\n"); n != 100 || !strings.Contains(p.stderr.String(), "acpctl inbox --ack 100") {
-		t.Errorf("%d messages are shown, and said is %q", n, p.stderr.String())
+	p := desk.Run(0, "inbox")
+	if n := strings.Count(p.Stdout.String(), "\n"); n != 100 || !strings.Contains(p.Stderr.String(), "acpctl inbox --ack 100") {
+		t.Errorf("%d messages are shown, and said is %q", n, p.Stderr.String())
 	}
-	if p := desk.run(0, "inbox", "--after", "100"); strings.Count(p.stdout.String(), "\n") != 20 || p.stderr.String() != "" {
-		t.Errorf("the second page: %q %q", p.stdout.String(), p.stderr.String())
+	if p := desk.Run(0, "inbox", "--after", "100"); strings.Count(p.Stdout.String(), "\n") != 20 || p.Stderr.String() != "" {
+		t.Errorf("the second page: %q %q", p.Stdout.String(), p.Stderr.String())
 	}
-	if said := desk.must("inbox", "--ack", "100"); said != "100 removed\n" {
+	if said := desk.Must("inbox", "--ack", "100"); said != "100 removed\n" {
 		t.Errorf("ack says %q", said)
 	}
-	if p := desk.run(0, "inbox"); strings.Count(p.stdout.String(), "\n") != 20 || p.stderr.String() != "" {
-		t.Errorf("the rest: %q %q", p.stdout.String(), p.stderr.String())
+	if p := desk.Run(0, "inbox"); strings.Count(p.Stdout.String(), "\n") != 20 || p.Stderr.String() != "" {
+		t.Errorf("the rest: %q %q", p.Stdout.String(), p.Stderr.String())
 	}
 }
 
@@ -210,11 +211,11 @@ func TestBurst(t *testing.T) {
 func TestHeldIsKeptThroughCrashes(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
-	c := laptop.client()
+	c := laptop.Client
 	held := make(map[wire.MessageID]bool)
 	for round := range 3 {
 		receipts := make(chan wire.MessageID, 100_000)
-		ctx, crash := context.WithCancel(inTime(t))
+		ctx, crash := context.WithCancel(live.Soon(t))
 		var crowd sync.WaitGroup
 		for range 16 {
 			crowd.Go(func() {
@@ -226,8 +227,8 @@ func TestHeldIsKeptThroughCrashes(t *testing.T) {
 				}
 			})
 		}
-		eventually(t, "some are held", func() bool { return len(receipts) > 100 })
-		desk.kill()
+		live.Eventually(t, "some are held", func() bool { return len(receipts) > 100 })
+		desk.Kill()
 		crash() // or those in flight would wait until the connection is found dead
 		crowd.Wait()
 		close(receipts)
@@ -235,7 +236,7 @@ func TestHeldIsKeptThroughCrashes(t *testing.T) {
 			held[id] = true
 		}
 		t.Logf("round %d: %d held", round, len(held))
-		desk.start()
+		desk.Start()
 		laptop.connected(desk)
 		desk.connected(laptop)
 	}
@@ -249,12 +250,12 @@ func TestHeldIsKeptThroughCrashes(t *testing.T) {
 
 // inbox counts the held messages by their ids.
 func (m *machine) inbox() map[wire.MessageID]int {
-	m.t.Helper()
+	m.T.Helper()
 	all := make(map[wire.MessageID]int)
 	for after, more := uint64(0), true; more; more = after != 0 {
-		page, err := m.client().Inbox(inTime(m.t), client.InboxParams{Limit: 1000, After: after})
+		page, err := m.Client.Inbox(live.Soon(m.T), client.InboxParams{Limit: 1000, After: after})
 		if err != nil {
-			m.t.Fatalf("inbox of %s: %v", m.name, err)
+			m.T.Fatalf("inbox of %s: %v", m.Name, err)
 		}
 		for _, message := range page.Messages {
 			all[message.Envelope.ID]++

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/live"
 )
 
 var kills = flag.Int("kills", 8, "how often TestMailSurvivesKills kills a daemon")
@@ -25,25 +26,25 @@ var kills = flag.Int("kills", 8, "how often TestMailSurvivesKills kills a daemon
 // agentDir is the folder of an agent of the project demo on this machine; nothing
 // says where mailboxes are, so they are below the user's home.
 func (m *machine) agentDir(agent string) string {
-	return filepath.Join(m.home, "oacp", "projects", "demo", "agents", agent)
+	return filepath.Join(m.Home, "oacp", "projects", "demo", "agents", agent)
 }
 
 func (m *machine) mailInbox(agent string) string { return filepath.Join(m.agentDir(agent), "inbox") }
 
 // hosts makes the folders of an agent.
 func (m *machine) hosts(agent string) {
-	m.t.Helper()
+	m.T.Helper()
 	for _, dir := range []string{"inbox", "outbox"} {
 		if err := os.MkdirAll(filepath.Join(m.agentDir(agent), dir), 0o777); err != nil {
-			m.t.Fatal(err)
+			m.T.Fatal(err)
 		}
 	}
 }
 
 func (m *machine) binds(agent string, to *machine) {
-	m.t.Helper()
-	if _, err := m.client().OACPBind(inTime(m.t), client.OACPBindParams{Project: "demo", Agent: agent, Peer: to.name}); err != nil {
-		m.t.Fatal(err)
+	m.T.Helper()
+	if _, err := m.Client.OACPBind(live.Soon(m.T), client.OACPBindParams{Project: "demo", Agent: agent, Peer: to.Name}); err != nil {
+		m.T.Fatal(err)
 	}
 }
 
@@ -62,18 +63,18 @@ func correspondents(t *testing.T) (desk, laptop *machine) {
 // mail writes a message of the planner's to the reviewer as other tools do: under a
 // hidden name and then renamed, into the inbox and the outbox.
 func (m *machine) mail(name, priority, body string) {
-	m.t.Helper()
+	m.T.Helper()
 	text := fmt.Sprintf("id: msg-%s\nfrom: planner\nto: reviewer\ntype: question\npriority: %s\ncreated_at_utc: \"2026-11-20T13:00:00Z\"\nsubject: s\nbody: %s\n", name, priority, body)
 	for _, dir := range []string{m.mailInbox("reviewer"), filepath.Join(m.agentDir("planner"), "outbox")} {
 		if err := os.MkdirAll(dir, 0o777); err != nil {
-			m.t.Fatal(err)
+			m.T.Fatal(err)
 		}
 		temp := filepath.Join(dir, "."+name+".tmp-1-abcdef")
 		if err := os.WriteFile(temp, []byte(text), 0o644); err != nil {
-			m.t.Fatal(err)
+			m.T.Fatal(err)
 		}
 		if err := os.Rename(temp, filepath.Join(dir, name)); err != nil {
-			m.t.Fatal(err)
+			m.T.Fatal(err)
 		}
 	}
 }
@@ -123,7 +124,7 @@ func longer(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(4 * patience); time.Now().Before(end); <-tick.C {
+	for end := time.Now().Add(4 * live.Patience); time.Now().Before(end); <-tick.C {
 		if holds() {
 			return
 		}
@@ -169,8 +170,8 @@ func TestMailSurvivesKills(t *testing.T) {
 		case <-time.After(rand.N(200 * time.Millisecond)):
 		case <-t.Context().Done():
 		}
-		victim.kill()
-		victim.start()
+		victim.Kill()
+		victim.Start()
 	}
 	want := mailIn(t, outbox)
 	if len(want) != letters {
@@ -178,7 +179,7 @@ func TestMailSurvivesKills(t *testing.T) {
 	}
 	longer(t, "all arrive", func() bool { return len(mailIn(t, inbox)) >= letters })
 	longer(t, "the sender knows", func() bool {
-		queue, err := desk.client().OACPQueue(inTime(t), "demo")
+		queue, err := desk.Client.OACPQueue(live.Soon(t), "demo")
 		return err == nil && len(queue) == letters && !slices.ContainsFunc(queue, func(q client.OACPQueued) bool { return q.State != client.MailDelivered })
 	})
 	stop()
@@ -197,12 +198,12 @@ func TestMailSurvivesKills(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i == letters/3 {
-			laptop.kill()
-			laptop.start()
+			laptop.Kill()
+			laptop.Start()
 		}
 		if i == 2*letters/3 {
-			desk.kill()
-			desk.start()
+			desk.Kill()
+			desk.Start()
 		}
 	}
 	longer(t, "the copies go", func() bool { return len(mailIn(t, desk.mailInbox("reviewer"))) == 0 })
@@ -216,17 +217,17 @@ func TestMailSurvivesKills(t *testing.T) {
 func TestMailWaits(t *testing.T) {
 	t.Parallel()
 	desk, laptop := correspondents(t)
-	laptop.stop()
+	laptop.Stop()
 	const letters = 200
 	for i := range letters {
 		desk.mail(fmt.Sprintf("20261120130000_planner_question_%04d.yaml", i), fmt.Sprintf("P%d", 3-i%4), fmt.Sprint(i))
 	}
 	inbox := laptop.mailInbox("reviewer")
 	longer(t, "all wait", func() bool {
-		queue, err := desk.client().OACPQueue(inTime(t), "demo")
+		queue, err := desk.Client.OACPQueue(live.Soon(t), "demo")
 		return err == nil && len(queue) == letters && !slices.ContainsFunc(queue, func(q client.OACPQueued) bool { return strings.Contains(q.Reason, "being written") })
 	})
-	laptop.start()
+	laptop.Start()
 	longer(t, "all arrive", func() bool { return len(mailIn(t, inbox)) == letters })
 	if got, want := mailIn(t, inbox), mailIn(t, filepath.Join(desk.agentDir("planner"), "outbox")); !maps.Equal(got, want) {
 		t.Errorf("%d messages arrived, not those that were sent", len(got))

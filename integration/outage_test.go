@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -26,33 +27,33 @@ func TestKilledPeer(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
 	desk.attach(client.AttachParams{Name: "reviewer"}, says("here"))
-	ctx, c := inTime(t), laptop.client()
+	ctx, c := live.Soon(t), laptop.Client
 	a, err := c.Query(ctx, question("desk", "there?"))
 	if summary(t, a, err) != "here" {
 		t.Fatal("no answer before the outage")
 	}
-	desk.kill()
+	desk.Kill()
 	silent(t)
 	begun := time.Now()
 	_, err = c.Query(ctx, question("desk", "there?"))
 	if e := is(t, kinds.Unreachable, err); e.Delivered() != kinds.DeliveredNo {
 		t.Errorf("delivered %q: %v", e.Delivered(), e)
 	}
-	within(t, "failure", time.Since(begun), time.Second)
-	p := laptop.run(5, "query", "desk", "there?")
-	within(t, "failure of acpctl", p.took, time.Second)
+	live.Within(t, "failure", time.Since(begun), time.Second)
+	p := laptop.Run(5, "query", "desk", "there?")
+	live.Within(t, "failure of acpctl", p.Took, time.Second)
 
-	desk.start()
+	desk.Start()
 	begun = time.Now()
 	desk.attach(client.AttachParams{Name: "again"}, says("back"))
-	eventually(t, "an answer after the restart", func() bool {
+	live.Eventually(t, "an answer after the restart", func() bool {
 		a, err = c.Query(ctx, question("desk/again", "there?"))
 		return err == nil
 	})
 	if summary(t, a, err) != "back" {
 		t.Error("another answer after the restart")
 	}
-	within(t, "answer after the restart", time.Since(begun), time.Second)
+	live.Within(t, "answer after the restart", time.Since(begun), time.Second)
 }
 
 // TestKilledPeerAtOnce: right after an answer the connection is used without a
@@ -60,17 +61,17 @@ func TestKilledPeer(t *testing.T) {
 func TestKilledPeerAtOnce(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
-	ctx, c := inTime(t), laptop.client()
+	ctx, c := live.Soon(t), laptop.Client
 	if _, err := c.Ping(ctx, client.PingParams{To: "desk"}); err != nil {
 		t.Fatal(err)
 	}
-	desk.kill()
+	desk.Kill()
 	begun := time.Now()
 	_, err := c.Ping(ctx, client.PingParams{To: "desk", TimeoutMS: 20_000})
 	if e := is(t, kinds.Unreachable, err); e.Delivered() == "" {
 		t.Errorf("nothing is said of the delivery: %v", e)
 	}
-	within(t, "failure", time.Since(begun), time.Second)
+	live.Within(t, "failure", time.Since(begun), time.Second)
 }
 
 // TestRestartIsNotNoticed: between two calls the other daemon is killed and comes
@@ -78,31 +79,31 @@ func TestKilledPeerAtOnce(t *testing.T) {
 func TestRestartIsNotNoticed(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
-	ctx, c := inTime(t), laptop.client()
+	ctx, c := live.Soon(t), laptop.Client
 	for range 3 {
 		if _, err := c.Ping(ctx, client.PingParams{To: "desk"}); err != nil {
 			t.Fatal(err)
 		}
-		desk.kill()
+		desk.Kill()
 		silent(t)
-		desk.start()
+		desk.Start()
 		begun := time.Now()
 		if _, err := c.Ping(ctx, client.PingParams{To: "desk"}); err != nil {
 			t.Errorf("the first call after the restart: %v", err)
 		}
-		within(t, "call after the restart", time.Since(begun), time.Second)
+		live.Within(t, "call after the restart", time.Since(begun), time.Second)
 	}
-	desk.kill()
+	desk.Kill()
 	silent(t)
-	desk.start()
+	desk.Start()
 	desk.attach(client.AttachParams{Name: "reviewer"}, says("back"))
-	if said := laptop.must("query", "desk", "there?"); said != "back\n" {
+	if said := laptop.Must("query", "desk", "there?"); said != "back\n" {
 		t.Errorf("got %q", said)
 	}
 	// Within half a second a call may be lost on the old connection. Then it says
 	// so at once, and its repeat succeeds.
-	desk.kill()
-	desk.start()
+	desk.Kill()
+	desk.Start()
 	begun := time.Now()
 	if _, err := c.Ping(ctx, client.PingParams{To: "desk"}); err != nil {
 		is(t, kinds.Unreachable, err)
@@ -110,7 +111,7 @@ func TestRestartIsNotNoticed(t *testing.T) {
 			t.Errorf("the second call after a quick restart: %v", err)
 		}
 	}
-	within(t, "calls after a quick restart", time.Since(begun), time.Second)
+	live.Within(t, "calls after a quick restart", time.Since(begun), time.Second)
 }
 
 // silent waits until every connection has been silent for long enough to be
@@ -131,14 +132,14 @@ func TestKilledInFlight(t *testing.T) {
 	desk, laptop := friends(t)
 	s := newStubborn()
 	desk.attach(client.AttachParams{Name: "worker"}, client.Handler{Query: s.query})
-	asking := laptop.begin("query", "desk", "slow", "--deadline", "1m", "--json")
+	asking := laptop.Acpctl("query", "desk", "slow", "--deadline", "1m", "--json")
 	receive(t, "query", s.began)
-	desk.kill()
+	desk.Kill()
 	begun := time.Now()
-	if said, _ := asking.exits(5); !strings.Contains(said, `"code":"unreachable"`) || !strings.Contains(said, `"delivered":"unknown"`) {
+	if said := asking.Exits(5); !strings.Contains(said, `"code":"unreachable"`) || !strings.Contains(said, `"delivered":"unknown"`) {
 		t.Errorf("got %s", said)
 	}
-	within(t, "failure in flight", time.Since(begun), 8*time.Second+slack)
+	live.Within(t, "failure in flight", time.Since(begun), 8*time.Second+slack)
 	receive(t, "agent that is told", s.gaveUp)
 }
 
@@ -150,30 +151,30 @@ func TestStoppedPeer(t *testing.T) {
 	befriend(t, desk, tablet)
 	s := newStubborn()
 	desk.attach(client.AttachParams{Name: "worker"}, client.Handler{Query: s.query})
-	asking := laptop.begin("query", "desk", "slow", "--deadline", "1m", "--json")
+	asking := laptop.Acpctl("query", "desk", "slow", "--deadline", "1m", "--json")
 	receive(t, "query", s.began)
-	desk.acpd.signal(syscall.SIGSTOP)
+	desk.Acpd.Signal(syscall.SIGSTOP)
 	begun := time.Now()
-	if said, _ := asking.exits(5); !strings.Contains(said, `"code":"unreachable"`) || !strings.Contains(said, `"delivered":"unknown"`) {
+	if said := asking.Exits(5); !strings.Contains(said, `"code":"unreachable"`) || !strings.Contains(said, `"delivered":"unknown"`) {
 		t.Errorf("in flight: %s", said)
 	}
-	within(t, "failure in flight", time.Since(begun), 8*time.Second+slack)
+	live.Within(t, "failure in flight", time.Since(begun), 8*time.Second+slack)
 	// The tablet's connection has been silent meanwhile, the laptop's is closed.
 	for _, m := range []*machine{tablet, laptop} {
 		begun := time.Now()
-		_, err := m.client().Query(inTime(t), question("desk", "there?"))
+		_, err := m.Client.Query(live.Soon(t), question("desk", "there?"))
 		if e := is(t, kinds.Unreachable, err); e.Delivered() != kinds.DeliveredNo {
-			t.Errorf("%s: delivered %q: %v", m.name, e.Delivered(), e)
+			t.Errorf("%s: delivered %q: %v", m.Name, e.Delivered(), e)
 		}
-		within(t, "failure of a new call by the "+m.name, time.Since(begun), 3*time.Second+slack)
+		live.Within(t, "failure of a new call by the "+m.Name, time.Since(begun), 3*time.Second+slack)
 	}
 	close(s.release)
-	desk.acpd.signal(syscall.SIGCONT)
+	desk.Acpd.Signal(syscall.SIGCONT)
 	for _, m := range []*machine{tablet, laptop} {
-		eventually(t, m.name+" has an answer", func() bool {
-			a, err := m.client().Query(inTime(t), question("desk", "there?"))
+		live.Eventually(t, m.Name+" has an answer", func() bool {
+			a, err := m.Client.Query(live.Soon(t), question("desk", "there?"))
 			if e := (*kinds.Error)(nil); errors.As(err, &e) && e.Code != kinds.Unreachable {
-				t.Fatalf("%s: %v", m.name, err)
+				t.Fatalf("%s: %v", m.Name, err)
 			}
 			return err == nil && summary(t, a, err) == "at last"
 		})

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -36,7 +37,7 @@ func TestPayloadsArriveUnchanged(t *testing.T) {
 		},
 	})
 	const asked = `{ "question": "è", ` + awkward + `}`
-	a, err := laptop.client().Query(inTime(t), client.QueryParams{To: "desk", Payload: wire.Payload(asked)})
+	a, err := laptop.Client.Query(live.Soon(t), client.QueryParams{To: "desk", Payload: wire.Payload(asked)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func TestPayloadsArriveUnchanged(t *testing.T) {
 	}
 
 	// The same through acpctl, and the inbox.
-	said := laptop.must("query", "desk", "--payload", asked, "--json")
+	said := laptop.Must("query", "desk", "--payload", asked, "--json")
 	if there := receive(t, "question", got); !same(there, asked) {
 		t.Errorf("from acpctl the agent has\n%s\nwant\n%s", there, asked)
 	}
@@ -56,17 +57,17 @@ func TestPayloadsArriveUnchanged(t *testing.T) {
 		t.Errorf("acpctl prints\n%s\nwant\n%s", said, answer)
 	}
 	const told = `{"topic":"x", ` + awkward + `}`
-	laptop.must("notify", "desk", "--payload", told)
+	laptop.Must("notify", "desk", "--payload", told)
 	if there := receive(t, "message", got); !same(there, told) {
 		t.Errorf("the agent has\n%s\nwant\n%s", there, told)
 	}
-	desk.must("notify", "laptop", "--payload", told)
-	laptop.kill()
-	laptop.start()
-	if said := laptop.must("inbox", "--json"); !strings.Contains(said, strings.ReplaceAll(`"escaped": "\ud83d\ude00 \u0000 \/"`, ": ", ":")) {
+	desk.Must("notify", "laptop", "--payload", told)
+	laptop.Kill()
+	laptop.Start()
+	if said := laptop.Must("inbox", "--json"); !strings.Contains(said, strings.ReplaceAll(`"escaped": "\ud83d\ude00 \u0000 \/"`, ": ", ":")) {
 		t.Errorf("acpctl prints\n%s", said)
 	}
-	inbox, err := laptop.client().Inbox(inTime(t), client.InboxParams{})
+	inbox, err := laptop.Client.Inbox(live.Soon(t), client.InboxParams{})
 	if err != nil || len(inbox.Messages) != 1 || !same(string(inbox.Messages[0].Envelope.Payload), told) {
 		t.Errorf("the inbox has %v, %v", inbox, err)
 	}
@@ -102,7 +103,7 @@ func TestLargestMessage(t *testing.T) {
 			return &kinds.Response{Summary: "short"}, nil
 		},
 	})
-	ctx, c := inTime(t), laptop.client()
+	ctx, c := live.Soon(t), laptop.Client
 
 	// How much an envelope needs beside its payload is learned from a first one.
 	size := limit - 4096
@@ -144,7 +145,7 @@ func TestLargestMessage(t *testing.T) {
 	}
 	answers <- size - ref - kindsDiffer + 1
 	_, err = ask(100)
-	if e := is(t, kinds.TooLarge, err); e.From != desk.id.String() {
+	if e := is(t, kinds.TooLarge, err); e.From != desk.ID.String() {
 		t.Errorf("who refused it? %v", e)
 	}
 	receive(t, "size", sizes)

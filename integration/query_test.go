@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -18,7 +19,7 @@ func TestQueryIsAnsweredByAScript(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
 	desk.serve("reviewer", "--prompt", "--", "sh", "-c", `echo "You asked: $(cat), $ACP_FROM_NAME"`)
-	if got, want := laptop.must("query", "desk", "Is the parser safe?"), "You asked: Is the parser safe?, laptop\n"; got != want {
+	if got, want := laptop.Must("query", "desk", "Is the parser safe?"), "You asked: Is the parser safe?, laptop\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -39,7 +40,7 @@ func TestTheAgentThatIsMeantAnswers(t *testing.T) {
 		{"desk", "code.reviewer", "builder"},
 		{"desk", "build", "builder"},
 	} {
-		if got := laptop.must("query", c.to, "who?", "--domain", c.domain); got != c.want+"\n" {
+		if got := laptop.Must("query", c.to, "who?", "--domain", c.domain); got != c.want+"\n" {
 			t.Errorf("%s in domain %q: %q answers, want %s", c.to, c.domain, got, c.want)
 		}
 	}
@@ -47,7 +48,7 @@ func TestTheAgentThatIsMeantAnswers(t *testing.T) {
 		{"desk/nobody", "", "no_agent"},
 		{"desk", "cooking", "unknown_domain"},
 	} {
-		if got := laptop.run(7, "query", c.to, "who?", "--domain", c.domain, "--json").stdout.String(); !strings.Contains(got, `"code":"`+c.code+`"`) {
+		if got := laptop.Run(7, "query", c.to, "who?", "--domain", c.domain, "--json").Stdout.String(); !strings.Contains(got, `"code":"`+c.code+`"`) {
 			t.Errorf("%s in domain %q: %s, want %s", c.to, c.domain, got, c.code)
 		}
 	}
@@ -57,7 +58,7 @@ func TestTheAgentThatIsMeantAnswers(t *testing.T) {
 		"desk/builder":  {AgentName: "builder", Domains: []string{"build", "code"}, MaxConcurrentTasks: 7},
 		"desk/reviewer": {AgentName: "reviewer", Domains: []string{"code.review"}, MaxConcurrentTasks: 4},
 	} {
-		answer, err := laptop.client().Discover(inTime(t), client.DiscoverParams{To: to})
+		answer, err := laptop.Client.Discover(live.Soon(t), client.DiscoverParams{To: to})
 		if err != nil {
 			t.Fatalf("discover %s: %v", to, err)
 		}
@@ -74,10 +75,10 @@ func TestQueryInterrupted(t *testing.T) {
 	desk, laptop := friends(t)
 	script := newFifo(t)
 	desk.serve("reviewer", "--", "sh", "-c", `exec 3>"$1"; sh -c 'echo child >&3; exec sleep 300' & echo script >&3; wait`, "sh", script.path)
-	asking := laptop.begin("query", "desk", "How long?")
+	asking := laptop.Acpctl("query", "desk", "How long?")
 	script.expect(2)
-	asking.signal(syscall.SIGINT)
-	stdout, stderr := asking.exits(130)
+	asking.Signal(syscall.SIGINT)
+	stdout, stderr := asking.Exits(130), asking.Stderr.String()
 	if stdout != "" || !strings.Contains(stderr, "interrupted") {
 		t.Errorf("got %q and %q", stdout, stderr)
 	}
@@ -105,7 +106,7 @@ func TestSlowQueriesAreInNobodysWay(t *testing.T) {
 			return nil, nil
 		},
 	})
-	ctx, c := inTime(t), laptop.client()
+	ctx, c := live.Soon(t), laptop.Client
 	given, err := c.Delegate(ctx, work("desk", "tidy up"))
 	if err != nil {
 		t.Fatal(err)
@@ -125,17 +126,17 @@ func TestSlowQueriesAreInNobodysWay(t *testing.T) {
 	if answer, err := c.Query(ctx, question("desk", "quick")); summary(t, answer, err) != "quick" {
 		t.Error("the quick query got another answer")
 	}
-	within(t, "quick query", time.Since(begun), time.Second)
+	live.Within(t, "quick query", time.Since(begun), time.Second)
 	begun = time.Now()
 	if _, err := c.Ping(ctx, client.PingParams{To: "desk"}); err != nil {
 		t.Errorf("ping: %v", err)
 	}
-	within(t, "ping", time.Since(begun), time.Second)
+	live.Within(t, "ping", time.Since(begun), time.Second)
 	begun = time.Now()
 	if _, err := c.Cancel(ctx, client.CancelParams{Ref: given.ID}); err != nil {
 		t.Errorf("cancel: %v", err)
 	}
-	within(t, "cancel", time.Since(begun), time.Second)
+	live.Within(t, "cancel", time.Since(begun), time.Second)
 	receive(t, "cancel", cancelled)
 	if n := len(s.gaveUp) + len(answers); n > 0 {
 		t.Errorf("%d of the slow queries are over", n)
@@ -153,12 +154,12 @@ func TestSlowQueriesAreInNobodysWay(t *testing.T) {
 func TestChainOfAgentsEnds(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
-	hops := filepath.Join(shortDir(t), "hops")
+	hops := filepath.Join(live.Dir(t), "hops")
 	desk.serve("asker", "--prompt", "--concurrency", "20", "--", "sh", "-c",
 		`echo $ACP_HOPS >>"$1"; parent=$ACP_ID; unset ACP_ID; exec acpctl query laptop again --parent $parent`, "sh", hops)
 	laptop.serve("asker", "--prompt", "--concurrency", "20", "--", "sh", "-c",
 		`echo $ACP_HOPS >>"$1"; exec acpctl query desk again`, "sh", hops)
-	if _, stderr := laptop.begin("query", "desk", "again").exits(7); !strings.Contains(stderr, "the limit is 16") {
+	if stderr := laptop.Acpctl("query", "desk", "again").Fails(7); !strings.Contains(stderr, "the limit is 16") {
 		t.Errorf("the chain ends with %q", stderr)
 	}
 	got, err := os.ReadFile(hops)

@@ -9,9 +9,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/acpd/acpd/integration/live"
 )
 
 // TestReadme types every command of the README, on two "machines" that differ in
@@ -24,12 +25,11 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	var (
-		bin       = buildCommands(t)
 		blocks    = regexp.MustCompile("(?s)```(sh|console)\n(.*?)```").FindAllSubmatch(text, -1)
 		ending    = "-" + strings.ToLower(rand.Text()[:8])
 		roles     = regexp.MustCompile(`(--name|trust|ping|query|delegate|notify) (desk|laptop)\b`)
 		prompt    = regexp.MustCompile(`^(desk|laptop)\$ (.*)$`)
-		homes     = map[string]string{"desk": shortDir(t), "laptop": shortDir(t)}
+		homes     = map[string]string{"desk": live.Dir(t), "laptop": live.Dir(t)}
 		uri       string
 		run, made int
 	)
@@ -48,7 +48,7 @@ func TestReadme(t *testing.T) {
 			if m == nil {
 				t.Fatalf("a console line without a machine: %q", line)
 			}
-			env := append(os.Environ(), "HOME="+homes[m[1]], "PATH="+bin+":"+os.Getenv("PATH"))
+			env := append(os.Environ(), live.Environ(t, homes[m[1]])...)
 			typed := roles.ReplaceAllString(strings.Replace(m[2], "acp://…", uri, 1), "$1 $2"+ending)
 			t.Log(line)
 			run++
@@ -57,7 +57,7 @@ func TestReadme(t *testing.T) {
 				continue
 			}
 			if name, ok := strings.CutPrefix(typed, "acpctl trust "); ok {
-				eventually(t, name+" is found", func() bool {
+				live.Eventually(t, name+" is found", func() bool {
 					return strings.Contains(command(t, homes[m[1]], env, "bash", "-c", "acpctl peers"), name)
 				})
 				typed = "echo yes | " + typed
@@ -85,21 +85,7 @@ func TestInstall(t *testing.T) {
 // background starts a daemon or an agent and waits until it is there.
 func background(t *testing.T, env []string, typed string) {
 	t.Helper()
-	cmd := exec.Command("bash", "-c", "exec "+typed)
-	cmd.Env = env
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	var log bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
-		cmd.Wait()
-		if t.Failed() {
-			t.Logf("%s:\n%s", typed, log.String())
-		}
-	})
+	live.Begin(t, env, "bash", "-c", "exec "+typed)
 	home := ""
 	if _, after, ok := strings.Cut(typed, "--home "); ok {
 		home = "--home " + strings.Fields(after)[0]
@@ -108,22 +94,9 @@ func background(t *testing.T, env []string, typed string) {
 		command(t, "/", env, "bash", "-c", "acpctl "+home+" status --wait 10s")
 		return
 	}
-	eventually(t, typed+" attached", func() bool {
+	live.Eventually(t, typed+" attached", func() bool {
 		return strings.Contains(command(t, "/", env, "bash", "-c", "acpctl "+home+" status --json"), `"reviewer"`)
 	})
-}
-
-// eventually polls what a process must come to; a condition that does not come
-// true in time fails the test.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(patience); !ok(); <-tick.C {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %s", patience, what)
-		}
-	}
 }
 
 // command runs a command that must succeed within a minute and returns what it
@@ -140,23 +113,4 @@ func command(t *testing.T, dir string, env []string, name string, args ...string
 		t.Fatalf("%s %s: %v\n%s%s", name, strings.Join(args, " "), err, stdout.String(), stderr.String())
 	}
 	return stdout.String()
-}
-
-// shortDir is a temporary directory whose path leaves room for a socket's name.
-func shortDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "acp")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
-
-// buildCommands builds acpd and acpctl and returns their directory.
-func buildCommands(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	command(t, "..", append(os.Environ(), "CGO_ENABLED=0"), "go", "build", "-trimpath", "-o", dir+"/", "./cmd/acpd", "./cmd/acpctl")
-	return dir
 }

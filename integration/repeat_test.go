@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -38,10 +39,10 @@ func TestRepeatedDelegationRunsOnce(t *testing.T) {
 	desk, laptop := friends(t)
 	agent := newCounting()
 	desk.attach(client.AttachParams{Name: "worker"}, client.Handler{Delegate: agent.delegate})
-	ctx, params := inTime(t), work("desk", "Tidy up.")
+	ctx, params := live.Soon(t), work("desk", "Tidy up.")
 	answers := make(chan string, 2)
 	call := func() {
-		d, err := laptop.client().Delegate(ctx, params)
+		d, err := laptop.Client.Delegate(ctx, params)
 		if err != nil {
 			answers <- err.Error()
 			return
@@ -59,26 +60,26 @@ func TestRepeatedDelegationRunsOnce(t *testing.T) {
 	go call()
 	receive(t, "task", agent.began)
 	go call()
-	eventually(t, "the repeat has come", func() bool { return desk.status().Messages.In["delegate"] == 2 })
+	live.Eventually(t, "the repeat has come", func() bool { return desk.status().Messages.In["delegate"] == 2 })
 	agent.next <- struct{}{}
 	check("the first")
 	check("during the first")
 	go call()
 	check("after it")
-	laptop.kill()
-	laptop.start()
+	laptop.Kill()
+	laptop.Start()
 	go call()
 	check("after a restart of the caller")
-	desk.kill()
-	desk.start()
+	desk.Kill()
+	desk.Start()
 	desk.attached("worker")
 	go call()
 	check("after a restart of the receiver")
 	other := params
 	other.Payload = kinds.Encode(&kinds.Delegate{Task: "Paint it."})
-	_, err := laptop.client().Delegate(ctx, other)
+	_, err := laptop.Client.Delegate(ctx, other)
 	is(t, kinds.Invalid, err)
-	laptop.run(1, "delegate", "desk", "Paint it.", "--id", params.ID.String())
+	laptop.Run(1, "delegate", "desk", "Paint it.", "--id", params.ID.String())
 	if n := agent.runs.Load(); n != 1 {
 		t.Errorf("the agent ran it %d times", n)
 	}
@@ -95,31 +96,31 @@ func TestRepeatAfterLostAck(t *testing.T) {
 			agent := newCounting()
 			desk.attach(client.AttachParams{Name: "worker"}, client.Handler{Delegate: agent.delegate})
 			id := wire.NewMessageID().String()
-			lost := laptop.begin("delegate", "desk", "Tidy up.", "--id", id)
+			lost := laptop.Acpctl("delegate", "desk", "Tidy up.", "--id", id)
 			receive(t, "task", agent.began)
-			laptop.kill()
-			if _, stderr := lost.exits(6); !strings.Contains(stderr, "--id "+id) {
+			laptop.Kill()
+			if stderr := lost.Fails(6); !strings.Contains(stderr, "--id "+id) {
 				t.Errorf("the lost call says %q, want how to repeat it", stderr)
 			}
 			agent.next <- struct{}{}
-			eventually(t, "the task is accepted", func() bool { return strings.Contains(desk.must("tasks"), "\taccepted\t") })
+			live.Eventually(t, "the task is accepted", func() bool { return strings.Contains(desk.Must("tasks"), "\taccepted\t") })
 			if killed {
-				desk.kill()
-				desk.start()
+				desk.Kill()
+				desk.Start()
 				desk.attached("worker")
 			}
-			laptop.start()
+			laptop.Start()
 			laptop.connected(desk)
-			if said := laptop.must("tasks"); !strings.Contains(said, "\tunknown\t") {
+			if said := laptop.Must("tasks"); !strings.Contains(said, "\tunknown\t") {
 				t.Errorf("tasks after the loss: %s", said)
 			}
-			if said := laptop.must("delegate", "desk", "Tidy up.", "--id", id, "--json"); !strings.Contains(said, `"estimated_ms":1}`) {
+			if said := laptop.Must("delegate", "desk", "Tidy up.", "--id", id, "--json"); !strings.Contains(said, `"estimated_ms":1}`) {
 				t.Errorf("the repeat says %s", said)
 			}
 			if n := agent.runs.Load(); n != 1 {
 				t.Errorf("the agent ran it %d times", n)
 			}
-			if said := laptop.must("tasks"); !strings.Contains(said, "\taccepted\t") || strings.Count(said, "\n") != 1 {
+			if said := laptop.Must("tasks"); !strings.Contains(said, "\taccepted\t") || strings.Count(said, "\n") != 1 {
 				t.Errorf("tasks: %s", said)
 			}
 		})
@@ -134,32 +135,32 @@ func TestRepeatedNotifyIsOneCopy(t *testing.T) {
 	id := wire.NewMessageID().String()
 	repeat := func(when string) {
 		t.Helper()
-		if said := laptop.must("notify", "desk", "build.done", "1", "--id", id); said != "held\n" {
+		if said := laptop.Must("notify", "desk", "build.done", "1", "--id", id); said != "held\n" {
 			t.Errorf("%s: notify says %q", when, said)
 		}
-		if said := desk.must("inbox"); strings.Count(said, "\n") != 1 {
+		if said := desk.Must("inbox"); strings.Count(said, "\n") != 1 {
 			t.Errorf("%s: inbox: %s", when, said)
 		}
 	}
 	repeat("the first")
 	repeat("after it")
-	laptop.kill()
-	laptop.start()
+	laptop.Kill()
+	laptop.Start()
 	repeat("after a restart of the caller")
 	other := func(when string) {
 		t.Helper()
-		if said := laptop.run(7, "notify", "desk", "build.done", "2", "--id", id, "--json").stdout.String(); !strings.Contains(said, `"code":"invalid"`) {
+		if said := laptop.Run(7, "notify", "desk", "build.done", "2", "--id", id, "--json").Stdout.String(); !strings.Contains(said, `"code":"invalid"`) {
 			t.Errorf("other content, %s: %s", when, said)
 		}
 	}
 	other("after a restart of the caller")
-	desk.kill()
-	desk.start()
+	desk.Kill()
+	desk.Start()
 	desk.connected(laptop)
 	other("after a restart of the receiver")
 	repeat("after a restart of the receiver")
-	desk.kill()
-	desk.start()
+	desk.Kill()
+	desk.Start()
 	desk.connected(laptop)
 	desk.attach(client.AttachParams{Name: "worker"}, client.Handler{Notify: func(context.Context, *client.Inbound) error {
 		t.Error("the agent got what the inbox holds")

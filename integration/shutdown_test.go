@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/live"
 )
 
 // TestShutdownDrains: a query that is in flight when either daemon is told to end
@@ -22,25 +23,25 @@ func TestShutdownDrains(t *testing.T) {
 			ending := []*machine{desk, laptop}[which]
 			s := newStubborn()
 			desk.attach(client.AttachParams{Name: "reviewer"}, client.Handler{Query: s.query})
-			asking := laptop.begin("query", "desk", "slow")
+			asking := laptop.Acpctl("query", "desk", "slow")
 			receive(t, "query", s.began)
-			status := ending.client()
-			if _, err := status.Status(inTime(t)); err != nil {
+			status := ending.Client
+			if _, err := status.Status(live.Soon(t)); err != nil {
 				t.Fatal(err)
 			}
-			ending.acpd.signal(syscall.SIGTERM)
-			eventually(t, "draining", func() bool {
-				now, err := status.Status(inTime(t))
+			ending.Acpd.Signal(syscall.SIGTERM)
+			live.Eventually(t, "draining", func() bool {
+				now, err := status.Status(live.Soon(t))
 				if err != nil {
 					t.Fatalf("the socket does not outlive the drain: %v", err)
 				}
 				return now.State == "draining"
 			})
 			close(s.release)
-			if stdout, _ := asking.exits(0); stdout != "at last\n" {
+			if stdout := asking.Exits(0); stdout != "at last\n" {
 				t.Errorf("the answer is %q", stdout)
 			}
-			ending.acpd.exits(0)
+			ending.Acpd.Exits(0)
 		})
 	}
 }
@@ -52,20 +53,20 @@ func TestShutdownDoesNotWaitForEver(t *testing.T) {
 	desk, laptop := friends(t)
 	s := newStubborn()
 	desk.attach(client.AttachParams{Name: "reviewer"}, client.Handler{Query: s.query})
-	asking := laptop.begin("query", "desk", "slow", "--deadline", "1m")
+	asking := laptop.Acpctl("query", "desk", "slow", "--deadline", "1m")
 	receive(t, "query", s.began)
 	begun := time.Now()
-	desk.stop()
+	desk.Stop()
 	took := time.Since(begun)
-	within(t, "shutdown", took, 6*time.Second+slack)
+	live.Within(t, "shutdown", took, 6*time.Second+slack)
 	if took < 4*time.Second {
 		t.Errorf("the shutdown did not wait: %s", took)
 	}
-	asking.await()
-	if code := asking.cmd.ProcessState.ExitCode(); code != 5 && code != 7 {
-		t.Errorf("who waits has exit code %d: %s", code, asking.stderr.String())
+	asking.Await()
+	if code := asking.Cmd.ProcessState.ExitCode(); code != 5 && code != 7 {
+		t.Errorf("who waits has exit code %d: %s", code, asking.Stderr.String())
 	}
-	within(t, "the end of the wait", time.Since(begun), 6*time.Second+slack)
+	live.Within(t, "the end of the wait", time.Since(begun), 6*time.Second+slack)
 	receive(t, "agent that is told", s.gaveUp)
 }
 
@@ -75,11 +76,11 @@ func TestIdleShutdown(t *testing.T) {
 	desk, laptop := friends(t)
 	for m, signal := range map[*machine]syscall.Signal{desk: syscall.SIGTERM, laptop: syscall.SIGINT} {
 		begun := time.Now()
-		m.acpd.signal(signal)
-		m.acpd.exits(0)
-		within(t, "shutdown", time.Since(begun), 2*time.Second)
-		if _, err := os.Lstat(m.socket()); err == nil {
-			t.Errorf("%s leaves its socket", m.name)
+		m.Acpd.Signal(signal)
+		m.Acpd.Exits(0)
+		live.Within(t, "shutdown", time.Since(begun), 2*time.Second)
+		if _, err := os.Lstat(m.Socket()); err == nil {
+			t.Errorf("%s leaves its socket", m.Name)
 		}
 	}
 }
@@ -92,39 +93,39 @@ func TestPolicyAndReload(t *testing.T) {
 	desk.attach(client.AttachParams{Name: "reviewer"}, says("here"))
 	configure := func(text, logged string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(desk.home, "config.yaml"), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(desk.Home, "config.yaml"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		before := strings.Count(desk.acpd.stderr.String(), logged)
-		desk.acpd.signal(syscall.SIGHUP)
-		eventually(t, "the log says "+logged, func() bool { return strings.Count(desk.acpd.stderr.String(), logged) > before })
+		before := strings.Count(desk.Acpd.Stderr.String(), logged)
+		desk.Acpd.Signal(syscall.SIGHUP)
+		live.Eventually(t, "the log says "+logged, func() bool { return strings.Count(desk.Acpd.Stderr.String(), logged) > before })
 	}
 	refused := func(want string) {
 		t.Helper()
-		p := laptop.run(4, "query", "desk", "x", "--json")
-		if said := p.stdout.String(); !strings.Contains(said, `"code":"not_authorized"`) || !strings.Contains(said, want) {
+		p := laptop.Run(4, "query", "desk", "x", "--json")
+		if said := p.Stdout.String(); !strings.Contains(said, `"code":"not_authorized"`) || !strings.Contains(said, want) {
 			t.Errorf("the peer is told %s, want %s", said, want)
 		}
 	}
 	configure("policy:\n  laptop: {kinds: [ping, notify]}\n", "configuration reloaded")
 	refused("policy.laptop: kinds [ping, notify]")
-	laptop.must("ping", "desk", "-c", "1")
-	laptop.must("notify", "desk", "x", "1")
+	laptop.Must("ping", "desk", "-c", "1")
+	laptop.Must("notify", "desk", "x", "1")
 	configure("policy:\n  laptop: {kinds: [everything]}\n", "the old configuration stays")
-	if said := desk.acpd.stderr.String(); !strings.Contains(said, "config.yaml:2") || !strings.Contains(said, "everything") {
+	if said := desk.Acpd.Stderr.String(); !strings.Contains(said, "config.yaml:2") || !strings.Contains(said, "everything") {
 		t.Errorf("the log does not say what is wrong: %s", said)
 	}
 	refused("policy.laptop")
 	configure("policy:\n  \"*\": {domains: [code]}\n", "configuration reloaded")
 	refused("names none")
-	if said := laptop.must("query", "desk", "x", "--domain", "code.review"); said != "here\n" {
+	if said := laptop.Must("query", "desk", "x", "--domain", "code.review"); said != "here\n" {
 		t.Errorf("got %q", said)
 	}
 	configure("limits: {rate: [{kind: query, per_second: 0.001, burst: 1}]}\n", "configuration reloaded")
-	laptop.must("query", "desk", "x")
-	if said := laptop.run(7, "query", "desk", "x", "--json").stdout.String(); !strings.Contains(said, `"code":"overloaded"`) || !strings.Contains(said, "retry_after_ms") {
+	laptop.Must("query", "desk", "x")
+	if said := laptop.Run(7, "query", "desk", "x", "--json").Stdout.String(); !strings.Contains(said, `"code":"overloaded"`) || !strings.Contains(said, "retry_after_ms") {
 		t.Errorf("over the rate: %s", said)
 	}
 	configure("", "configuration reloaded")
-	laptop.must("query", "desk", "x")
+	laptop.Must("query", "desk", "x")
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -18,7 +19,7 @@ import (
 func TestBadLines(t *testing.T) {
 	t.Parallel()
 	desk := running(t, "desk")
-	desk.must("trust", strings.Repeat("1", 64), "--name", "laptop", "--yes")
+	desk.Must("trust", strings.Repeat("1", 64), "--name", "laptop", "--yes")
 	other, s := desk.dial(), desk.dial()
 	query := func(payload string) string {
 		return `{"jsonrpc":"2.0","id":1,"method":"query","params":{"to":"laptop","payload":` + payload + `}}`
@@ -104,7 +105,7 @@ func TestBadLines(t *testing.T) {
 		s.say(line)
 	}
 	for _, c := range []*socket{s, other} {
-		if got := c.ask(call("whoami", "{}")); !strings.Contains(got, desk.id.String()) {
+		if got := c.ask(call("whoami", "{}")); !strings.Contains(got, desk.ID.String()) {
 			t.Errorf("after all that: %s", got)
 		}
 	}
@@ -129,11 +130,11 @@ func TestLineTooLong(t *testing.T) {
 	if got := s.hear(); !strings.Contains(got, `"code":"too_large"`) {
 		t.Errorf("got %.300s", got)
 	}
-	s.SetReadDeadline(time.Now().Add(patience))
+	s.SetReadDeadline(time.Now().Add(live.Patience))
 	if n, err := io.Copy(io.Discard, s); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the connection does not end: %d bytes, %v", n, err)
 	}
-	desk.must("whoami")
+	desk.Must("whoami")
 }
 
 // TestHalfClosedSocket: who has finished writing still gets the answers.
@@ -185,8 +186,8 @@ func TestManyConnections(t *testing.T) {
 	t.Parallel()
 	const most = 1024
 	desk := running(t, "desk")
-	c := desk.client()
-	if _, err := c.Whoami(inTime(t)); err != nil {
+	c := desk.Client
+	if _, err := c.Whoami(live.Soon(t)); err != nil {
 		t.Fatal(err)
 	}
 	var open []*socket
@@ -195,7 +196,7 @@ func TestManyConnections(t *testing.T) {
 	}
 	told := ""
 	for i := len(open) - 1; i >= 0 && told == ""; i-- { // the last ones have no place
-		open[i].SetReadDeadline(time.Now().Add(patience))
+		open[i].SetReadDeadline(time.Now().Add(live.Patience))
 		told, _ = open[i].in.ReadString('\n')
 		open[i].Close()
 		if i < most-100 {
@@ -205,13 +206,13 @@ func TestManyConnections(t *testing.T) {
 	if !strings.Contains(told, `"code":"overloaded"`) {
 		t.Errorf("one too many is told %q", told)
 	}
-	if _, err := c.Whoami(inTime(t)); err != nil {
+	if _, err := c.Whoami(live.Soon(t)); err != nil {
 		t.Errorf("who was there before: %v", err)
 	}
 	for _, s := range open {
 		s.Close()
 	}
-	desk.must("whoami")
+	desk.Must("whoami")
 }
 
 // TestAgentsAnswersAreChecked: whatever an agent answers, its peer gets something
@@ -242,14 +243,14 @@ func TestAgentsAnswersAreChecked(t *testing.T) {
 	defer close(next)
 	for _, answer := range answers {
 		next <- answer
-		_, err := laptop.client().Query(inTime(t), question("desk", "x"))
+		_, err := laptop.Client.Query(live.Soon(t), question("desk", "x"))
 		e := is(t, kinds.Internal, err)
-		if e.From != desk.id.String() {
+		if e.From != desk.ID.String() {
 			t.Errorf("%s: %v", answer, e)
 		}
 	}
 	next <- `{"summary":"fine"}`
-	if said := laptop.must("query", "desk", "x"); said != "fine\n" {
+	if said := laptop.Must("query", "desk", "x"); said != "fine\n" {
 		t.Errorf("after all that: %q", said)
 	}
 }

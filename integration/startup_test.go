@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/live"
 )
 
 // TestFirstStart prints the id, the address and the one next command; later ones
@@ -19,15 +20,15 @@ import (
 func TestFirstStart(t *testing.T) {
 	t.Parallel()
 	desk := running(t, "desk")
-	want := fmt.Sprintf("New identity %s\nListening on %s\nConnect another machine: ACP_HOME=%s acpctl invite\n", desk.id, desk.addr, desk.home)
-	eventually(t, "it prints "+want, func() bool { return desk.acpd.stdout.String() == want })
+	want := fmt.Sprintf("New identity %s\nListening on %s\nConnect another machine: ACP_HOME=%s acpctl invite\n", desk.ID, desk.Addr, desk.Home)
+	live.Eventually(t, "it prints "+want, func() bool { return desk.Acpd.Stdout.String() == want })
 	// The next command works as it was printed.
 	_, next, _ := strings.Cut(want, "machine: ")
-	p := begin(t, environ(t, "/"), "sh", "-c", next)
-	if uri, _ := p.exits(0); !strings.HasPrefix(uri, "acp://"+desk.id.String()) {
+	p := live.Begin(t, live.Environ(t, "/"), "sh", "-c", next)
+	if uri := p.Exits(0); !strings.HasPrefix(uri, "acp://"+desk.ID.String()) {
 		t.Errorf("%s prints %q", next, uri)
 	}
-	err := filepath.WalkDir(desk.home, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(desk.Home, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -40,10 +41,10 @@ func TestFirstStart(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	desk.stop()
-	desk.start()
-	desk.stop()
-	if got := desk.acpd.stdout.String(); got != "" {
+	desk.Stop()
+	desk.Start()
+	desk.Stop()
+	if got := desk.Acpd.Stdout.String(); got != "" {
 		t.Errorf("the second start prints %q", got)
 	}
 }
@@ -53,29 +54,29 @@ func TestFirstStart(t *testing.T) {
 func TestSecondDaemon(t *testing.T) {
 	t.Parallel()
 	desk := running(t, "desk")
-	_, stderr := begin(t, environ(t, desk.home), desk.command()...).exits(1)
-	if want := fmt.Sprintf("the daemon with pid %d runs on %s", desk.acpd.cmd.Process.Pid, desk.home); !strings.Contains(stderr, want) {
+	stderr := live.Begin(t, live.Environ(t, desk.Home), desk.Command()...).Fails(1)
+	if want := fmt.Sprintf("the daemon with pid %d runs on %s", desk.Acpd.Cmd.Process.Pid, desk.Home); !strings.Contains(stderr, want) {
 		t.Errorf("the second says %q, want %q", stderr, want)
 	}
-	if said := desk.must("whoami"); !strings.Contains(said, desk.id.String()) {
+	if said := desk.Must("whoami"); !strings.Contains(said, desk.ID.String()) {
 		t.Errorf("the first says %q", said)
 	}
 	// Of many that start at the same time one wins.
-	desk.kill()
-	var many []*process
+	desk.Kill()
+	var many []*live.Process
 	for range 8 {
-		many = append(many, begin(t, environ(t, desk.home), desk.command()...))
+		many = append(many, live.Begin(t, live.Environ(t, desk.Home), desk.Command()...))
 	}
-	eventually(t, "all but one have ended", func() bool {
+	live.Eventually(t, "all but one have ended", func() bool {
 		n := 0
 		for _, p := range many {
-			if p.running() {
+			if p.Running() {
 				n++
 			}
 		}
 		return n == 1
 	})
-	desk.must("status", "--wait", "10s")
+	desk.Must("status", "--wait", "10s")
 }
 
 // TestBadStart: what stands in the way is named with its remedy, and nothing is
@@ -140,18 +141,18 @@ func TestBadStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := running(t, "desk")
-			m.stop()
+			m.Stop()
 			if c.spoil != nil {
-				c.spoil(t, m.home)
+				c.spoil(t, m.Home)
 			}
-			before := content(t, key(m.home))
-			argv := append([]string{program(t, "acpd"), "--home", m.home}, c.flags...)
+			before := content(t, key(m.Home))
+			argv := append([]string{live.Program(t, "acpd"), "--home", m.Home}, c.flags...)
 			if c.flags == nil {
 				argv = append(argv, "--no-mdns", "--listen", "127.0.0.1:0")
 			}
-			p := begin(t, environ(t, m.home), argv...)
-			_, stderr := p.exits(c.exit)
-			within(t, "refusal", p.took, 5*time.Second)
+			p := live.Begin(t, live.Environ(t, m.Home), argv...)
+			stderr := p.Fails(c.exit)
+			live.Within(t, "refusal", p.Took, 5*time.Second)
 			for _, want := range c.want {
 				if !strings.Contains(stderr, want) {
 					t.Errorf("says %q, want %q in it", stderr, want)
@@ -160,7 +161,7 @@ func TestBadStart(t *testing.T) {
 			if lines := strings.Count(stderr, "\n"); lines > 3 || !strings.HasPrefix(stderr, "acpd: ") {
 				t.Errorf("says in %d lines: %q", lines, stderr)
 			}
-			if after := content(t, key(m.home)); after != before {
+			if after := content(t, key(m.Home)); after != before {
 				t.Errorf("the key has changed")
 			}
 		})
@@ -190,29 +191,29 @@ func TestDamagedTrust(t *testing.T) {
 	t.Parallel()
 	desk := running(t, "desk")
 	laptop := strings.Repeat("1", 64)
-	desk.must("trust", laptop, "--name", "laptop", "--yes")
+	desk.Must("trust", laptop, "--name", "laptop", "--yes")
 	for _, name := range []string{"trust.yaml", "trust.copy.yaml"} {
-		desk.kill()
-		if err := os.WriteFile(filepath.Join(desk.home, name), []byte("peers: [damaged"), 0o600); err != nil {
+		desk.Kill()
+		if err := os.WriteFile(filepath.Join(desk.Home, name), []byte("peers: [damaged"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		desk.start()
-		if said := desk.must("peers"); !strings.HasPrefix(said, "laptop\t") {
+		desk.Start()
+		if said := desk.Must("peers"); !strings.HasPrefix(said, "laptop\t") {
 			t.Errorf("with a damaged %s: %s", name, said)
 		}
-		eventually(t, "the log tells of "+name, func() bool { return strings.Contains(desk.acpd.stderr.String(), name) })
+		live.Eventually(t, "the log tells of "+name, func() bool { return strings.Contains(desk.Acpd.Stderr.String(), name) })
 	}
-	desk.kill()
+	desk.Kill()
 	for _, name := range []string{"trust.yaml", "trust.copy.yaml"} {
-		if err := os.WriteFile(filepath.Join(desk.home, name), []byte("peers: [damaged"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(desk.Home, name), []byte("peers: [damaged"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	desk.start()
-	if said := desk.must("peers"); said != "" {
+	desk.Start()
+	if said := desk.Must("peers"); said != "" {
 		t.Errorf("with both damaged: %s", said)
 	}
-	kept, err := filepath.Glob(filepath.Join(desk.home, "trust*"))
+	kept, err := filepath.Glob(filepath.Join(desk.Home, "trust*"))
 	if err != nil || len(kept) < 4 {
 		t.Errorf("the damaged files are not kept: %v, %v", kept, err)
 	}
@@ -223,22 +224,22 @@ func TestNoDaemon(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, "desk")
 	for _, verb := range [][]string{{"whoami"}, {"status"}, {"query", "desk", "x"}, {"serve", "--", "cat"}, {"ping", "desk", "-c", "1"}} {
-		_, stderr := m.begin(verb...).exits(6)
-		if want := "start one with: acpd --home " + m.home; !strings.Contains(stderr, want) {
+		stderr := m.Acpctl(verb...).Fails(6)
+		if want := "start one with: acpd --home " + m.Home; !strings.Contains(stderr, want) {
 			t.Errorf("%s says %q, want %q", verb[0], stderr, want)
 		}
 	}
-	if said := m.run(6, "whoami", "--json").stdout.String(); !strings.Contains(said, `{"error":{"code":"daemon_unavailable"`) || !strings.Contains(said, `"delivered":"no"`) {
+	if said := m.Run(6, "whoami", "--json").Stdout.String(); !strings.Contains(said, `{"error":{"code":"daemon_unavailable"`) || !strings.Contains(said, `"delivered":"no"`) {
 		t.Errorf("as JSON: %s", said)
 	}
 	// A killed daemon leaves its socket.
-	m.start()
-	m.kill()
-	if _, stderr := m.begin("whoami").exits(6); !strings.Contains(stderr, "start one with: acpd") {
+	m.Start()
+	m.Kill()
+	if stderr := m.Acpctl("whoami").Fails(6); !strings.Contains(stderr, "start one with: acpd") {
 		t.Errorf("after a kill: %q", stderr)
 	}
 	long := "/tmp/" + strings.Repeat("x", 120)
-	if _, stderr := m.begin("whoami", "--home", long).exits(6); !strings.Contains(stderr, "shorter") {
+	if stderr := m.Acpctl("whoami", "--home", long).Fails(6); !strings.Contains(stderr, "shorter") {
 		t.Errorf("a path that is too long: %q", stderr)
 	}
 }
@@ -248,11 +249,11 @@ func TestNoDaemon(t *testing.T) {
 func TestForbiddenSocket(t *testing.T) {
 	t.Parallel()
 	desk := running(t, "desk")
-	forbid(t, desk.socket())
-	p := prepare(t, environ(t, "/"), program(t, "acpctl"), "--home", desk.home, "whoami")
+	forbid(t, desk.Socket())
+	p := live.Prepare(t, live.Environ(t, "/"), live.Program(t, "acpctl"), "--home", desk.Home, "whoami")
 	asNobody(p)
-	p.start()
-	if _, stderr := p.exits(6); !strings.Contains(stderr, "sandbox or file permission forbids") || strings.Contains(stderr, "start one") {
+	p.Start()
+	if stderr := p.Fails(6); !strings.Contains(stderr, "sandbox or file permission forbids") || strings.Contains(stderr, "start one") {
 		t.Errorf("says %q", stderr)
 	}
 }
@@ -261,17 +262,17 @@ func TestForbiddenSocket(t *testing.T) {
 func TestForeignHome(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, "desk")
-	forbid(t, m.home)
-	p := prepare(t, environ(t, "/"), m.command()...)
+	forbid(t, m.Home)
+	p := live.Prepare(t, live.Environ(t, "/"), m.Command()...)
 	asNobody(p)
-	p.start()
-	if _, stderr := p.exits(1); !strings.Contains(stderr, m.home) || !strings.Contains(stderr, "permission denied") && !strings.Contains(stderr, "belongs to user") {
+	p.Start()
+	if stderr := p.Fails(1); !strings.Contains(stderr, m.Home) || !strings.Contains(stderr, "permission denied") && !strings.Contains(stderr, "belongs to user") {
 		t.Errorf("says %q", stderr)
 	}
-	if err := os.Chmod(m.home, 0o700); err != nil {
+	if err := os.Chmod(m.Home, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if files, err := os.ReadDir(m.home); err != nil || len(files) > 0 {
+	if files, err := os.ReadDir(m.Home); err != nil || len(files) > 0 {
 		t.Errorf("left behind: %v, %v", files, err)
 	}
 }
@@ -287,9 +288,9 @@ func forbid(t *testing.T, path string) {
 
 // asNobody makes a process one of a user whom permissions concern. They do not
 // concern root.
-func asNobody(p *process) {
+func asNobody(p *live.Process) {
 	if os.Geteuid() == 0 {
-		p.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
+		p.Cmd.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
 	}
 }
 
@@ -298,8 +299,8 @@ func TestNameOfAnAgentIsTaken(t *testing.T) {
 	t.Parallel()
 	desk := running(t, "desk")
 	desk.attach(client.AttachParams{Name: "reviewer"}, says("first"))
-	p := desk.begin("serve", "--name", "reviewer", "--", "cat")
-	if _, stderr := p.exits(1); !strings.Contains(stderr, "reviewer is attached already") || !strings.Contains(stderr, "--name") {
+	p := desk.Acpctl("serve", "--name", "reviewer", "--", "cat")
+	if stderr := p.Fails(1); !strings.Contains(stderr, "reviewer is attached already") || !strings.Contains(stderr, "--name") {
 		t.Errorf("a second agent of the name: %q", stderr)
 	}
 	if desk.agent("reviewer") == nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -36,52 +37,52 @@ func TestThreadsAndCopies(t *testing.T) {
 			}
 		}
 	}
-	laptop.must("query", "desk", "there?", "--thread", "release 7")
+	laptop.Must("query", "desk", "there?", "--thread", "release 7")
 	expect("out query release 7", "in response release 7")
 	d := work("desk", "Tidy up.")
 	d.Thread = "chores"
-	given, err := laptop.client().Delegate(inTime(t), d)
+	given, err := laptop.Client.Delegate(live.Soon(t), d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	expect("out delegate chores", "in ack chores")
-	if _, err := desk.client().Result(inTime(t), client.ResultParams{Ref: given.ID, Payload: kinds.Encode(&kinds.Result{Status: "completed"})}); err != nil {
+	if _, err := desk.Client.Result(live.Soon(t), client.ResultParams{Ref: given.ID, Payload: kinds.Encode(&kinds.Result{Status: "completed"})}); err != nil {
 		t.Fatal(err)
 	}
 	expect("in result chores")
 	// Whoever looks on has not got it: both are held.
-	if said := desk.must("notify", "laptop", "build.done", "1"); said != "held\n" {
+	if said := desk.Must("notify", "laptop", "build.done", "1"); said != "held\n" {
 		t.Errorf("notify says %q", said)
 	}
 	expect("in notify ")
-	if said := laptop.must("inbox"); strings.Count(said, "\n") != 2 {
+	if said := laptop.Must("inbox"); strings.Count(said, "\n") != 2 {
 		t.Errorf("inbox: %s", said)
 	}
 
 	events := make(chan *client.Event, 64)
 	laptop.subscribe(client.SubscribeParams{Kinds: []string{"none"}, Events: client.EventFilter{All: true}}, nil, func(e *client.Event) { events <- e })
 	stranger := running(t, "stranger")
-	desk.stop()
-	if e := receive(t, "down", events); e.Type != client.EventDown || e.Peer != desk.id || e.Name != "desk" {
+	desk.Stop()
+	if e := receive(t, "down", events); e.Type != client.EventDown || e.Peer != desk.ID || e.Name != "desk" {
 		t.Errorf("event %+v", e)
 	}
-	desk.start()
-	if e := receive(t, "up", events); e.Type != client.EventUp || e.Peer != desk.id {
+	desk.Start()
+	if e := receive(t, "up", events); e.Type != client.EventUp || e.Peer != desk.ID {
 		t.Errorf("event %+v", e)
 	}
-	stranger.must("trust", laptop.id.String(), "--name", "laptop", "--addr", laptop.addr, "--yes")
-	if e := receive(t, "pending", events); e.Type != client.EventPending || e.Peer != stranger.id || e.Name != "stranger" {
+	stranger.Must("trust", laptop.ID.String(), "--name", "laptop", "--addr", laptop.Addr, "--yes")
+	if e := receive(t, "pending", events); e.Type != client.EventPending || e.Peer != stranger.ID || e.Name != "stranger" {
 		t.Errorf("event %+v", e)
 	}
-	laptop.must("trust", stranger.id.String(), "--yes")
-	if e := receive(t, "trust", events); e.Type != client.EventTrust || e.Peer != stranger.id {
+	laptop.Must("trust", stranger.ID.String(), "--yes")
+	if e := receive(t, "trust", events); e.Type != client.EventTrust || e.Peer != stranger.ID {
 		t.Errorf("event %+v", e)
 	}
 }
 
 // subscribe subscribes until the test ends, and waits until that counts.
 func (m *machine) subscribe(p client.SubscribeParams, message func(*client.Message), event func(*client.Event)) {
-	m.t.Helper()
+	m.T.Helper()
 	s := m.dial()
 	conn := client.NewConn(s.Conn, client.Options{Notified: func(method string, params jsontext.Value) {
 		copied, happened := new(client.Message), new(client.Event)
@@ -91,7 +92,7 @@ func (m *machine) subscribe(p client.SubscribeParams, message func(*client.Messa
 		case method == client.NotifyEvent && event != nil && json.Unmarshal(params, happened) == nil:
 			event(happened)
 		default:
-			m.t.Errorf("notification %s %s", method, params)
+			m.T.Errorf("notification %s %s", method, params)
 		}
 	}})
 	ended := make(chan struct{})
@@ -99,9 +100,9 @@ func (m *machine) subscribe(p client.SubscribeParams, message func(*client.Messa
 		defer close(ended)
 		conn.Run(context.Background())
 	}()
-	m.t.Cleanup(func() { conn.Close(); <-ended })
-	if err := conn.Call(inTime(m.t), client.MethodSubscribe, &p, nil); err != nil {
-		m.t.Fatalf("subscribe: %v", err)
+	m.T.Cleanup(func() { conn.Close(); <-ended })
+	if err := conn.Call(live.Soon(m.T), client.MethodSubscribe, &p, nil); err != nil {
+		m.T.Fatalf("subscribe: %v", err)
 	}
 }
 
@@ -117,7 +118,7 @@ func TestClientThatReadsNothing(t *testing.T) {
 		t.Fatal(got)
 	}
 	begun := time.Now()
-	ctx, c := inTime(t), laptop.client()
+	ctx, c := live.Soon(t), laptop.Client
 	large := strings.Repeat("x", 100_000)
 	var slowest time.Duration
 	dropped := func() bool { // a blank line has no answer
@@ -127,7 +128,7 @@ func TestClientThatReadsNothing(t *testing.T) {
 	}
 	n := 0
 	for ; !dropped(); n++ {
-		if time.Since(begun) > patience {
+		if time.Since(begun) > live.Patience {
 			t.Fatal("the client that reads nothing is not dropped")
 		}
 		asked := time.Now()
@@ -144,5 +145,5 @@ func TestClientThatReadsNothing(t *testing.T) {
 	if took < 5*time.Second {
 		t.Errorf("dropped after %s, want 5 s", took)
 	}
-	within(t, "the slowest query", slowest, 2*time.Second)
+	live.Within(t, "the slowest query", slowest, 2*time.Second)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -15,27 +16,27 @@ func TestStrangerWaitsForTrust(t *testing.T) {
 	t.Parallel()
 	desk, laptop := running(t, "desk"), running(t, "laptop")
 	desk.attach(client.AttachParams{Name: "reviewer"}, says("welcome"))
-	if said := laptop.must("trust", desk.id.String(), "--name", "office", "--addr", desk.addr, "--yes"); said != "office\n" {
+	if said := laptop.Must("trust", desk.ID.String(), "--name", "office", "--addr", desk.Addr, "--yes"); said != "office\n" {
 		t.Errorf("trust says %q", said)
 	}
-	stranger := laptop.run(4, "query", "office", "May I?", "--json")
-	if said := stranger.stdout.String(); !strings.Contains(said, `"code":"not_trusted"`) {
+	stranger := laptop.Run(4, "query", "office", "May I?", "--json")
+	if said := stranger.Stdout.String(); !strings.Contains(said, `"code":"not_trusted"`) {
 		t.Errorf("the stranger hears %s", said)
 	}
-	within(t, "refusal", stranger.took, 3*time.Second)
-	eventually(t, "pending", func() bool { return desk.peer(laptop).State == client.PeerPending })
-	if p := desk.peer(laptop); p.Claim != "laptop" || p.Name != "" {
+	live.Within(t, "refusal", stranger.Took, 3*time.Second)
+	live.Eventually(t, "pending", func() bool { return desk.Peer(laptop.ID).State == client.PeerPending })
+	if p := desk.Peer(laptop.ID); p.Claim != "laptop" || p.Name != "" {
 		t.Errorf("pending: %+v", p)
 	}
-	if said := desk.must("peers"); !strings.Contains(said, `"laptop"`) || !strings.Contains(said, laptop.id.Label()) {
+	if said := desk.Must("peers"); !strings.Contains(said, `"laptop"`) || !strings.Contains(said, laptop.ID.Label()) {
 		t.Errorf("peers: %s", said)
 	}
-	desk.must("trust", laptop.id.String(), "--yes")
+	desk.Must("trust", laptop.ID.String(), "--yes")
 	desk.connected(laptop)
-	if said := laptop.must("query", "office", "May I?"); said != "welcome\n" {
+	if said := laptop.Must("query", "office", "May I?"); said != "welcome\n" {
 		t.Errorf("the trusted peer hears %q", said)
 	}
-	if p := desk.peer(laptop); p.State != client.PeerConnected || p.Name != "laptop" {
+	if p := desk.Peer(laptop.ID); p.State != client.PeerConnected || p.Name != "laptop" {
 		t.Errorf("trusted: %+v", p)
 	}
 }
@@ -49,41 +50,41 @@ func TestUntrustCutsCalls(t *testing.T) {
 	for _, m := range []*machine{desk, laptop} {
 		m.attach(client.AttachParams{Name: "worker"}, client.Handler{Query: s.query})
 	}
-	laptop.must("notify", "desk", "build.done", "1")
-	there := laptop.begin("query", "desk", "there", "--deadline", "1m", "--json")
-	back := desk.begin("query", "laptop", "back", "--deadline", "1m", "--json")
+	laptop.Must("notify", "desk", "build.done", "1")
+	there := laptop.Acpctl("query", "desk", "there", "--deadline", "1m", "--json")
+	back := desk.Acpctl("query", "laptop", "back", "--deadline", "1m", "--json")
 	for range 2 {
 		receive(t, "query", s.began)
 	}
 	begun := time.Now()
-	if said := desk.must("untrust", "laptop"); !strings.Contains(said, laptop.id.String()) {
+	if said := desk.Must("untrust", "laptop"); !strings.Contains(said, laptop.ID.String()) {
 		t.Errorf("untrust says %q", said)
 	}
-	for name, p := range map[string]*process{"their call": there, "our call": back} {
-		if said, _ := p.exits(4); !strings.Contains(said, `"code":"not_trusted"`) {
+	for name, p := range map[string]*live.Process{"their call": there, "our call": back} {
+		if said := p.Exits(4); !strings.Contains(said, `"code":"not_trusted"`) {
 			t.Errorf("%s: %s", name, said)
 		}
-		within(t, name+" ended", p.begun.Add(p.took).Sub(begun), time.Second)
+		live.Within(t, name+" ended", p.Begun.Add(p.Took).Sub(begun), time.Second)
 	}
 	for range 2 {
 		receive(t, "agent that is told", s.gaveUp)
 	}
-	if said := desk.must("inbox"); said != "" {
+	if said := desk.Must("inbox"); said != "" {
 		t.Errorf("inbox: %s", said)
 	}
-	if p := desk.peer(laptop); p.State != client.PeerBlocked {
+	if p := desk.Peer(laptop.ID); p.State != client.PeerBlocked {
 		t.Errorf("peer: %+v", p)
 	}
-	laptop.run(4, "query", "desk", "again?")
-	desk.run(5, "query", "laptop", "again?")
-	if said := desk.must("peers"); strings.Contains(said, "pending") {
+	laptop.Run(4, "query", "desk", "again?")
+	desk.Run(5, "query", "laptop", "again?")
+	if said := desk.Must("peers"); strings.Contains(said, "pending") {
 		t.Errorf("who is blocked is pending again: %s", said)
 	}
 	// A restart forgets no block; the full id lifts it.
-	desk.kill()
-	desk.start()
-	laptop.run(4, "query", "desk", "again?")
-	desk.must("trust", laptop.id.String(), "--name", "laptop", "--addr", laptop.addr, "--yes")
+	desk.Kill()
+	desk.Start()
+	laptop.Run(4, "query", "desk", "again?")
+	desk.Must("trust", laptop.ID.String(), "--name", "laptop", "--addr", laptop.Addr, "--yes")
 	desk.connected(laptop)
 }
 
@@ -91,16 +92,16 @@ func TestUntrustCutsCalls(t *testing.T) {
 func TestInvitationIsForOne(t *testing.T) {
 	t.Parallel()
 	desk, laptop, tablet := running(t, "desk"), running(t, "laptop"), running(t, "tablet")
-	uri := strings.TrimSpace(desk.must("invite"))
-	if said := laptop.must("join", uri); said != "desk\n" {
+	uri := strings.TrimSpace(desk.Must("invite"))
+	if said := laptop.Must("join", uri); said != "desk\n" {
 		t.Errorf("join says %q", said)
 	}
-	if said := laptop.must("join", uri); said != "desk\n" {
+	if said := laptop.Must("join", uri); said != "desk\n" {
 		t.Errorf("join again says %q", said)
 	}
-	tablet.run(4, "join", uri)
-	desk.run(1, "join", uri)
-	if p := desk.peer(tablet); p.State == client.PeerConnected || p.State == client.PeerTrusted {
+	tablet.Run(4, "join", uri)
+	desk.Run(1, "join", uri)
+	if p := desk.Peer(tablet.ID); p.State == client.PeerConnected || p.State == client.PeerTrusted {
 		t.Errorf("the second: %+v", p)
 	}
 	laptop.connected(desk)
@@ -112,8 +113,8 @@ func TestNamesThatDoNotDecide(t *testing.T) {
 	t.Parallel()
 	laptop := running(t, "laptop")
 	a, b := "abcdef"+strings.Repeat("0", 58), "abcdef"+strings.Repeat("1", 58)
-	laptop.must("trust", a, "--name", "planner", "--yes")
-	laptop.must("trust", b, "--name", "reviewer", "--yes")
+	laptop.Must("trust", a, "--name", "planner", "--yes")
+	laptop.Must("trust", b, "--name", "reviewer", "--yes")
 	for _, c := range []struct {
 		to    string
 		exit  int
@@ -129,9 +130,9 @@ func TestNamesThatDoNotDecide(t *testing.T) {
 		{"", 5, kinds.UnknownPeer, nil},
 		{"/planner", 5, kinds.UnknownPeer, nil},
 		{"planner\x1b[2J", 5, kinds.UnknownPeer, nil},
-		{laptop.id.String(), 1, kinds.Invalid, []string{"itself"}},
+		{laptop.ID.String(), 1, kinds.Invalid, []string{"itself"}},
 	} {
-		said := laptop.run(c.exit, "query", c.to, "who?", "--json").stdout.String()
+		said := laptop.Run(c.exit, "query", c.to, "who?", "--json").Stdout.String()
 		if !strings.Contains(said, `{"code":"`+string(c.code)+`"`) || len(said) > 1000 || strings.Contains(said, "\x1b") {
 			t.Errorf("%.80q: %s, want %s", c.to, said, c.code)
 		}
@@ -141,9 +142,9 @@ func TestNamesThatDoNotDecide(t *testing.T) {
 			}
 		}
 	}
-	if said := laptop.run(1, "trust", b, "--name", "planner", "--yes", "--json").stdout.String(); !strings.Contains(said, `"invalid"`) {
+	if said := laptop.Run(1, "trust", b, "--name", "planner", "--yes", "--json").Stdout.String(); !strings.Contains(said, `"invalid"`) {
 		t.Errorf("a name that is taken: %s", said)
 	}
-	laptop.run(1, "trust", laptop.id.String(), "--yes")
-	laptop.run(5, "untrust", "nobody")
+	laptop.Run(1, "trust", laptop.ID.String(), "--yes")
+	laptop.Run(5, "untrust", "nobody")
 }

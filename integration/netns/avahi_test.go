@@ -13,6 +13,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/live"
 )
 
 // avahiRun is where avahi insists on its socket; the directory is made for all.
@@ -56,7 +57,7 @@ exec avahi-daemon -f "$0/avahi.conf" --no-drop-root --no-chroot --no-rlimits
 
 // avahi is a real avahi-daemon on a host, with a bus of its own.
 type avahi struct {
-	*process
+	*live.Process
 	h   *host
 	env []string
 }
@@ -82,12 +83,12 @@ func (h *host) avahi(services map[string]identity.ID) *avahi {
 	for name, id := range services {
 		write("services/"+name+".service", avahiService, name, id)
 	}
-	h.begin(nil, "", "dbus-daemon", "--config-file="+dir+"/bus.conf", "--nofork", "--nopidfile")
-	eventually(t, time.Now(), patience, "the bus of "+h.name, func() bool { return exists(bus) })
+	h.begin(nil, "dbus-daemon", "--config-file="+dir+"/bus.conf", "--nofork", "--nopidfile")
+	eventually(t, time.Now(), live.Patience, "the bus of "+h.name, func() bool { return exists(bus) })
 	a := &avahi{h: h, env: []string{"DBUS_SYSTEM_BUS_ADDRESS=unix:path=" + bus}}
-	a.process = h.begin(a.env, "", "unshare", "-m", "sh", "-ec", avahiScript, dir)
-	eventually(t, a.begun, patience, "avahi on "+h.name, func() bool {
-		log := a.stderr.String()
+	a.Process = h.begin(a.env, "unshare", "-m", "sh", "-ec", avahiScript, dir)
+	eventually(t, a.Begun, live.Patience, "avahi on "+h.name, func() bool {
+		log := a.Stderr.String()
 		return strings.Contains(log, "Server startup complete") && strings.Count(log, "successfully established") >= len(services)
 	})
 	return a
@@ -95,11 +96,11 @@ func (h *host) avahi(services map[string]identity.ID) *avahi {
 
 // browse returns the services that avahi-browse resolves, one a line.
 func (a *avahi) browse() (resolved []string) {
-	a.t.Helper()
+	a.h.l.t.Helper()
 	// It waits for ever for a service that goes while it is resolved.
-	p := a.h.begin(a.env, "", "timeout", "10", "avahi-browse", "-rpt", "_acp._udp")
-	<-p.ended
-	for l := range strings.Lines(p.stdout.String()) {
+	p := a.h.begin(a.env, "timeout", "10", "avahi-browse", "-rpt", "_acp._udp")
+	<-p.Ended
+	for l := range strings.Lines(p.Stdout.String()) {
 		if strings.HasPrefix(l, "=") {
 			resolved = append(resolved, strings.TrimSpace(l))
 		}
@@ -110,14 +111,14 @@ func (a *avahi) browse() (resolved []string) {
 // shows waits until avahi-browse shows a daemon's service over both families, with
 // its TXT, resolved to one of its addresses.
 func (a *avahi) shows(d *daemon, addrs ...string) {
-	a.t.Helper()
-	_, port, _ := strings.Cut(d.listen, ":")
+	a.h.l.t.Helper()
+	_, port, _ := strings.Cut(d.Addr, ":")
 	for _, over := range []string{"IPv4", "IPv6"} {
-		eventually(a.t, time.Now(), patience, "avahi-browse shows "+d.name+" over "+over, func() bool {
+		eventually(a.h.l.t, time.Now(), live.Patience, "avahi-browse shows "+d.Name+" over "+over, func() bool {
 			return slices.ContainsFunc(a.browse(), func(line string) bool {
 				has := func(text string) bool { return strings.Contains(line, text) }
 				resolved := slices.ContainsFunc(addrs, func(addr string) bool { return has(";" + addr + ";" + port + ";") }) || over == "IPv6" && has(";fe80::")
-				return resolved && has(";"+over+";") && has(`"v=1"`) && has(`"id=`+d.id.String()+`"`) && has(`"name=`+d.name+`"`) && has(`"a=`+addrs[0]+":"+port+`"`)
+				return resolved && has(";"+over+";") && has(`"v=1"`) && has(`"id=`+d.ID.String()+`"`) && has(`"name=`+d.Name+`"`) && has(`"a=`+addrs[0]+":"+port+`"`)
 			})
 		})
 	}
@@ -132,16 +133,16 @@ func TestAvahi(t *testing.T) {
 	av := h[1].avahi(services)
 	desk, laptop := h[0].acpd("desk"), h[1].acpd("laptop")
 	for name, id := range services {
-		t.Logf("%s after %s, on the same host after %s", name, desk.sees(id, "10.77.0.2:4242", laptop.begun, patience), laptop.sees(id, "10.77.0.2:4242", laptop.begun, patience))
-		if claim := desk.peer(id).Claim; claim != name {
+		t.Logf("%s after %s, on the same host after %s", name, desk.sees(id, "10.77.0.2:4242", laptop.Acpd.Begun, live.Patience), laptop.sees(id, "10.77.0.2:4242", laptop.Acpd.Begun, live.Patience))
+		if claim := desk.Peer(id).Claim; claim != name {
 			t.Errorf("%q is listed as %q", name, claim)
 		}
 	}
-	desk.sees(laptop.id, "", laptop.begun, patience)
-	laptop.sees(desk.id, "", laptop.begun, patience)
+	desk.sees(laptop.ID, "", laptop.Acpd.Begun, live.Patience)
+	laptop.sees(desk.ID, "", laptop.Acpd.Begun, live.Patience)
 	av.shows(desk, "10.77.0.1", "fd77::1")
 	av.shows(laptop, "10.77.0.2", "fd77::2")
-	<-time.After(time.Until(laptop.begun.Add(lifetime + 10*time.Second)))
+	<-time.After(time.Until(laptop.Acpd.Begun.Add(lifetime + 10*time.Second)))
 	av.shows(desk, "10.77.0.1", "fd77::1")
 	av.shows(laptop, "10.77.0.2", "fd77::2")
 	for _, id := range services {
@@ -150,19 +151,19 @@ func TestAvahi(t *testing.T) {
 		}
 	}
 
-	at := laptop.stop()
-	eventually(t, at, byeTime+patience, "avahi hears the goodbye", func() bool {
+	at := laptop.Stop()
+	eventually(t, at, byeTime+live.Patience, "avahi hears the goodbye", func() bool {
 		for _, l := range av.browse() {
-			if strings.Contains(l, laptop.id.String()) {
+			if strings.Contains(l, laptop.ID.String()) {
 				return false
 			}
 		}
 		return true
 	})
 	at = time.Now()
-	av.end()
+	av.End()
 	for name, id := range services {
-		within(t, "avahi's goodbye for "+name, desk.hears(client.EventLost, id, at, patience), byeTime+slack)
+		live.Within(t, "avahi's goodbye for "+name, desk.hears(client.EventLost, id, at, live.Patience), byeTime+slack)
 	}
 	desk.warned(0)
 	laptop.warned(0)
@@ -179,5 +180,5 @@ func TestAvahiMany(t *testing.T) {
 	}
 	h[1].avahi(services)
 	desk := h[0].acpd("desk")
-	t.Logf("all %d after %s", count, eventually(t, desk.begun, 5*time.Second, "all services", func() bool { return len(desk.peers()) == count }))
+	t.Logf("all %d after %s", count, eventually(t, desk.Acpd.Begun, 5*time.Second, "all services", func() bool { return len(desk.Peers()) == count }))
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/openintent"
 )
 
@@ -26,7 +27,7 @@ class Critic:
         return {"echo": message.payload}
 
 critic = Critic()
-critic.client.list_channels(sys.argv[1])  # from then on the host knows where it lives
+critic.Client.list_channels(sys.argv[1])  # from then on the host knows where it lives
 critic.run()
 `
 
@@ -38,19 +39,20 @@ func TestChannelsOfTheSDK(t *testing.T) {
 	desk, laptop := h[0].daemon("desk"), h[1].daemon("laptop")
 	for _, d := range []*daemon{desk, laptop} {
 		config := fmt.Sprintf("channels:\n  listen: 127.0.0.1:7118\n  keys: [{sha256: %s}]\n", openintent.HashKey("any"))
-		if err := os.WriteFile(filepath.Join(d.home, "config.yaml"), []byte(config), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(d.Home, "config.yaml"), []byte(config), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		d.Env = []string{"ACP_HOME=" + d.Home, "PYTHONDONTWRITEBYTECODE=1"}
 		d.start()
 	}
 	befriend(desk, laptop)
-	ids := strings.Fields(desk.sdk("planner", "create", "work", "talk").exits(0))
+	ids := strings.Fields(desk.sdk("planner", "create", "work", "talk").Exits(0))
 	intent, channel := ids[0], ids[1]
 	laptop.sdk("reviewer", "echo", intent)
 	laptop.python("-c", agentOfOurs, intent)
-	desk.sdk("planner", "ask", channel, "reviewer", "20", "20").exits(0)
-	desk.sdk("planner", "ask", channel, "critic", "20", "20").exits(0)
-	laptop.sdk("tester", "ask", channel, "reviewer", "5", "20").exits(0) // both of them across the link
+	desk.sdk("planner", "ask", channel, "reviewer", "20", "20").Exits(0)
+	desk.sdk("planner", "ask", channel, "critic", "20", "20").Exits(0)
+	laptop.sdk("tester", "ask", channel, "reviewer", "5", "20").Exits(0) // both of them across the link
 
 	numbers := func(from, to int, status string) string {
 		var b strings.Builder
@@ -59,20 +61,20 @@ func TestChannelsOfTheSDK(t *testing.T) {
 		}
 		return b.String()
 	}
-	if said := laptop.sdk("tester", "send", channel, "1", "10").exits(0); said != strings.Repeat("delivered\n", 10) {
+	if said := laptop.sdk("tester", "send", channel, "1", "10").Exits(0); said != strings.Repeat("delivered\n", 10) {
 		t.Errorf("sent: %q", said)
 	}
 	l.bridge.ip("link set " + h[0].port("eth0") + " nomaster") // which neither end is told of
 	// The first is sent into the dark: whether it has arrived nobody knows, so it waits too.
 	cut := time.Now()
-	if said := laptop.sdk("tester", "send", channel, "11", "20").exits(0); said != strings.Repeat("pending\n", 10) {
+	if said := laptop.sdk("tester", "send", channel, "11", "20").Exits(0); said != strings.Repeat("pending\n", 10) {
 		t.Errorf("sent without a link: %q", said)
 	}
-	within(t, "ten messages without a link", time.Since(cut), 15*time.Second)
-	if said := laptop.sdk("tester", "fail", channel, "reviewer").exits(0); !strings.HasPrefix(said, "OpenIntentError 50") {
+	live.Within(t, "ten messages without a link", time.Since(cut), 15*time.Second)
+	if said := laptop.sdk("tester", "fail", channel, "reviewer").Exits(0); !strings.HasPrefix(said, "OpenIntentError 50") {
 		t.Errorf("an ask without a link: %q", said)
 	}
-	if said := desk.sdk("planner", "fail", channel, "reviewer").exits(0); said != "TimeoutError \n" {
+	if said := desk.sdk("planner", "fail", channel, "reviewer").Exits(0); said != "TimeoutError \n" {
 		t.Errorf("an ask of one who is away: %q", said)
 	}
 
@@ -80,24 +82,24 @@ func TestChannelsOfTheSDK(t *testing.T) {
 	restored := time.Now()
 	want := numbers(1, 20, "delivered")
 	var got string
-	t.Logf("what waited has come after %s", eventually(t, restored, patience, "what waited comes", func() bool {
-		got = desk.sdk("planner", "numbers", channel).exits(0)
+	t.Logf("what waited has come after %s", eventually(t, restored, live.Patience, "what waited comes", func() bool {
+		got = desk.sdk("planner", "numbers", channel).Exits(0)
 		return len(got) >= len(want)
 	}).Round(time.Millisecond))
 	if got != want {
 		t.Errorf("after the cut: %q", got)
 	}
-	desk.sdk("planner", "ask", channel, "reviewer", "20", "30").exits(0)
-	desk.sdk("planner", "ask", channel, "critic", "20", "30").exits(0)
-	if got := laptop.sdk("reviewer", "numbers", channel).exits(0); got != want {
+	desk.sdk("planner", "ask", channel, "reviewer", "20", "30").Exits(0)
+	desk.sdk("planner", "ask", channel, "critic", "20", "30").Exits(0)
+	if got := laptop.sdk("reviewer", "numbers", channel).Exits(0); got != want {
 		t.Errorf("from the other side: %q", got)
 	}
-	desk.sdk("planner", "lifecycle", channel).exits(0)
+	desk.sdk("planner", "lifecycle", channel).Exits(0)
 }
 
 // sdk does one thing with the SDK on the daemon's host.
-func (d *daemon) sdk(agent, verb string, args ...string) *process {
-	t := d.h.l.t
+func (d *daemon) sdk(agent, verb string, args ...string) *live.Process {
+	t := d.T
 	t.Helper()
 	program, err := filepath.Abs("../interop/openintent/machines.py")
 	if err != nil {
@@ -107,8 +109,8 @@ func (d *daemon) sdk(agent, verb string, args ...string) *process {
 }
 
 // python runs a program on the daemon's host.
-func (d *daemon) python(args ...string) *process {
-	t := d.h.l.t
+func (d *daemon) python(args ...string) *live.Process {
+	t := d.T
 	t.Helper()
 	python, err := filepath.Abs("../../.interop/openintent/bin/python")
 	if err != nil {
@@ -117,5 +119,5 @@ func (d *daemon) python(args ...string) *process {
 	if !exists(python) {
 		t.Fatalf("the SDK is not installed: run make interop")
 	}
-	return d.h.begin([]string{"HOME=" + d.home, "ACP_HOME=" + d.home, "PYTHONDONTWRITEBYTECODE=1"}, "", append([]string{python}, args...)...)
+	return d.Begin(append([]string{python}, args...)...)
 }

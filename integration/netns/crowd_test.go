@@ -155,13 +155,13 @@ func (h *host) crowd(size int) (ids []identity.ID) {
 	return ids
 }
 
-// use is what a process has used: its processor time and its memory, in KiB.
-func (p *process) use() (cpu time.Duration, rss int) {
-	p.t.Helper()
-	dir := fmt.Sprintf("/proc/%d/", p.cmd.Process.Pid)
+// use is what the daemon has used: its processor time and its memory, in KiB.
+func (d *daemon) use() (cpu time.Duration, rss int) {
+	d.T.Helper()
+	dir := fmt.Sprintf("/proc/%d/", d.Acpd.Cmd.Process.Pid)
 	stat, err := os.ReadFile(dir + "stat")
 	if err != nil {
-		p.t.Fatal(err)
+		d.T.Fatal(err)
 	}
 	const userTime, systemTime, hertz = 11, 12, 100 // behind the name
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+2:]))
@@ -171,7 +171,7 @@ func (p *process) use() (cpu time.Duration, rss int) {
 	}
 	status, err := os.ReadFile(dir + "status")
 	if err != nil {
-		p.t.Fatal(err)
+		d.T.Fatal(err)
 	}
 	_, after, _ := strings.Cut(string(status), "VmRSS:")
 	rss, _ = strconv.Atoi(strings.Fields(after)[0])
@@ -188,7 +188,7 @@ func TestCrowd(t *testing.T) {
 	other.wire("eth0", "lan", "10.77.0.2/16")
 	other.crowd(size)
 	desk := h.acpd("desk")
-	all := eventually(t, desk.begun, 5*time.Second, "all of them", func() bool { return len(desk.peers()) == size })
+	all := eventually(t, desk.Acpd.Begun, 5*time.Second, "all of them", func() bool { return len(desk.Peers()) == size })
 	<-time.After(5 * time.Second) // what follows is measured over time
 	before, _ := desk.use()
 	begun := time.Now()
@@ -202,7 +202,7 @@ func TestCrowd(t *testing.T) {
 	if rss > mostMemory {
 		t.Errorf("%d KiB resident, want at most %d", rss, mostMemory)
 	}
-	if n := len(desk.peers()); n != size {
+	if n := len(desk.Peers()); n != size {
 		t.Errorf("%d listed in the end, want %d", n, size)
 	}
 	if n := desk.heard(client.EventLost, identity.ID{}); n != 0 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/live"
 )
 
 // TestCut pulls the network during a query: the call fails in time and says what
@@ -36,43 +37,43 @@ func TestCut(t *testing.T) {
 			desk, laptop, tablet := h[0].acpd("desk"), h[1].acpd("laptop"), h[2].acpd("tablet")
 			befriend(desk, laptop)
 			befriend(desk, tablet)
-			script := filepath.Join(desk.home, "agent")
+			script := filepath.Join(desk.Home, "agent")
 			if err := os.WriteFile(script, []byte("#!/bin/sh\nread -r q\ncase $q in slow) exec sleep 60;; esac\necho \"here: $q\"\n"), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			desk.acpctl("", "serve", "--prompt", "--", script)
+			desk.Acpctl("serve", "--prompt", "--", script)
 			agent := func() (a client.Agent) {
-				if s, err := desk.client.Status(t.Context()); err == nil && len(s.Agents) == 1 {
+				if s, err := desk.Client.Status(t.Context()); err == nil && len(s.Agents) == 1 {
 					a = s.Agents[0]
 				}
 				return a
 			}
-			eventually(t, time.Now(), patience, "the agent is attached", func() bool { return agent().Name != "" })
-			asking := laptop.acpctl("", "query", "desk", "slow", "--deadline", "1m", "--json")
-			eventually(t, time.Now(), patience, "the agent works", func() bool { return agent().Active == 1 })
+			eventually(t, time.Now(), live.Patience, "the agent is attached", func() bool { return agent().Name != "" })
+			asking := laptop.Acpctl("query", "desk", "slow", "--deadline", "1m", "--json")
+			eventually(t, time.Now(), live.Patience, "the agent works", func() bool { return agent().Active == 1 })
 
 			down, up := cut(h[0], h[1])
 			at := time.Now()
 			l.bridge.ip(down)
-			if said := asking.exits(5); !strings.Contains(said, `"code":"unreachable"`) || !strings.Contains(said, `"delivered":"unknown"`) {
+			if said := asking.Exits(5); !strings.Contains(said, `"code":"unreachable"`) || !strings.Contains(said, `"delivered":"unknown"`) {
 				t.Errorf("in flight: %s", said)
 			}
-			within(t, "failure in flight", time.Since(at), 8*time.Second+slack)
-			again := laptop.acpctl("", "query", "desk", "there?", "--json")
-			if said := again.exits(5); !strings.Contains(said, `"code":"unreachable"`) || !strings.Contains(said, `"delivered":"no"`) {
+			live.Within(t, "failure in flight", time.Since(at), 8*time.Second+slack)
+			again := laptop.Acpctl("query", "desk", "there?", "--json")
+			if said := again.Exits(5); !strings.Contains(said, `"code":"unreachable"`) || !strings.Contains(said, `"delivered":"no"`) {
 				t.Errorf("new: %s", said)
 			}
-			within(t, "failure of a new call", again.took, 3*time.Second+slack)
+			live.Within(t, "failure of a new call", again.Took, 3*time.Second+slack)
 			// Who waits for nothing learns it later, and then ends the agent's work.
 			t.Logf("the agent is told after %s", eventually(t, at, 20*time.Second+2*slack, "the agent is told", func() bool { return agent().Active == 0 }).Round(time.Millisecond))
-			desk.hears(client.EventDown, laptop.id, at, 20*time.Second+2*slack)
+			desk.hears(client.EventDown, laptop.ID, at, 20*time.Second+2*slack)
 
 			at = time.Now()
 			l.bridge.ip(up)
 			answered := eventually(t, at, 2*time.Second, "an answer after the network is back", func() bool {
-				first := laptop.acpctl("", "query", "desk", "there?")
-				<-first.ended
-				return first.stdout.String() == "here: there?\n"
+				first := laptop.Acpctl("query", "desk", "there?")
+				<-first.Ended
+				return first.Stdout.String() == "here: there?\n"
 			})
 			t.Logf("answer after the network is back: %s", answered.Round(time.Millisecond))
 			t.Logf("the others are connected again after %s", tablet.connects(desk, at, 30*time.Second))
@@ -87,42 +88,42 @@ func TestOutage(t *testing.T) {
 	l, h := lan(t, both, "desk", "laptop")
 	desk, laptop := h[0].acpd("desk"), h[1].acpd("laptop")
 	befriend(desk, laptop)
-	done := filepath.Join(desk.home, "done")
+	done := filepath.Join(desk.Home, "done")
 	if err := syscall.Mkfifo(done, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	serve := desk.acpctl("", "serve", "--", "sh", "-c", "read -r word <"+done+"; echo \"$word\"")
-	eventually(t, serve.begun, patience, "an agent", func() bool {
-		s, err := desk.client.Status(t.Context())
+	serve := desk.Acpctl("serve", "--", "sh", "-c", "read -r word <"+done+"; echo \"$word\"")
+	eventually(t, serve.Begun, live.Patience, "an agent", func() bool {
+		s, err := desk.Client.Status(t.Context())
 		return err == nil && len(s.Agents) == 1
 	})
-	task := strings.TrimSpace(laptop.acpctl("", "delegate", "desk", "Take your time.").exits(0))
-	wait := laptop.acpctl("", "wait", task)
+	task := strings.TrimSpace(laptop.Acpctl("delegate", "desk", "Take your time.").Exits(0))
+	wait := laptop.Acpctl("wait", task)
 
 	l.bridge.ip("link set " + h[0].port("eth0") + " down")
 	if err := os.WriteFile(done, []byte("done\n"), 0); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, time.Now(), patience, "serve has tried to tell", func() bool { return strings.Contains(serve.stderr.String(), task) })
+	eventually(t, time.Now(), live.Patience, "serve has tried to tell", func() bool { return strings.Contains(serve.Stderr.String(), task) })
 	<-time.After(silence)
-	lost := laptop.acpctl("", "notify", "desk", "build.done", "1", "--json")
-	if said := lost.exits(5); !strings.Contains(said, `"code":"unreachable"`) || !strings.Contains(said, `"delivered":"no"`) {
+	lost := laptop.Acpctl("notify", "desk", "build.done", "1", "--json")
+	if said := lost.Exits(5); !strings.Contains(said, `"code":"unreachable"`) || !strings.Contains(said, `"delivered":"no"`) {
 		t.Errorf("notify: %s", said)
 	}
-	if !wait.running() {
-		t.Fatalf("the result came without a network: %s", wait.stdout.String())
+	if !wait.Running() {
+		t.Fatalf("the result came without a network: %s", wait.Stdout.String())
 	}
 
 	at := time.Now()
 	l.bridge.ip("link set " + h[0].port("eth0") + " up")
-	if said := wait.exits(0); said != "done\n" {
+	if said := wait.Exits(0); said != "done\n" {
 		t.Errorf("result: %q", said)
 	}
 	t.Logf("the result comes %s after the network", time.Since(at).Round(time.Millisecond))
-	if said := desk.acpctl("", "inbox").exits(0); said != "" {
+	if said := desk.Acpctl("inbox").Exits(0); said != "" {
 		t.Errorf("what was said to be lost has come: %s", said)
 	}
-	if said := laptop.acpctl("", "notify", "desk", "build.done", "2").exits(0); said != "held\n" {
+	if said := laptop.Acpctl("notify", "desk", "build.done", "2").Exits(0); said != "held\n" {
 		t.Errorf("notify: %q", said)
 	}
 }

@@ -5,12 +5,9 @@ package netns
 import (
 	"context"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -18,17 +15,12 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/live"
 )
 
-// daemon is acpd on a host, and one who subscribes to its events.
+// daemon is a machine on a host, and one who subscribes to its daemon's events.
 type daemon struct {
-	*process
-	h      *host
-	name   string
-	home   string
-	id     identity.ID
-	listen string
-	client *client.Client
+	*live.Machine
 
 	mu     sync.Mutex // guards events and more
 	events []event
@@ -41,15 +33,13 @@ type event struct {
 	at time.Time
 }
 
-// daemon makes a state directory; see start.
+// daemon makes a state directory; see start. Nothing is configured: it listens
+// everywhere, and finds others by mDNS.
 func (h *host) daemon(name string) *daemon {
 	h.l.t.Helper()
-	home, err := os.MkdirTemp("", "acp")
-	if err != nil {
-		h.l.t.Fatal(err)
-	}
-	h.l.t.Cleanup(func() { os.RemoveAll(home) })
-	return &daemon{h: h, name: name, home: home, client: &client.Client{Socket: filepath.Join(home, client.SocketName)}, more: make(chan struct{})}
+	d := &daemon{Machine: live.New(h.l.t, name), more: make(chan struct{})}
+	d.Flags, d.In = nil, h.in
+	return d
 }
 
 // acpd starts a daemon that nothing is configured for.
@@ -62,21 +52,10 @@ func (h *host) acpd(name string) *daemon {
 
 // start starts the daemon and waits until it is ready and its events are heard.
 func (d *daemon) start(args ...string) {
-	t := d.h.l.t
+	t := d.T
 	t.Helper()
-	d.process = d.h.begin([]string{"HOME=" + d.home}, "", append([]string{"acpd", "--home", d.home, "--name", d.name}, args...)...)
-	eventually(t, d.begun, patience, d.name+" is ready", func() bool {
-		if !d.running() {
-			t.Fatalf("%s ended: %s", d.name, d.stderr.String())
-		}
-		who, err := d.client.Whoami(t.Context())
-		if err != nil {
-			return false
-		}
-		d.id, d.listen = who.ID, who.Listen[0]
-		return true
-	})
-	stream, err := net.Dial("unix", d.client.Socket)
+	d.Start(args...)
+	stream, err := net.Dial("unix", d.Socket())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,63 +75,24 @@ func (d *daemon) start(args ...string) {
 	t.Cleanup(func() {
 		conn.Close()
 		running.Wait()
-		d.client.Close()
 	})
 	if err := conn.Call(t.Context(), client.MethodSubscribe, &client.SubscribeParams{Events: client.EventFilter{All: true}}, nil); err != nil {
 		t.Fatalf("subscribe: %v", err)
 	}
 }
 
-// stop ends the daemon as systemd would, and returns when that began.
-func (d *daemon) stop() time.Time {
-	d.h.l.t.Helper()
-	at := time.Now()
-	d.signal(syscall.SIGTERM)
-	d.exits(0)
-	return at
-}
-
-// kill ends the daemon as a power cut would.
-func (d *daemon) kill() time.Time {
-	at := time.Now()
-	d.signal(syscall.SIGKILL)
-	<-d.ended
-	return at
-}
-
-// peers is what acpctl peers lists.
-func (d *daemon) peers() []client.Peer {
-	d.h.l.t.Helper()
-	peers, err := d.client.Peers(d.h.l.t.Context())
-	if err != nil {
-		d.h.l.t.Fatalf("peers of %s: %v", d.name, err)
-	}
-	return peers
-}
-
-// peer is the row of one; zero: there is none.
-func (d *daemon) peer(id identity.ID) client.Peer {
-	d.h.l.t.Helper()
-	for _, p := range d.peers() {
-		if p.ID == id {
-			return p
-		}
-	}
-	return client.Peer{}
-}
-
 // sees waits until another one is listed, at an address if one is given.
 func (d *daemon) sees(id identity.ID, addr string, since time.Time, limit time.Duration) time.Duration {
-	d.h.l.t.Helper()
-	return eventually(d.h.l.t, since, limit, d.name+" sees "+id.Label()+" at "+addr, func() bool {
-		p := d.peer(id)
+	d.T.Helper()
+	return eventually(d.T, since, limit, d.Name+" sees "+id.Label()+" at "+addr, func() bool {
+		p := d.Peer(id)
 		return !p.ID.IsZero() && (addr == "" || slices.Contains(p.Addrs, addr))
 	})
 }
 
 // hears waits for an event, and returns how long after since it came.
 func (d *daemon) hears(kind string, of identity.ID, since time.Time, limit time.Duration) time.Duration {
-	d.h.l.t.Helper()
+	d.T.Helper()
 	deadline := time.After(time.Until(since.Add(limit)))
 	for n := 0; ; {
 		d.mu.Lock()
@@ -166,7 +106,7 @@ func (d *daemon) hears(kind string, of identity.ID, since time.Time, limit time.
 		select {
 		case <-more:
 		case <-deadline:
-			d.h.l.t.Fatalf("%s: no event %s of %s within %s", d.name, kind, of.Label(), limit)
+			d.T.Fatalf("%s: no event %s of %s within %s", d.Name, kind, of.Label(), limit)
 		}
 	}
 }
@@ -185,7 +125,7 @@ func (d *daemon) heard(kind string, of identity.ID) (n int) {
 
 // warnings returns what discovery warns of.
 func (d *daemon) warnings() (lines []string) {
-	for l := range strings.Lines(d.stderr.String()) {
+	for l := range strings.Lines(d.Acpd.Stderr.String()) {
 		if strings.Contains(l, "level=WARN msg=discovery ") {
 			lines = append(lines, strings.TrimSpace(l))
 		}
@@ -195,43 +135,40 @@ func (d *daemon) warnings() (lines []string) {
 
 // warns waits until there are n warnings.
 func (d *daemon) warns(n int, since time.Time, limit time.Duration) {
-	d.h.l.t.Helper()
-	eventually(d.h.l.t, since, limit, d.name+" warns", func() bool { return len(d.warnings()) >= n })
+	d.T.Helper()
+	eventually(d.T, since, limit, d.Name+" warns", func() bool { return len(d.warnings()) >= n })
 }
 
 // warned expects n warnings, and no more.
 func (d *daemon) warned(n int) {
-	d.h.l.t.Helper()
+	d.T.Helper()
 	if w := d.warnings(); len(w) != n {
-		d.h.l.t.Errorf("%s: %d warnings, want %d:\n%s", d.name, len(w), n, strings.Join(w, "\n"))
+		d.T.Errorf("%s: %d warnings, want %d:\n%s", d.Name, len(w), n, strings.Join(w, "\n"))
 	}
 }
 
-// acpctl starts a command on the daemon's host.
-func (d *daemon) acpctl(stdin string, args ...string) *process {
-	d.h.l.t.Helper()
-	return d.h.begin([]string{"HOME=" + d.home, "ACP_HOME=" + d.home}, stdin, append([]string{"acpctl"}, args...)...)
-}
-
-// trusts makes the daemon trust another one's key, by its full id.
-func (d *daemon) trusts(o *daemon, addrs ...string) {
-	d.h.l.t.Helper()
-	if _, err := d.client.Trust(d.h.l.t.Context(), client.TrustParams{Peer: o.id.String(), Name: o.name, Addrs: addrs}); err != nil {
-		d.h.l.t.Fatalf("%s trusts %s: %v", d.name, o.name, err)
+// told starts acpctl, which reads a text.
+func (d *daemon) told(text string, args ...string) *live.Process {
+	d.T.Helper()
+	p := d.Prepare(append([]string{live.Program(d.T, "acpctl"), "--home", d.Home}, args...)...)
+	p.Cmd.Stdin = strings.NewReader(text)
+	if err := d.In(p.Start); err != nil {
+		d.T.Fatal(err)
 	}
+	return p
 }
 
 // befriend makes two daemons trust each other and waits until they are connected.
 func befriend(a, b *daemon) {
-	a.h.l.t.Helper()
-	a.trusts(b)
-	b.trusts(a)
-	a.connects(b, time.Now(), patience)
-	b.connects(a, time.Now(), patience)
+	a.T.Helper()
+	a.Trust(b.Machine)
+	b.Trust(a.Machine)
+	a.connects(b, time.Now(), live.Patience)
+	b.connects(a, time.Now(), live.Patience)
 }
 
 // connects waits until there is a connection.
 func (d *daemon) connects(to *daemon, since time.Time, limit time.Duration) time.Duration {
-	d.h.l.t.Helper()
-	return eventually(d.h.l.t, since, limit, d.name+" is connected to "+to.name, func() bool { return d.peer(to.id).State == client.PeerConnected })
+	d.T.Helper()
+	return eventually(d.T, since, limit, d.Name+" is connected to "+to.Name, func() bool { return d.Peer(to.ID).State == client.PeerConnected })
 }

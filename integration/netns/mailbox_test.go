@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/acpd/acpd/integration/live"
 )
 
 // TestMailboxDisk: mailboxes on a disk that fills up, and on one that becomes
@@ -24,7 +26,7 @@ func TestMailboxDisk(t *testing.T) {
 	t.Cleanup(func() { syscall.Unmount(disk, syscall.MNT_DETACH) })
 	oacp := func(exit int, args ...string) string {
 		t.Helper()
-		cmd := exec.Command(filepath.Join(os.Getenv(binDir), "acpctl"), append([]string{"oacp", "--oacp-dir", disk}, args...)...)
+		cmd := exec.Command(live.Program(t, "acpctl"), append([]string{"oacp", "--oacp-dir", disk}, args...)...)
 		cmd.Stdin = strings.NewReader(strings.Repeat("line\n", 3000))
 		var said bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &said, &said

@@ -18,17 +18,16 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
-)
 
-// binDir names the directory of acpd and acpctl; it is set inside the namespaces.
-const binDir = "ACPD_NETNS_BIN"
+	"github.com/acpd/acpd/integration/live"
+)
 
 // private is a file system that ends with the tests.
 const private = "/run"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if os.Getenv(binDir) == "" {
+	if os.Getenv(live.Built) == "" { // it is set inside the namespaces
 		code, err := enter()
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "netns:", err)
@@ -53,15 +52,9 @@ func enter() (code int, _ error) {
 			return 1, fmt.Errorf("%s is missing: install the package %s", need[0], need[1])
 		}
 	}
-	bin, err := os.MkdirTemp("", "acp-netns")
-	if err != nil {
+	defer live.Remove()
+	if _, err := live.Build(); err != nil {
 		return 1, err
-	}
-	defer os.RemoveAll(bin)
-	build := exec.Command("go", "build", "-trimpath", "-o", bin+"/", "./cmd/acpd", "./cmd/acpctl")
-	build.Dir, build.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return 1, fmt.Errorf("build: %w\n%s", err, out)
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -69,7 +62,6 @@ func enter() (code int, _ error) {
 	}
 	again := exec.Command(self, os.Args[1:]...)
 	again.Stdin, again.Stdout, again.Stderr = os.Stdin, os.Stdout, os.Stderr
-	again.Env = append(os.Environ(), binDir+"="+bin)
 	again.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET,
 		Pdeathsig:  syscall.SIGKILL,

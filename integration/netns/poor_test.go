@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/live"
 )
 
 // TestPoorNetworks: what a network can lack is one warning at most, and peers with
@@ -18,29 +19,29 @@ func TestPoorNetworks(t *testing.T) {
 	t.Parallel()
 	// talk has two daemons trust each other at given addresses, and ping.
 	talk := func(a, b *daemon) {
-		a.h.l.t.Helper()
-		a.trusts(b, b.listen)
-		b.trusts(a, a.listen)
-		a.connects(b, time.Now(), patience)
-		a.acpctl("", "ping", b.name, "-c", "1").exits(0)
-		b.acpctl("", "ping", a.name, "-c", "1").exits(0)
+		a.T.Helper()
+		a.Trust(b.Machine, b.Addr)
+		b.Trust(a.Machine, a.Addr)
+		a.connects(b, time.Now(), live.Patience)
+		a.Acpctl("ping", b.Name, "-c", "1").Exits(0)
+		b.Acpctl("ping", a.Name, "-c", "1").Exits(0)
 	}
 	t.Run("loopback alone", func(t *testing.T) {
 		t.Parallel()
 		h := newLab(t).host("desk")
 		first, second := h.acpd("first"), h.acpd("second")
-		first.sees(second.id, second.listen, second.begun, patience)
-		second.sees(first.id, first.listen, second.begun, patience)
-		first.warns(1, first.begun, patience) // nobody on another host is found
-		second.warns(1, second.begun, patience)
+		first.sees(second.ID, second.Addr, second.Acpd.Begun, live.Patience)
+		second.sees(first.ID, first.Addr, second.Acpd.Begun, live.Patience)
+		first.warns(1, first.Acpd.Begun, live.Patience) // nobody on another host is found
+		second.warns(1, second.Acpd.Begun, live.Patience)
 		talk(first, second)
 		first.warned(1)
 		second.warned(1)
 		far := identity.ID{0xfa, 31: 1}
-		first.acpctl("", "trust", far.String(), "--name", "far", "--addr", "192.0.2.1:7117").exits(0)
-		away := first.acpctl("", "query", "far", "there?")
-		if away.exits(5); !strings.Contains(away.stderr.String(), "no route to 192.0.2.1:7117; check its network") {
-			t.Errorf("without a network: %s", away.stderr.String())
+		first.Acpctl("trust", far.String(), "--name", "far", "--addr", "192.0.2.1:7117").Exits(0)
+		away := first.Acpctl("query", "far", "there?")
+		if away.Exits(5); !strings.Contains(away.Stderr.String(), "no route to 192.0.2.1:7117; check its network") {
+			t.Errorf("without a network: %s", away.Stderr.String())
 		}
 	})
 	t.Run("the network comes later", func(t *testing.T) {
@@ -48,10 +49,10 @@ func TestPoorNetworks(t *testing.T) {
 		l, h := lan(t, both, "desk")
 		late := l.host("late")
 		desk, laptop := h[0].acpd("desk"), late.acpd("laptop")
-		laptop.warns(1, laptop.begun, patience)
+		laptop.warns(1, laptop.Acpd.Begun, live.Patience)
 		at := time.Now()
 		late.wire("eth0", "lan", "10.77.0.2/24", "fd77::2/64")
-		t.Logf("sees after %s, is seen after %s", laptop.sees(desk.id, "10.77.0.1:7117", at, rewired), desk.sees(laptop.id, "10.77.0.2:7117", at, rewired))
+		t.Logf("sees after %s, is seen after %s", laptop.sees(desk.ID, "10.77.0.1:7117", at, rewired), desk.sees(laptop.ID, "10.77.0.2:7117", at, rewired))
 		befriend(desk, laptop)
 		laptop.warned(1)
 	})
@@ -62,14 +63,14 @@ func TestPoorNetworks(t *testing.T) {
 		l.bridge.ip("link set " + h[1].port("eth0") + " mtu 1280")
 		desk, laptop := h[0].acpd("desk"), h[1].acpd("laptop")
 		befriend(desk, laptop)
-		laptop.acpctl("", "serve", "--prompt", "--", "cat")
-		eventually(t, time.Now(), patience, "an agent", func() bool {
-			s, err := laptop.client.Status(t.Context())
+		laptop.Acpctl("serve", "--prompt", "--", "cat")
+		eventually(t, time.Now(), live.Patience, "an agent", func() bool {
+			s, err := laptop.Client.Status(t.Context())
 			return err == nil && len(s.Agents) == 1
 		})
 		const size = 900_000
 		payload := `{"question":"` + strings.Repeat("x", size) + `"}`
-		if said := desk.acpctl(payload, "query", "laptop", "--payload", "-").exits(0); len(said) < size {
+		if said := desk.told(payload, "query", "laptop", "--payload", "-").Exits(0); len(said) < size {
 			t.Errorf("%d bytes came back", len(said))
 		}
 	})
@@ -80,8 +81,8 @@ func TestPoorNetworks(t *testing.T) {
 			host.ip("link set eth0 multicast off")
 		}
 		desk, laptop := h[0].acpd("desk"), h[1].acpd("laptop")
-		desk.warns(1, desk.begun, patience)
-		laptop.warns(1, laptop.begun, patience)
+		desk.warns(1, desk.Acpd.Begun, live.Patience)
+		laptop.warns(1, laptop.Acpd.Begun, live.Patience)
 		talk(desk, laptop)
 		desk.warned(1)
 		laptop.warned(1)
@@ -91,7 +92,7 @@ func TestPoorNetworks(t *testing.T) {
 			host.ip("link set eth0 multicast on")
 		}
 		tablet := h[0].acpd("tablet")
-		t.Logf("with multicast: sees after %s, is seen after %s", laptop.sees(tablet.id, "", at, rewired), tablet.sees(laptop.id, "", at, rewired))
+		t.Logf("with multicast: sees after %s, is seen after %s", laptop.sees(tablet.ID, "", at, rewired), tablet.sees(laptop.ID, "", at, rewired))
 		laptop.warned(1)
 	})
 	t.Run("no multicast route", func(t *testing.T) {
@@ -101,8 +102,8 @@ func TestPoorNetworks(t *testing.T) {
 			host.ip("route add prohibit 224.0.0.0/4")
 		}
 		desk, laptop := h[0].acpd("desk"), h[1].acpd("laptop")
-		desk.sees(laptop.id, "", laptop.begun, patience) // what is sent names its interface
-		laptop.sees(desk.id, "", laptop.begun, patience)
+		desk.sees(laptop.ID, "", laptop.Acpd.Begun, live.Patience) // what is sent names its interface
+		laptop.sees(desk.ID, "", laptop.Acpd.Begun, live.Patience)
 		talk(desk, laptop)
 		desk.warned(0)
 		laptop.warned(0)
@@ -116,13 +117,13 @@ func TestPoorNetworks(t *testing.T) {
 		}
 		defer hog.Close()
 		laptop, desk := h[1].acpd("laptop"), h[0].acpd("desk")
-		desk.warns(1, desk.begun, patience)
-		desk.sees(laptop.id, "", desk.begun, patience) // asking still works
+		desk.warns(1, desk.Acpd.Begun, live.Patience)
+		desk.sees(laptop.ID, "", desk.Acpd.Begun, live.Patience) // asking still works
 		talk(desk, laptop)
 		hog.Close()
 		// Who knew of no desk hears of it when the port is tried again.
 		tablet := h[1].acpd("tablet")
-		t.Logf("seen after the port is free: %s", tablet.sees(desk.id, "", time.Now(), 40*time.Second))
+		t.Logf("seen after the port is free: %s", tablet.sees(desk.ID, "", time.Now(), 40*time.Second))
 		desk.warned(1)
 	})
 }

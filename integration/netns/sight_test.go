@@ -12,6 +12,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/live"
 )
 
 // The promised times (protocol, section 8).
@@ -57,28 +58,28 @@ func TestFirstSight(t *testing.T) {
 			beside := 0
 			if name != "two bridges" {
 				beside = 1
-				desk.sees(tablet.id, "", tablet.begun, patience)
-				tablet.sees(desk.id, "", tablet.begun, patience)
+				desk.sees(tablet.ID, "", tablet.Acpd.Begun, live.Patience)
+				tablet.sees(desk.ID, "", tablet.Acpd.Begun, live.Patience)
 			}
 			var sights, byes []time.Duration
 			for range rounds {
 				laptop.start()
 				for _, o := range []*daemon{desk, tablet} {
-					sights = append(sights, laptop.sees(o.id, "", laptop.begun, patience), o.hears(client.EventDiscovered, laptop.id, laptop.begun, patience))
+					sights = append(sights, laptop.sees(o.ID, "", laptop.Acpd.Begun, live.Patience), o.hears(client.EventDiscovered, laptop.ID, laptop.Acpd.Begun, live.Patience))
 				}
-				at := laptop.stop()
+				at := laptop.Stop()
 				for _, o := range []*daemon{desk, tablet} {
-					byes = append(byes, o.hears(client.EventLost, laptop.id, at, patience))
+					byes = append(byes, o.hears(client.EventLost, laptop.ID, at, live.Patience))
 				}
 			}
-			within(t, "first sight, 95 of 100", percentile(sights, 95), sightTime)
-			within(t, "goodbye, 95 of 100", percentile(byes, 95), byeTime+slack)
+			live.Within(t, "first sight, 95 of 100", percentile(sights, 95), sightTime)
+			live.Within(t, "goodbye, 95 of 100", percentile(byes, 95), byeTime+slack)
 			for _, o := range []*daemon{desk, tablet} {
-				if d, l := o.heard(client.EventDiscovered, laptop.id), o.heard(client.EventLost, laptop.id); d != rounds || l != rounds {
-					t.Errorf("%s: %d discovered, %d lost, want %d each", o.name, d, l, rounds)
+				if d, l := o.heard(client.EventDiscovered, laptop.ID), o.heard(client.EventLost, laptop.ID); d != rounds || l != rounds {
+					t.Errorf("%s: %d discovered, %d lost, want %d each", o.Name, d, l, rounds)
 				}
-				if n := len(o.peers()); n != beside {
-					t.Errorf("%s lists %d peers, want %d", o.name, n, beside)
+				if n := len(o.Peers()); n != beside {
+					t.Errorf("%s lists %d peers, want %d", o.Name, n, beside)
 				}
 				o.warned(0)
 			}
@@ -96,8 +97,8 @@ func TestDeath(t *testing.T) {
 	t.Parallel()
 	_, h := lan(t, both, "desk", "laptop")
 	desk, laptop := h[0].acpd("desk"), h[1].acpd("laptop")
-	desk.sees(laptop.id, "", laptop.begun, patience)
-	within(t, "lost after kill -9", desk.hears(client.EventLost, laptop.id, laptop.kill(), deathTime+patience), deathTime+slack)
+	desk.sees(laptop.ID, "", laptop.Acpd.Begun, live.Patience)
+	live.Within(t, "lost after kill -9", desk.hears(client.EventLost, laptop.ID, laptop.Kill(), deathTime+live.Patience), deathTime+slack)
 }
 
 // TestAddresses: addresses and interfaces come, go and come again. It runs alone,
@@ -105,30 +106,30 @@ func TestDeath(t *testing.T) {
 func TestAddresses(t *testing.T) {
 	_, h := lan(t, both, "desk", "laptop", "tablet")
 	desk, laptop := h[0].acpd("desk"), h[1].acpd("laptop")
-	desk.sees(laptop.id, "10.77.0.2:7117", laptop.begun, patience)
-	desk.sees(laptop.id, "[fd77::2]:7117", laptop.begun, patience)
+	desk.sees(laptop.ID, "10.77.0.2:7117", laptop.Acpd.Begun, live.Patience)
+	desk.sees(laptop.ID, "[fd77::2]:7117", laptop.Acpd.Begun, live.Patience)
 
 	at := time.Now()
 	h[1].addrs("eth0", "10.77.0.22/24")
-	t.Logf("one more address: %s", desk.sees(laptop.id, "10.77.0.22:7117", at, moveTime))
+	t.Logf("one more address: %s", desk.sees(laptop.ID, "10.77.0.22:7117", at, moveTime))
 	at = time.Now()
 	h[1].ip("addr del 10.77.0.2/24 dev eth0", "addr add 10.77.0.23/24 dev eth0")
-	t.Logf("another address: %s", desk.sees(laptop.id, "10.77.0.23:7117", at, moveTime))
+	t.Logf("another address: %s", desk.sees(laptop.ID, "10.77.0.23:7117", at, moveTime))
 
 	at = time.Now()
 	h[1].ip("link set eth0 down", "link set eth0 up")
 	tablet := h[2].acpd("tablet")
-	t.Logf("down and up: sees after %s, is seen after %s", laptop.sees(tablet.id, "", at, rewired), tablet.sees(laptop.id, "", at, rewired))
-	tablet.stop()
+	t.Logf("down and up: sees after %s, is seen after %s", laptop.sees(tablet.ID, "", at, rewired), tablet.sees(laptop.ID, "", at, rewired))
+	tablet.Stop()
 
 	h[1].ip("link del eth0")
-	laptop.warns(1, time.Now(), patience)
+	laptop.warns(1, time.Now(), live.Patience)
 	at = time.Now()
 	h[1].wire("eth0", "lan", "10.77.0.24/24", "fd77::24/64")
-	t.Logf("made again: seen after %s", desk.sees(laptop.id, "10.77.0.24:7117", at, rewired))
-	desk.sees(laptop.id, "[fd77::24]:7117", at, rewired)
+	t.Logf("made again: seen after %s", desk.sees(laptop.ID, "10.77.0.24:7117", at, rewired))
+	desk.sees(laptop.ID, "[fd77::24]:7117", at, rewired)
 	tablet.start()
-	t.Logf("and sees after %s", laptop.sees(tablet.id, "", tablet.begun, rewired))
+	t.Logf("and sees after %s", laptop.sees(tablet.ID, "", tablet.Acpd.Begun, rewired))
 	laptop.warned(1)
 }
 
@@ -144,10 +145,10 @@ func TestMove(t *testing.T) {
 			<-time.After(silence)
 			at := time.Now()
 			h[1].ip("addr del 10.77.0.2/24 dev eth0", "addr add 10.77.0.9/24 dev eth0")
-			t.Logf("seen at the new address: %s", desk.sees(laptop.id, "10.77.0.9:7117", at, moveTime))
-			for _, ping := range []*process{desk.acpctl("", "ping", "laptop", "-c", "1"), laptop.acpctl("", "ping", "desk", "-c", "1")} {
-				ping.exits(0)
-				within(t, "ping after the move", ping.took, moveTime+slack)
+			t.Logf("seen at the new address: %s", desk.sees(laptop.ID, "10.77.0.9:7117", at, moveTime))
+			for _, ping := range []*live.Process{desk.Acpctl("ping", "laptop", "-c", "1"), laptop.Acpctl("ping", "desk", "-c", "1")} {
+				ping.Exits(0)
+				live.Within(t, "ping after the move", ping.Took, moveTime+slack)
 			}
 		})
 	}
@@ -174,24 +175,24 @@ func TestTwoBridges(t *testing.T) {
 		whom identity.ID
 		at   string
 	}{
-		{a, b.id, "10.1.0.2:7117"}, {a, b.id, "[fd01::2]:7117"}, {b, a.id, "10.1.0.1:7117"}, {b, a.id, "[fd01::1]:7117"},
-		{c, b.id, "10.2.0.2:7117"}, {c, b.id, "[fd02::2]:7117"}, {b, c.id, "10.2.0.3:7117"}, {b, c.id, "[fd02::3]:7117"},
+		{a, b.ID, "10.1.0.2:7117"}, {a, b.ID, "[fd01::2]:7117"}, {b, a.ID, "10.1.0.1:7117"}, {b, a.ID, "[fd01::1]:7117"},
+		{c, b.ID, "10.2.0.2:7117"}, {c, b.ID, "[fd02::2]:7117"}, {b, c.ID, "10.2.0.3:7117"}, {b, c.ID, "[fd02::3]:7117"},
 	} {
-		s.who.sees(s.whom, s.at, c.begun, patience)
+		s.who.sees(s.whom, s.at, c.Acpd.Begun, live.Patience)
 	}
 	for who, far := range map[*daemon]*daemon{a: c, c: a} {
-		if n := who.heard(client.EventDiscovered, far.id); n != 0 || !who.peer(far.id).ID.IsZero() {
-			t.Errorf("%s sees %s across two networks", who.name, far.name)
+		if n := who.heard(client.EventDiscovered, far.ID); n != 0 || !who.Peer(far.ID).ID.IsZero() {
+			t.Errorf("%s sees %s across two networks", who.Name, far.Name)
 		}
 		// What is on its own link comes first.
-		first := who.peer(b.id).Addrs[0]
+		first := who.Peer(b.ID).Addrs[0]
 		if far := map[*daemon]string{a: "2", c: "1"}[who]; strings.HasPrefix(first, "10."+far) || strings.HasPrefix(first, "[fd0"+far) {
-			t.Errorf("%s has %s first", who.name, first)
+			t.Errorf("%s has %s first", who.Name, first)
 		}
 	}
-	at := b.stop()
-	within(t, "goodbye on the left", a.hears(client.EventLost, b.id, at, patience), byeTime+slack)
-	within(t, "goodbye on the right", c.hears(client.EventLost, b.id, at, patience), byeTime+slack)
+	at := b.Stop()
+	live.Within(t, "goodbye on the left", a.hears(client.EventLost, b.ID, at, live.Patience), byeTime+slack)
+	live.Within(t, "goodbye on the right", c.hears(client.EventLost, b.ID, at, live.Patience), byeTime+slack)
 	a.warned(0)
 	c.warned(0)
 }
@@ -202,21 +203,21 @@ func TestOneHost(t *testing.T) {
 	_, h := lan(t, both, "desk", "laptop")
 	first := h[0].acpd("first")
 	second := h[0].acpd("second") // at a port of its own
-	_, port, _ := strings.Cut(second.listen, ":")
-	if first.listen == second.listen {
-		t.Fatalf("both listen on %s", first.listen)
+	_, port, _ := strings.Cut(second.Addr, ":")
+	if first.Addr == second.Addr {
+		t.Fatalf("both listen on %s", first.Addr)
 	}
-	t.Logf("first sight: %s, %s", first.sees(second.id, "10.77.0.1:"+port, second.begun, patience), second.sees(first.id, "10.77.0.1:7117", second.begun, patience))
+	t.Logf("first sight: %s, %s", first.sees(second.ID, "10.77.0.1:"+port, second.Acpd.Begun, live.Patience), second.sees(first.ID, "10.77.0.1:7117", second.Acpd.Begun, live.Patience))
 	laptop := h[1].acpd("laptop")
 	for _, d := range []*daemon{first, second} {
-		laptop.sees(d.id, "", laptop.begun, patience)
-		d.sees(laptop.id, "", laptop.begun, patience)
+		laptop.sees(d.ID, "", laptop.Acpd.Begun, live.Patience)
+		d.sees(laptop.ID, "", laptop.Acpd.Begun, live.Patience)
 	}
 	befriend(first, second)
-	first.acpctl("", "ping", "second", "-c", "1").exits(0)
-	at := second.stop()
-	within(t, "goodbye on the same host", first.hears(client.EventLost, second.id, at, patience), byeTime+slack)
-	within(t, "goodbye on the other", laptop.hears(client.EventLost, second.id, at, patience), byeTime+slack)
+	first.Acpctl("ping", "second", "-c", "1").Exits(0)
+	at := second.Stop()
+	live.Within(t, "goodbye on the same host", first.hears(client.EventLost, second.ID, at, live.Patience), byeTime+slack)
+	live.Within(t, "goodbye on the other", laptop.hears(client.EventLost, second.ID, at, live.Patience), byeTime+slack)
 	first.warned(0)
 	laptop.warned(0)
 }
@@ -231,15 +232,15 @@ func TestListensOnLoopback(t *testing.T) {
 	first.start("--listen", "127.0.0.1:7118")
 	desk := h[0].acpd("desk")
 	second.start("--listen", "127.0.0.1:7119")
-	second.sees(first.id, "127.0.0.1:7118", second.begun, patience)
-	first.sees(second.id, "127.0.0.1:7119", second.begun, patience)
-	first.sees(desk.id, "10.77.0.1:7117", second.begun, patience)
-	desk.sees(first.id, "127.0.0.1:7118", second.begun, patience)
-	laptop.sees(desk.id, "", desk.begun, patience)
-	within(t, "goodbye on loopback", desk.hears(client.EventLost, first.id, first.stop(), patience), byeTime+slack)
+	second.sees(first.ID, "127.0.0.1:7118", second.Acpd.Begun, live.Patience)
+	first.sees(second.ID, "127.0.0.1:7119", second.Acpd.Begun, live.Patience)
+	first.sees(desk.ID, "10.77.0.1:7117", second.Acpd.Begun, live.Patience)
+	desk.sees(first.ID, "127.0.0.1:7118", second.Acpd.Begun, live.Patience)
+	laptop.sees(desk.ID, "", desk.Acpd.Begun, live.Patience)
+	live.Within(t, "goodbye on loopback", desk.hears(client.EventLost, first.ID, first.Stop(), live.Patience), byeTime+slack)
 	for _, d := range []*daemon{first, second} {
-		if laptop.heard(client.EventDiscovered, d.id) != 0 || d.heard(client.EventDiscovered, laptop.id) != 0 {
-			t.Errorf("%s and %s see each other", d.name, laptop.name)
+		if laptop.heard(client.EventDiscovered, d.ID) != 0 || d.heard(client.EventDiscovered, laptop.ID) != 0 {
+			t.Errorf("%s and %s see each other", d.Name, laptop.Name)
 		}
 		d.warned(0)
 	}
@@ -250,23 +251,23 @@ func TestClone(t *testing.T) {
 	t.Parallel()
 	_, h := lan(t, both, "desk", "laptop")
 	desk, copied := h[0].acpd("desk"), h[1].daemon("copied")
-	key, err := os.ReadFile(filepath.Join(desk.home, "identity.key"))
+	key, err := os.ReadFile(filepath.Join(desk.Home, "identity.key"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(copied.home, "identity.key"), key, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(copied.Home, "identity.key"), key, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	copied.start()
 	for _, d := range []*daemon{desk, copied} {
-		d.warns(1, copied.begun, patience)
+		d.warns(1, copied.Acpd.Begun, live.Patience)
 	}
 	laptop := h[1].acpd("laptop")
-	desk.sees(laptop.id, "", laptop.begun, patience)
+	desk.sees(laptop.ID, "", laptop.Acpd.Begun, live.Patience)
 	for _, d := range []*daemon{desk, copied} {
 		d.warned(1)
-		if p := d.peer(desk.id); !p.ID.IsZero() {
-			t.Errorf("%s lists itself: %+v", d.name, p)
+		if p := d.Peer(desk.ID); !p.ID.IsZero() {
+			t.Errorf("%s lists itself: %+v", d.Name, p)
 		}
 	}
 }
@@ -277,14 +278,14 @@ func TestSwitchedOff(t *testing.T) {
 	_, h := lan(t, both, "desk", "laptop", "tablet")
 	desk, laptop, tablet := h[0].daemon("desk"), h[1].acpd("laptop"), h[2].daemon("tablet")
 	desk.start("--no-mdns")
-	if err := os.WriteFile(filepath.Join(tablet.home, "config.yaml"), []byte("discovery:\n  exclude: [eth0]\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(tablet.Home, "config.yaml"), []byte("discovery:\n  exclude: [eth0]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	tablet.start()
-	<-time.After(time.Until(tablet.begun.Add(2 * sightTime)))
+	<-time.After(time.Until(tablet.Acpd.Begun.Add(2 * sightTime)))
 	for _, d := range []*daemon{desk, laptop, tablet} {
-		if p := d.peers(); len(p) != 0 {
-			t.Errorf("%s lists %+v", d.name, p)
+		if p := d.Peers(); len(p) != 0 {
+			t.Errorf("%s lists %+v", d.Name, p)
 		}
 	}
 }

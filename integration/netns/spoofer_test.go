@@ -14,6 +14,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/live"
 )
 
 // trap is an address at which nobody should call.
@@ -114,24 +115,24 @@ func TestSpoofer(t *testing.T) {
 	for _, addr := range append(slices.Clone(foreign), "10.77.0.3:7117") {
 		c := h[2].trap(addr)
 		h[0].udp("10.77.0.1:0").WriteTo([]byte{0}, c.conn.LocalAddr())
-		eventually(t, time.Now(), patience, "a packet to "+addr, func() bool { _, n := c.calls(); return n == 1 })
+		eventually(t, time.Now(), live.Patience, "a packet to "+addr, func() bool { _, n := c.calls(); return n == 1 })
 		traps[addr] = c
 	}
 	desk, laptop, tablet := h[0].acpd("desk"), h[1].acpd("laptop"), h[1].acpd("tablet")
-	desk.sees(tablet.id, "", tablet.begun, patience)
+	desk.sees(tablet.ID, "", tablet.Acpd.Begun, live.Patience)
 	befriend(desk, laptop)
-	agent := laptop.acpctl("", "serve", "--prompt", "--", "cat")
-	eventually(t, agent.begun, patience, "an agent", func() bool {
-		s, err := laptop.client.Status(t.Context())
+	agent := laptop.Acpctl("serve", "--prompt", "--", "cat")
+	eventually(t, agent.Begun, live.Patience, "an agent", func() bool {
+		s, err := laptop.Client.Status(t.Context())
 		return err == nil && len(s.Agents) == 1
 	})
 	_, rss := desk.use()
-	downs := desk.heard(client.EventDown, laptop.id)
+	downs := desk.heard(client.EventDown, laptop.ID)
 
 	begun := time.Now()
 	spoofer := &spoofer{t, h[2].udp("10.77.0.3:5353"), h[2].udp("192.0.2.9:5353")}
-	spoofer.flood(count, laptop.id, foreign)
-	if said := desk.acpctl("", "query", "laptop", "still there?").exits(0); said != "still there?\n" {
+	spoofer.flood(count, laptop.ID, foreign)
+	if said := desk.Acpctl("query", "laptop", "still there?").Exits(0); said != "still there?\n" {
 		t.Errorf("got %q", said)
 	}
 	<-time.After(2 * time.Second) // a goodbye that was believed would show by now
@@ -141,7 +142,7 @@ func TestSpoofer(t *testing.T) {
 		t.Errorf("%d KiB resident, want at most %d", now, mostMemory)
 	}
 	listed := 0
-	for _, p := range desk.peers() {
+	for _, p := range desk.Peers() {
 		if p.State == client.PeerDiscovered {
 			listed++
 		}
@@ -152,19 +153,19 @@ func TestSpoofer(t *testing.T) {
 	if listed > strangers || listed < strangers/2 {
 		t.Errorf("%d strangers are listed, want nearly %d", listed, strangers)
 	}
-	friend := desk.peer(laptop.id)
+	friend := desk.Peer(laptop.ID)
 	if friend.State != client.PeerConnected || !slices.Contains(friend.Addrs, "10.77.0.2:7117") || slices.ContainsFunc(friend.Addrs, func(a string) bool { return strings.HasPrefix(a, "198.") }) {
 		t.Errorf("the friend: %+v", friend)
 	}
-	if n := desk.heard(client.EventDown, laptop.id) - downs; n != 0 {
+	if n := desk.heard(client.EventDown, laptop.ID) - downs; n != 0 {
 		t.Errorf("the friend was disconnected %d times", n)
 	}
-	if n := desk.heard(client.EventLost, tablet.id); n != 0 {
+	if n := desk.heard(client.EventLost, tablet.ID); n != 0 {
 		t.Errorf("a true stranger was displaced %d times", n)
 	}
 	// Each forged goodbye is put right within a second, but for a processor that is
 	// not to be had so long.
-	if n := desk.heard(client.EventLost, laptop.id); n > 1 {
+	if n := desk.heard(client.EventLost, laptop.ID); n > 1 {
 		t.Errorf("%d of %d forged goodbyes were believed", n, count/1000)
 	}
 	for addr, c := range traps {
@@ -175,9 +176,9 @@ func TestSpoofer(t *testing.T) {
 
 	// When the friend is gone it is looked for, also where the spoofer says it is: not
 	// beyond the link, and not often.
-	gone := laptop.kill()
+	gone := laptop.Kill()
 	for i := 0; time.Since(gone) < 15*time.Second; i++ {
-		spoofer.claim(laptop.id, 75, slices.Concat(foreign[:1+i%7], foreign[2+i%7:])...) // always another set
+		spoofer.claim(laptop.ID, 75, slices.Concat(foreign[:1+i%7], foreign[2+i%7:])...) // always another set
 		<-time.After(100 * time.Millisecond)
 	}
 	for addr, c := range traps {
@@ -200,9 +201,9 @@ func TestSpoofer(t *testing.T) {
 		}
 	}
 	laptop.start()
-	t.Logf("the friend is back after %s", desk.connects(laptop, laptop.begun, 2*time.Second+slack))
+	t.Logf("the friend is back after %s", desk.connects(laptop, laptop.Acpd.Begun, 2*time.Second+slack))
 	newcomer := h[1].acpd("newcomer")
-	t.Logf("a newcomer is seen after %s", desk.sees(newcomer.id, "", newcomer.begun, patience))
+	t.Logf("a newcomer is seen after %s", desk.sees(newcomer.ID, "", newcomer.Acpd.Begun, live.Patience))
 	if w := desk.warnings(); len(w) > 1 {
 		t.Errorf("%d warnings:\n%s", len(w), strings.Join(w, "\n"))
 	}

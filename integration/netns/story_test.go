@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/live"
 )
 
 // Two machines, nothing configured, and what their owners type. It runs alone, for
@@ -21,42 +22,42 @@ func TestStory(t *testing.T) {
 	laptop.start()
 	for _, side := range [][2]*daemon{{desk, laptop}, {laptop, desk}} {
 		d, other := side[0], side[1]
-		t.Logf("%s sees %s after %s", d.name, other.name, d.sees(other.id, "", laptop.begun, sightTime))
+		t.Logf("%s sees %s after %s", d.Name, other.Name, d.sees(other.ID, "", laptop.Acpd.Begun, sightTime))
 		var listed client.Peers
-		if err := json.Unmarshal([]byte(d.acpctl("", "peers", "--json").exits(0)), &listed); err != nil {
+		if err := json.Unmarshal([]byte(d.Acpctl("peers", "--json").Exits(0)), &listed); err != nil {
 			t.Fatal(err)
 		}
-		if p := listed.Peers[0]; len(listed.Peers) != 1 || p.State != client.PeerDiscovered || p.Claim != other.name || p.Name != "" || len(p.Addrs) == 0 || p.Source != "mdns" {
-			t.Errorf("peers on %s: %+v", d.name, listed.Peers)
+		if p := listed.Peers[0]; len(listed.Peers) != 1 || p.State != client.PeerDiscovered || p.Claim != other.Name || p.Name != "" || len(p.Addrs) == 0 || p.Source != "mdns" {
+			t.Errorf("peers on %s: %+v", d.Name, listed.Peers)
 		}
-		if said := d.acpctl("", "peers").exits(0); !strings.Contains(said, other.name) || !strings.Contains(said, "discovered") {
-			t.Errorf("peers on %s:\n%s", d.name, said)
+		if said := d.Acpctl("peers").Exits(0); !strings.Contains(said, other.Name) || !strings.Contains(said, "discovered") {
+			t.Errorf("peers on %s:\n%s", d.Name, said)
 		}
 	}
 
 	// Only a typed yes is one.
-	laptop.acpctl("", "trust", "desk", "--yes").exits(2)
-	laptop.acpctl("no\n", "trust", "desk").exits(1)
+	laptop.Acpctl("trust", "desk", "--yes").Exits(2)
+	laptop.told("no\n", "trust", "desk").Exits(1)
 	for _, side := range [][2]*daemon{{laptop, desk}, {desk, laptop}} {
 		d, other := side[0], side[1]
-		trust := d.acpctl("yes\n", "trust", other.name)
-		trust.exits(0)
-		if asked := trust.stderr.String(); !strings.Contains(asked, other.id.Fingerprint()) {
-			t.Errorf("%s was not shown the fingerprint:\n%s", d.name, asked)
+		trust := d.told("yes\n", "trust", other.Name)
+		trust.Exits(0)
+		if asked := trust.Stderr.String(); !strings.Contains(asked, other.ID.Fingerprint()) {
+			t.Errorf("%s was not shown the fingerprint:\n%s", d.Name, asked)
 		}
 	}
 	t.Logf("connected after %s", laptop.connects(desk, time.Now(), time.Second))
-	laptop.acpctl("", "ping", "desk", "-c", "3").exits(0)
+	laptop.Acpctl("ping", "desk", "-c", "3").Exits(0)
 
-	desk.acpctl("", "serve", "--name", "reviewer", "--prompt", "--", "sed", "s/^/You asked: /")
-	eventually(t, time.Now(), patience, "reviewer is attached", func() bool {
-		s, err := desk.client.Status(t.Context())
+	desk.Acpctl("serve", "--name", "reviewer", "--prompt", "--", "sed", "s/^/You asked: /")
+	eventually(t, time.Now(), live.Patience, "reviewer is attached", func() bool {
+		s, err := desk.Client.Status(t.Context())
 		return err == nil && len(s.Agents) == 1
 	})
-	if said := laptop.acpctl("", "query", "desk", "Is the parser safe?").exits(0); said != "You asked: Is the parser safe?\n" {
+	if said := laptop.Acpctl("query", "desk", "Is the parser safe?").Exits(0); said != "You asked: Is the parser safe?\n" {
 		t.Errorf("query: %q", said)
 	}
-	if said := laptop.acpctl("", "delegate", "desk", "Review the parser.", "--wait").exits(0); !strings.Contains(said, "You asked: Review the parser.") {
+	if said := laptop.Acpctl("delegate", "desk", "Review the parser.", "--wait").Exits(0); !strings.Contains(said, "You asked: Review the parser.") {
 		t.Errorf("delegate: %q", said)
 	}
 	desk.warned(0)

@@ -1,0 +1,165 @@
+package live
+
+import (
+	"bytes"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Patience is how long a test waits for what must come.
+const Patience = 20 * time.Second
+
+// Process is a program that runs, in a process group of its own.
+type Process struct {
+	Cmd            *exec.Cmd
+	Stdout, Stderr Output
+	Ended          chan struct{} // closed when it has ended
+	Begun          time.Time
+	Took           time.Duration // when Ended is closed
+
+	t *testing.T
+}
+
+// Output may be read while a process writes it.
+type Output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *Output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(b)
+}
+
+func (o *Output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// Begin starts a program, which ends with the test.
+func Begin(t *testing.T, env []string, argv ...string) *Process {
+	t.Helper()
+	p := Prepare(t, env, argv...)
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Prepare is Begin without the start.
+func Prepare(t *testing.T, env []string, argv ...string) *Process {
+	p := &Process{t: t, Cmd: exec.Command(argv[0], argv[1:]...), Ended: make(chan struct{})}
+	p.Cmd.Env, p.Cmd.Dir = env, "/"
+	p.Cmd.Stdout, p.Cmd.Stderr = &p.Stdout, &p.Stderr
+	p.Cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p.Cmd.WaitDelay = time.Second // for children that hold its output open
+	return p
+}
+
+// Start starts what is prepared. Any goroutine may call it.
+func (p *Process) Start() error {
+	p.Begun = time.Now()
+	if err := p.Cmd.Start(); err != nil {
+		return err
+	}
+	go func() {
+		p.Cmd.Wait()
+		p.Took = time.Since(p.Begun)
+		close(p.Ended)
+	}()
+	p.t.Cleanup(p.End)
+	return nil
+}
+
+// End ends the process if it still runs, and shows what it said if the test failed.
+func (p *Process) End() {
+	p.SignalGroup(syscall.SIGCONT)
+	p.SignalGroup(syscall.SIGTERM)
+	select {
+	case <-p.Ended:
+	case <-time.After(Patience):
+		p.t.Errorf("%s does not end on SIGTERM", p.Cmd)
+		p.SignalGroup(syscall.SIGKILL)
+		<-p.Ended
+	}
+	if log := p.Stderr.String(); strings.Contains(log, "DATA RACE") || strings.Contains(log, "\ngoroutine ") {
+		p.t.Errorf("%s: a race or a panic", p.Cmd)
+	}
+	if p.t.Failed() {
+		said := p.Stdout.String() + p.Stderr.String()
+		p.t.Logf("%s (%s):\n%s", p.Cmd, p.Cmd.ProcessState, said[max(0, len(said)-4096):])
+	}
+}
+
+func (p *Process) Signal(s syscall.Signal) { p.Cmd.Process.Signal(s) }
+
+// SignalGroup reaches the children too.
+func (p *Process) SignalGroup(s syscall.Signal) {
+	if p.Running() {
+		syscall.Kill(-p.Cmd.Process.Pid, s)
+	}
+}
+
+func (p *Process) Running() bool {
+	select {
+	case <-p.Ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// Await waits for the end.
+func (p *Process) Await() {
+	p.t.Helper()
+	select {
+	case <-p.Ended:
+	case <-time.After(Patience):
+		p.t.Fatalf("%s does not end", p.Cmd)
+	}
+}
+
+// Exits waits for the end, which must come with this exit code, and returns what is
+// on standard output.
+func (p *Process) Exits(code int) (stdout string) {
+	p.t.Helper()
+	p.Await()
+	if got := p.Cmd.ProcessState.ExitCode(); got != code {
+		p.t.Fatalf("%s: exit code %d, want %d\n%s%s", p.Cmd, got, code, p.Stdout.String(), p.Stderr.String())
+	}
+	return p.Stdout.String()
+}
+
+// Fails is Exits for who wants to know what is on standard error.
+func (p *Process) Fails(code int) (stderr string) {
+	p.t.Helper()
+	p.Exits(code)
+	return p.Stderr.String()
+}
+
+// Eventually polls what a process must come to.
+func Eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(Patience); !holds(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %s: %s", Patience, what)
+		}
+	}
+}
+
+// Within fails the test where something that is over took too long.
+func Within(t *testing.T, what string, took, limit time.Duration) {
+	t.Helper()
+	t.Logf("%s: %s", what, took.Round(time.Millisecond))
+	if took > limit {
+		t.Errorf("%s took %s, want at most %s", what, took, limit)
+	}
+}

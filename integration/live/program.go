@@ -1,0 +1,66 @@
+package live
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// Built is an environment variable: the directory of acpd and acpctl. Build sets it,
+// so that processes which this one starts do not build them again.
+const Built = "ACPD_BUILT"
+
+// Build builds acpd and acpctl, once, and returns their directory, which any user may
+// read; see Remove. Where the race detector watches the tests it watches them too.
+var Build = sync.OnceValues(func() (dir string, _ error) {
+	if dir = os.Getenv(Built); dir != "" {
+		return dir, nil
+	}
+	dir, err := os.MkdirTemp("", "acpd-built")
+	if err != nil {
+		return "", err
+	}
+	os.Setenv(Built, dir)
+	args, cgo := []string{"build", "-trimpath", "-o", dir + "/"}, "CGO_ENABLED=0"
+	if Raced() {
+		args, cgo = append(args, "-race"), "CGO_ENABLED=1"
+	}
+	cmd := exec.Command("go", append(args, "github.com/acpd/acpd/cmd/acpd", "github.com/acpd/acpd/cmd/acpctl")...)
+	cmd.Env = append(os.Environ(), cgo)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build acpd and acpctl: %w\n%s", err, out)
+	}
+	return dir, os.Chmod(dir, 0o755)
+})
+
+// Raced tells whether the race detector watches this process.
+func Raced() bool {
+	this, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(this.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
+// Remove removes what Build has built. Who set Built for this process removes it itself.
+func Remove() { os.RemoveAll(os.Getenv(Built)) }
+
+// Program is the path of acpd or acpctl.
+func Program(t *testing.T, name string) string {
+	t.Helper()
+	dir, err := Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, name)
+}
+
+// Environ is the environment of a process: the programs come first in PATH, and
+// nothing of the caller's own daemon is in it.
+func Environ(t *testing.T, home string, more ...string) []string {
+	t.Helper()
+	path := filepath.Dir(Program(t, "acpd")) + ":" + os.Getenv("PATH")
+	return append([]string{"PATH=" + path, "HOME=" + home, "GORACE=atexit_sleep_ms=0"}, more...)
+}
