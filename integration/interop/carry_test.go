@@ -10,97 +10,39 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
+	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/oacp/message"
 )
 
 // station is a machine: mailboxes that both tools use, and a daemon.
 type station struct {
 	*both
-	name  string
-	state string // the daemon's directory
-	acpd  *exec.Cmd
+	daemon *live.Machine
 }
 
 // stations are two machines that know each other: the planner lives at the desk, the
 // reviewer and the tester at the laptop, and each side has bound the other's.
 func stations(t *testing.T) (desk, laptop *station) {
 	t.Helper()
-	bin := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", bin, "../../cmd/acpctl", "../../cmd/acpd").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
 	set := func(name, agents string) *station {
-		state, err := os.MkdirTemp("/tmp", "acp") // a socket's path cannot be long
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { os.RemoveAll(state) })
-		s := &station{both: &both{t, filepath.Join(t.TempDir(), "home"), filepath.Join(bin, "acpctl")}, name: name, state: state}
+		s := &station{&both{t, filepath.Join(t.TempDir(), "home")}, live.New(t, name)}
 		s.must("theirs", "init", "demo", "--agents", agents)
-		s.start()
+		s.daemon.Env = []string{"OACP_HOME=" + s.home}
+		s.daemon.Start()
 		return s
 	}
 	desk, laptop = set("desk", "planner"), set("laptop", "reviewer,tester")
-	laptop.daemon("join", strings.TrimSpace(desk.daemon("invite")))
-	desk.daemon("oacp", "bind", "demo", "reviewer", "laptop")
-	desk.daemon("oacp", "bind", "demo", "tester", "laptop")
-	laptop.daemon("oacp", "bind", "demo", "planner", "desk")
+	laptop.daemon.Must("join", strings.TrimSpace(desk.daemon.Must("invite")))
+	desk.daemon.Must("oacp", "bind", "demo", "reviewer", "laptop")
+	desk.daemon.Must("oacp", "bind", "demo", "tester", "laptop")
+	laptop.daemon.Must("oacp", "bind", "demo", "planner", "desk")
 	return desk, laptop
-}
-
-func (s *station) start() {
-	s.t.Helper()
-	s.acpd = exec.Command(filepath.Join(filepath.Dir(s.ours), "acpd"), "--home", s.state, "--name", s.name, "--no-mdns", "--listen", "127.0.0.1:0", "-q")
-	s.acpd.Env = append(os.Environ(), "OACP_HOME="+s.home)
-	if err := s.acpd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(s.stop)
-	s.daemon("status", "--wait", "20s")
-}
-
-func (s *station) stop() {
-	if s.acpd == nil {
-		return
-	}
-	s.acpd.Process.Signal(syscall.SIGTERM)
-	if err := s.acpd.Wait(); err != nil {
-		s.t.Errorf("acpd of the %s: %v", s.name, err)
-	}
-	s.acpd = nil
-}
-
-// daemon runs a verb of acpctl that the daemon serves.
-func (s *station) daemon(args ...string) string {
-	s.t.Helper()
-	cmd := exec.Command(s.ours, append([]string{"--home", s.state}, args...)...)
-	out, err := cmd.Output()
-	if err != nil {
-		var status *exec.ExitError
-		errors.As(err, &status)
-		s.t.Fatalf("acpctl %q: %v %s", args, err, status.Stderr)
-	}
-	return string(out)
 }
 
 func (s *station) inbox(agent string) string {
 	return filepath.Join(s.home, "projects", "demo", "agents", agent, "inbox")
-}
-
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); <-tick.C {
-		if holds() {
-			return
-		}
-	}
-	t.Fatalf("%s: it never holds", what)
 }
 
 // carried waits for a message that was put into an inbox here to be in the same inbox
@@ -109,7 +51,7 @@ func carried(t *testing.T, path string, to *station) (there string) {
 	t.Helper()
 	agent := filepath.Base(filepath.Dir(filepath.Dir(path)))
 	there = filepath.Join(to.inbox(agent), filepath.Base(path))
-	eventually(t, filepath.Base(path)+" arrives", func() bool {
+	live.Eventually(t, filepath.Base(path)+" arrives", func() bool {
 		_, err := os.Stat(there)
 		return err == nil
 	})
@@ -159,7 +101,7 @@ func TestCarried(t *testing.T) {
 	}
 	for _, s := range []*station{desk, laptop} {
 		if got := s.run("theirs", "doctor", "--project", "demo"); got.Exit != 0 || strings.Contains(strings.Join(got.Stdout, "\n"), "[x]") {
-			t.Errorf("the reference's doctor at the %s: %+v", s.name, got)
+			t.Errorf("the reference's doctor at the %s: %+v", s.daemon.Name, got)
 		}
 	}
 }
@@ -183,12 +125,12 @@ func TestConsumed(t *testing.T) {
 			t.Errorf("told %q", told)
 		}
 		laptop.must("theirs", "inbox", "demo", "--agent", "reviewer")
-		eventually(t, "the sender's daemon knows", func() bool { return strings.Contains(desk.daemon("oacp", "queue"), "\tdelivered\t") })
+		live.Eventually(t, "the sender's daemon knows", func() bool { return strings.Contains(desk.daemon.Must("oacp", "queue"), "\tdelivered\t") })
 		if out, err := exec.Command("test", "-f", s.Inbox).CombinedOutput(); err != nil {
 			t.Fatalf("test -f: %v %s", err, out)
 		}
 		consume(there)
-		eventually(t, "the copy goes", func() bool {
+		live.Eventually(t, "the copy goes", func() bool {
 			_, err := os.Stat(s.Inbox)
 			return errors.Is(err, fs.ErrNotExist)
 		})
@@ -211,14 +153,14 @@ func TestOffline(t *testing.T) {
 	status := filepath.Join(desk.inbox("reviewer"), "..", "status.yaml")
 	is := func(what string) {
 		t.Helper()
-		eventually(t, "the reviewer is "+what, func() bool {
+		live.Eventually(t, "the reviewer is "+what, func() bool {
 			text, _ := os.ReadFile(status)
 			return strings.Contains(string(text), "\nstatus: "+what+"\n")
 		})
 	}
 	is("available")
 	desk.must("theirs", "doctor", "--project", "demo")
-	laptop.stop()
+	laptop.daemon.Stop()
 	is("offline")
 	send := func(priority string) (path, stderr string) {
 		s := desk.run("theirs", "send", "demo", "--from", "planner", "--to", "reviewer", "--type", "question", "--subject", "S", "--body", "x", "--priority", priority)
@@ -235,12 +177,12 @@ func TestOffline(t *testing.T) {
 	if !strings.HasPrefix(said, "WARNING: P0 message to OFFLINE agent 'reviewer'") {
 		t.Errorf("stderr %q", said)
 	}
-	desk.stop()
+	desk.daemon.Stop()
 	third, _ := send("P1")
 	desk.must("theirs", "inbox", "demo", "--all")
 	desk.must("ours", "inbox", "demo", "--all")
-	laptop.start()
-	desk.start()
+	laptop.daemon.Start()
+	desk.daemon.Start()
 	for _, path := range []string{first, second, third} {
 		carried(t, path, laptop)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/oacp/message"
 )
 
@@ -47,11 +48,10 @@ func TestMailboxRecord(t *testing.T) {
 type both struct {
 	t    *testing.T
 	home string
-	ours string // acpctl
 }
 
 func newBoth(t *testing.T) *both {
-	b := &both{t, filepath.Join(t.TempDir(), "home"), build(t)}
+	b := &both{t, filepath.Join(t.TempDir(), "home")}
 	b.must("ours", "init", "demo", "--agents", "planner,reviewer,tester")
 	return b
 }
@@ -59,7 +59,7 @@ func newBoth(t *testing.T) *both {
 // run runs a command of ours or of theirs.
 func (b *both) run(tool string, args ...string) step {
 	b.t.Helper()
-	command := []string{b.ours, "oacp"}
+	command := []string{live.Program(b.t, "acpctl"), "oacp"}
 	if tool == "theirs" {
 		command = []string{filepath.Join(venv(b.t, "pinned"), "bin", "oacp")}
 	}

@@ -13,7 +13,15 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/acpd/acpd/integration/live"
 )
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	live.Remove()
+	os.Exit(code)
+}
 
 const mailboxFile = "../vectors/oacp/mailbox.json"
 
@@ -104,23 +112,12 @@ func split(text string) []string {
 	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 }
 
-// build builds acpctl.
-func build(t *testing.T) string {
-	t.Helper()
-	bin := filepath.Join(t.TempDir(), "acpctl")
-	if out, err := exec.Command("go", "build", "-o", bin, "../../cmd/acpctl").CombinedOutput(); err != nil {
-		t.Fatalf("build acpctl: %v\n%s", err, out)
-	}
-	return bin
-}
-
 // ourKeys are the keys that acpctl adds at the end of the reference's JSON objects.
 var ourKeys = regexp.MustCompile(`(?m)(,\n *"(file|id|expires_at|expired|rank|name_rank)": [^\n{\[]*?)+$`)
 
 // TestMailbox: acpctl oacp does what the reference was recorded to do, in the same
 // words, but for the keys that it adds.
 func TestMailbox(t *testing.T) {
-	bin := build(t)
 	s := readSession(t)
 	ran := 0
 	change := func(args []string) []string {
@@ -129,7 +126,7 @@ func TestMailbox(t *testing.T) {
 		}
 		return args
 	}
-	s.play(t, []string{bin, "oacp"}, change, func(i int, was, is step) {
+	s.play(t, []string{live.Program(t, "acpctl"), "oacp"}, change, func(i int, was, is step) {
 		if was.Remove != "" {
 			return
 		}

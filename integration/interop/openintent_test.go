@@ -3,19 +3,18 @@
 package interop
 
 import (
-	"bytes"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/openintent"
 )
 
@@ -35,31 +34,19 @@ func sdk(t *testing.T) string {
 // desk is a daemon that serves channels over loopback TCP: the key "any" is good for
 // every agent, "bound" for the planner.
 type desk struct {
-	t         *testing.T
-	bin, home string
-	url       string
-	cmd       *exec.Cmd
+	*live.Machine
+	url string
 }
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	d := &desk{t: t, bin: t.TempDir()}
-	if out, err := exec.Command("go", "build", "-o", d.bin, "../../cmd/acpctl", "../../cmd/acpd").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	var err error
-	if d.home, err = os.MkdirTemp("/tmp", "acp"); err != nil { // a socket's path cannot be long
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(d.home) })
 	addr := freeAddr(t)
-	d.url = "http://" + addr
+	d := &desk{live.New(t, "desk"), "http://" + addr}
 	config := fmt.Sprintf("channels:\n  listen: %s\n  keys:\n  - {sha256: %s}\n  - {sha256: %s, agent: planner}\n", addr, openintent.HashKey("any"), openintent.HashKey("bound"))
-	if err := os.WriteFile(filepath.Join(d.home, "config.yaml"), []byte(config), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(d.Home, "config.yaml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d.start()
-	t.Cleanup(func() { d.stop(syscall.SIGTERM) })
+	d.Start()
 	return d
 }
 
@@ -73,41 +60,24 @@ func freeAddr(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func (d *desk) start() {
-	d.t.Helper()
-	d.cmd = exec.Command(filepath.Join(d.bin, "acpd"), "--home", d.home, "--name", "desk", "--no-mdns", "--listen", "127.0.0.1:0", "-q")
-	if err := d.cmd.Start(); err != nil {
-		d.t.Fatal(err)
-	}
-	if out, err := exec.Command(filepath.Join(d.bin, "acpctl"), "--home", d.home, "status", "--wait", "20s").CombinedOutput(); err != nil {
-		d.t.Fatalf("%v: %s", err, out)
-	}
-}
-
-func (d *desk) stop(by syscall.Signal) {
-	d.t.Helper()
-	d.cmd.Process.Signal(by)
-	if err := d.cmd.Wait(); err != nil && by == syscall.SIGTERM {
-		d.t.Errorf("acpd: %v", err)
-	}
-}
-
-// run runs a Python program and returns its standard output.
+// run runs a Python program, which must succeed, and returns what it printed.
 func (d *desk) run(args ...string) string {
-	d.t.Helper()
-	return python(d.t, []string{"ACP_HOME=" + d.home, "OPENINTENT_URL=" + d.url}, args...)
+	d.T.Helper()
+	p := d.python(args...)
+	<-p.Ended // which may be a while: some are test suites
+	return p.Exits(0)
 }
 
-func python(t *testing.T, env []string, args ...string) string {
-	t.Helper()
-	cmd := exec.Command(sdk(t), args...)
-	cmd.Env = append(append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1"), env...)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("python %q: %v\n%s%s", args, err, &out, &errs)
+// python starts a Python program, which ends with the test.
+func (d *desk) python(args ...string) *live.Process {
+	d.T.Helper()
+	env := append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "ACP_HOME="+d.Home, "OPENINTENT_URL="+d.url)
+	p := live.Prepare(d.T, env, append([]string{sdk(d.T)}, args...)...)
+	p.Cmd.Dir = ""
+	if err := p.Start(); err != nil {
+		d.T.Fatal(err)
 	}
-	return out.String()
+	return p
 }
 
 const (
@@ -129,30 +99,18 @@ func TestOpenIntentRestart(t *testing.T) {
 	d := newDesk(t)
 	ids := strings.Fields(d.run(machines, "create", d.url, "planner", "work", "talk"))
 	intent, channel := ids[0], ids[1]
-	echo := exec.Command(sdk(t), machines, "echo", d.url, "reviewer", intent)
-	var errs bytes.Buffer
-	echo.Stderr = &errs
-	if err := echo.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		echo.Process.Kill()
-		echo.Wait()
-		if t.Failed() {
-			t.Logf("echo: %s", &errs)
-		}
-	})
+	d.python(machines, "echo", d.url, "reviewer", intent)
 	d.run(machines, "ask", d.url, "planner", channel, "reviewer", "5", "20")
 	before := d.run(machines, "send", d.url, "planner", channel, "1", "20")
 	if want := strings.Repeat("delivered\n", 20); before != want {
 		t.Errorf("sent: %q", before)
 	}
 	list := d.run(machines, "numbers", d.url, "reviewer", channel)
-	for _, by := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
-		d.stop(by)
-		d.start()
+	for by, end := range map[string]func() time.Time{"SIGTERM": d.Stop, "SIGKILL": d.Kill} {
+		end()
+		d.Start()
 		if got := d.run(machines, "numbers", d.url, "reviewer", channel); got != list || got == "" {
-			t.Errorf("after %v: %q, was %q", by, got, list)
+			t.Errorf("after %s: %q, was %q", by, got, list)
 		}
 	}
 	d.run(machines, "ask", d.url, "planner", channel, "reviewer", "5", "30")
@@ -178,22 +136,9 @@ func TestOpenIntentDocuments(t *testing.T) {
 		return strings.NewReplacer("http://127.0.0.1:7118", d.url, "KEY", "any").Replace(code)
 	}
 	const readme = "../../python/acp_openintent/README.md"
-	agent := exec.Command(sdk(t), "-c", block(readme, 1))
-	agent.Env = append(os.Environ(), "ACP_HOME="+d.home)
-	var errs bytes.Buffer
-	agent.Stderr = &errs
-	if err := agent.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		agent.Process.Kill()
-		agent.Wait()
-		if t.Failed() {
-			t.Logf("agent: %s", &errs)
-		}
-	})
+	d.python("-c", block(readme, 1))
 	planner := "from acp_openintent import Client, MessageTimeoutError\n" + block(readme, 2)
-	eventually(t, "the agent answers", func() bool {
+	live.Eventually(t, "the agent answers", func() bool {
 		return strings.Contains(d.run("-c", planner), "{'answer': 'v2.3'}")
 	})
 	if said := d.run("-c", block("../../docs/channels.md", 1)+"print(reply['payload'])\n"); said != "{'answer': 'v2.3'}\n" {
@@ -233,23 +178,10 @@ func TestOpenIntentRules(t *testing.T) {
 func referenceServer(t *testing.T) string {
 	t.Helper()
 	host, port, _ := net.SplitHostPort(freeAddr(t))
-	cmd := exec.Command(filepath.Join(filepath.Dir(sdk(t)), "openintent-server"),
+	live.Begin(t, os.Environ(), filepath.Join(filepath.Dir(sdk(t)), "openintent-server"),
 		"--host", host, "--port", port, "--api-keys", "any", "--log-level", "error", "--database-url", "sqlite:///"+filepath.Join(t.TempDir(), "reference.db"))
-	cmd.Dir = t.TempDir()
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-		if t.Failed() {
-			t.Logf("reference: %s", &out)
-		}
-	})
 	url := "http://" + net.JoinHostPort(host, port)
-	eventually(t, "the reference server listens", func() bool {
+	live.Eventually(t, "the reference server listens", func() bool {
 		answer, err := http.Get(url + "/.well-known/openintent.json")
 		if err != nil {
 			return false
