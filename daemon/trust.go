@@ -192,9 +192,12 @@ func (d *Daemon) untrust(ctx context.Context, _ *session, p *client.UntrustParam
 
 // refusedBy ends the delegations with a peer that does not trust this daemon: it
 // would refuse whatever is still owed, and sends nothing. Those that began after it
-// had said so belong to a trust that is new.
+// had said so belong to a trust that is new; and so may those that are still to be
+// given, whose calls hear for themselves.
 func (d *Daemon) refusedBy(id identity.ID, at time.Time) {
-	for _, t := range d.tasks.list(func(t *task) bool { return t.peer == id && t.created.Before(at) }) {
+	for _, t := range d.tasks.list(func(t *task) bool {
+		return t.peer == id && t.created.Before(at) && !(t.direction == client.Given && t.state == client.TaskSent)
+	}) {
 		if err := d.sever(context.Background(), t, d.nameOf(id)+" does not trust this daemon"); err != nil {
 			d.log.Error("delegation", "id", t.id, "err", err)
 		}

@@ -35,8 +35,8 @@ func TestStrangerWaitsForTrustOnBothSides(t *testing.T) {
 	if named.Name != "desk" || named.ID != desk.ID() {
 		t.Errorf("%+v", named)
 	}
+	asker.must("ping", client.PingParams{To: "laptop"}, nil) // at once
 	laptop.agent(client.AttachParams{Name: "reviewer"}, say(`{"summary":""}`))
-	eventually(t, "connected", func() bool { _, ok := desk.node.Peer(laptop.ID()); return ok })
 	asker.must("query", client.QueryParams{To: "laptop", Payload: query("?")}, nil)
 	if p, _ := laptop.trust.Get(desk.ID()); p.PQ.IsZero() {
 		t.Error("the post-quantum key is not pinned")
@@ -120,6 +120,29 @@ func TestUntrustCutsTheLiveConnection(t *testing.T) {
 	owner.must("peers", nil, &peers)
 	if len(peers.Peers) != 1 || peers.Peers[0].State != client.PeerBlocked {
 		t.Errorf("%+v", peers)
+	}
+}
+
+// A refusal that is older than the trust under which a delegation is on its way does
+// not end it.
+func TestRefusalLeavesWhatIsOnItsWay(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	came, ack := make(chan *client.Inbound, 1), make(chan struct{})
+	laptop.agent(client.AttachParams{Name: "reviewer"}, func(_ context.Context, r *client.Request) {
+		came <- bind(t, r)
+		<-ack
+		r.Reply(wire.Payload(accepted))
+	})
+	asker := desk.dial()
+	given := make(chan *client.Delegated, 1)
+	go func() { given <- delegateTo(asker, "laptop", task1("")) }()
+	id := receive(t, "delegate", came).ID
+	desk.refusedBy(laptop.ID(), time.Now())
+	close(ack)
+	receive(t, "the ack", given)
+	if s := desk.dial().state(id); s.State != client.TaskAccepted {
+		t.Errorf("%+v", s)
 	}
 }
 

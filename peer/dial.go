@@ -26,7 +26,7 @@ const (
 // dial is one attempt at a peer's addresses; the calls that need the peer wait on
 // it together.
 type dial struct {
-	began   time.Time
+	began   time.Time // for whoever hears err
 	cancel  context.CancelFunc
 	settled chan struct{} // closed when a connection is ready or all have failed
 	err     *kinds.Error  // set before settled is closed
@@ -64,9 +64,9 @@ func (r *remote) ready(ctx context.Context) (*conn, *kinds.Error) {
 		}
 		select {
 		case <-d.settled:
-			// That one which is older than the call had no answer says little: its last
-			// packet may have left a second before the network came back.
-			if d.err != nil && (d.err.Code != kinds.Unreachable || !d.began.Before(began)) {
+			// That one which is older than the call failed says little: its last packet
+			// may have left before the network came back, or the peer trusted this node.
+			if d.err != nil && !d.began.Before(began) {
 				return nil, d.err
 			}
 		case <-limited.Done():
@@ -84,7 +84,9 @@ func (r *remote) gaveUp(ctx context.Context) *kinds.Error {
 }
 
 // startDial joins the running dial or starts one; a verdict that was fresh when the
-// call began is shared instead. Both nil: a connection is ready.
+// call began is shared instead. A refusal is not, since the peer says nothing when
+// it takes it back, but who calls in a loop shall not dial in one: the next dial
+// waits a little. Both nil: a connection is ready.
 func (r *remote) startDial(began time.Time) (*dial, *kinds.Error) {
 	if _, ok := r.node.cfg.Trust.Get(r.id); !ok {
 		return nil, r.node.unknown(r.id)
@@ -97,12 +99,18 @@ func (r *remote) startDial(began time.Time) (*dial, *kinds.Error) {
 	if r.dial != nil {
 		return r.dial, nil
 	}
-	if v := r.verdict; v != nil && time.Since(r.verdictAt) < v.memory && (v.Code != kinds.Unreachable || !r.verdictAt.After(began)) {
-		return nil, v.Error
+	var pause time.Duration
+	if v := r.verdict; v != nil {
+		switch age := time.Since(r.verdictAt); {
+		case v.Code == kinds.NotTrusted:
+			pause = refusalPause - age
+		case age < v.memory && (v.Code != kinds.Unreachable || !r.verdictAt.After(began)):
+			return nil, v.Error
+		}
 	}
 	ctx, cancel := context.WithTimeout(r.node.ctx, dialTime)
-	d := &dial{began: time.Now(), cancel: cancel, settled: make(chan struct{})}
-	if !r.node.begin(func() { r.runDial(ctx, d) }) {
+	d := &dial{cancel: cancel, settled: make(chan struct{})}
+	if !r.node.begin(func() { r.runDial(ctx, d, pause) }) {
 		cancel()
 		return nil, r.node.unreachable(r.id, kinds.DeliveredNo, "this daemon is shutting down")
 	}
@@ -128,8 +136,13 @@ func (r *remote) settle(verdict *failure) {
 	r.dial = nil
 }
 
-// runDial tries the addresses until one gives a ready connection.
-func (r *remote) runDial(ctx context.Context, d *dial) {
+// runDial tries the addresses, after a pause, until one gives a ready connection.
+func (r *remote) runDial(ctx context.Context, d *dial, pause time.Duration) {
+	select {
+	case <-time.After(pause):
+	case <-ctx.Done():
+	}
+	d.began = time.Now()
 	addrs := r.addrs()
 	var verdict *failure
 	if len(addrs) > 0 {
@@ -153,7 +166,7 @@ func (r *remote) runDial(ctx context.Context, d *dial) {
 	r.tell()
 }
 
-// addrs returns where to dial: the address that last worked first.
+// addrs returns where to dial: first the address where the peer last proved its key.
 func (r *remote) addrs() []string {
 	known := r.node.cfg.Addrs(r.id)
 	r.mu.Lock()
@@ -181,21 +194,25 @@ func (r *remote) tryAddr(ctx context.Context, addr string, udp *net.UDPAddr) *fa
 	case <-c.ready:
 		return nil
 	case <-c.ended:
-		return r.node.failed(r.id, addr, c.endedWith())
+		f := r.node.failed(r.id, addr, c.endedWith())
+		if f.refused { // it is there, whoever named the address
+			r.mu.Lock()
+			r.lastGood = c.addr()
+			r.mu.Unlock()
+		}
+		return f
 	case <-ctx.Done():
 		return r.node.failed(r.id, addr, ctx.Err())
 	}
 }
 
-// failed makes the verdict of an error, and says how long it is shared: a refusal
-// longer, and longest where the peer saw a clone of this identity.
+// failed makes the verdict of an error, and says how long it is shared: longest
+// where the peer saw a clone of this identity.
 func (n *Node) failed(id identity.ID, addr string, err error) *failure {
 	f := &failure{Error: n.dialError(id, addr, err), memory: shareVerdict, refused: closedWith(err, closeNotTrusted)}
 	switch {
 	case errors.Is(err, errRefused):
 		f.memory = refusedMemory // the answer is quick to have again, and may change as quickly
-	case f.Code == kinds.NotTrusted:
-		f.memory = refusalMemory
 	case closedWith(err, closeIdentityConflict):
 		f.memory = cloneWait
 	}

@@ -27,14 +27,14 @@ func (d *dials) times() []time.Time {
 	return slices.Clone(d.at)
 }
 
-// counted makes a node's dials go to addrs, which may change, and counts them.
-func (d *dials) counted(addrs func() []string) func(*Config) {
+// counted makes a node's dials go to addrs and counts them.
+func (d *dials) counted(addrs ...string) func(*Config) {
 	return func(c *Config) {
 		c.Addrs = func(identity.ID) []string {
 			d.mu.Lock()
+			defer d.mu.Unlock()
 			d.at = append(d.at, time.Now())
-			d.mu.Unlock()
-			return addrs()
+			return addrs
 		}
 	}
 }
@@ -42,7 +42,7 @@ func (d *dials) counted(addrs func() []string) func(*Config) {
 func TestReconnectBacksOff(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		var d dials
-		a := w.side(d.counted(func() []string { return []string{nowhere} }))
+		a := w.side(d.counted(nowhere))
 		w.start()
 		a.serve()
 		key := newKey(t)
@@ -82,7 +82,7 @@ func TestReconnectBacksOff(t *testing.T) {
 func TestVerdictsAreShared(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		var d dials
-		a := w.side(d.counted(func() []string { return []string{nowhere} }))
+		a := w.side(d.counted(nowhere))
 		w.start()
 		a.serve()
 		key := newKey(t)
@@ -112,41 +112,124 @@ func TestVerdictsAreShared(t *testing.T) {
 	})
 }
 
-func TestRefusalIsRemembered(t *testing.T) {
+// TestRefusalStopsTheBackground: who is refused waits for somebody to call, or for
+// the peer to.
+func TestRefusalStopsTheBackground(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		var d dials
-		var to []string
-		a := w.side(d.counted(func() []string { return to }))
-		b := w.side(nil)
-		to = []string{nowhere, b.Addr().String()}
+		a, b := w.side(nil), w.side(nil)
+		d.counted(nowhere, b.Addr().String())(&a.cfg)
 		a.knows(b.cfg.Key, "reviewer")
 		w.start()
 		a.serve()
 		b.serve()
-		a.Connect(b.ID())
-		refused := func(least int) {
+		refused := func(dials int) {
 			t.Helper()
-			start := time.Now()
-			_, _, err := a.Exchange(t.Context(), b.ID(), query("?"))
-			outcome{err, time.Since(start)}.want(t, kinds.NotTrusted, kinds.DeliveredNo, 0, time.Second)
-			if n := len(d.times()); n != least || a.saw(EventRefused) != n {
-				t.Errorf("%d dials, %d times refused, want %d", n, a.saw(EventRefused), least)
+			time.Sleep(time.Hour)
+			if n := len(d.times()); n != dials || a.saw(EventRefused) != n {
+				t.Errorf("%d dials, %d times refused, want %d", n, a.saw(EventRefused), dials)
 			}
 		}
-		time.Sleep(2 * time.Second)
-		refused(1)
-		time.Sleep(2 * time.Second)
-		refused(1)
-		time.Sleep(2 * time.Second)
-		refused(2)
-		time.Sleep(time.Hour)
-		if n := len(d.times()); n != 2 {
-			t.Errorf("%d dials in the background after a refusal", n-2)
-		}
-		refused(3)
-		b.knows(a.cfg.Key, "planner")
 		a.Connect(b.ID())
+		refused(1)
+		if err := a.tryAsk(b, "?"); code(err) != kinds.NotTrusted {
+			t.Error(err)
+		}
+		refused(2)
+		b.trusts(a, "planner")
 		a.ask(b, "and now?")
+		if err := b.trust.Untrust(a.ID()); err != nil {
+			t.Fatal(err)
+		}
+		b.Disconnect(a.ID())
+		time.Sleep(time.Hour)
+		if n := len(d.times()); n != 3 {
+			t.Errorf("%d dials after it was cut off", n-3)
+		}
+	})
+}
+
+// TestRefusalIsNotRemembered: from the moment in which the peer trusts this node its
+// calls go through, though the peer does not call back, and what the network says of
+// its addresses is given out once.
+func TestRefusalIsNotRemembered(t *testing.T) {
+	for name, meet := range map[string]func(t *testing.T, a, b *side){
+		"after a refusal": func(t *testing.T, a, b *side) {
+			if err := a.tryAsk(b, "?"); code(err) != kinds.NotTrusted {
+				t.Error(err)
+			}
+		},
+		"while one is on its way": func(t *testing.T, a, b *side) {
+			early := a.start(b, query("?"))
+			t.Cleanup(func() { (<-early).want(t, kinds.NotTrusted, kinds.DeliveredNo, 0, 10*latency) })
+			for len(b.Pending()) == 0 {
+				time.Sleep(latency / 10)
+			}
+		},
+		"after it was cut off": func(t *testing.T, a, b *side) {
+			b.knows(a.cfg.Key, "planner")
+			a.ask(b, "?")
+			if err := b.trust.Untrust(a.ID()); err != nil {
+				t.Fatal(err)
+			}
+			b.Disconnect(a.ID())
+			time.Sleep(2 * latency)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, nil, func(t *testing.T, w *network) {
+				a, b := w.side(nil), w.side(nil)
+				told := false
+				a.cfg.Addrs = func(identity.ID) []string {
+					if told {
+						return nil
+					}
+					told = true
+					return []string{b.Addr().String()}
+				}
+				a.knows(b.cfg.Key, "reviewer")
+				w.start()
+				a.serve()
+				b.serve()
+				meet(t, a, b)
+				b.knows(a.cfg.Key, "planner")
+				start := time.Now()
+				a.ask(b, "and now?")
+				if took := time.Since(start); took > refusalPause+10*latency {
+					t.Errorf("it took %v", took)
+				}
+			})
+		})
+	}
+}
+
+// TestRefusedInALoop: however many call a peer that does not trust this node, it is
+// dialled at a measured pace.
+func TestRefusedInALoop(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		var d dials
+		a, b := w.side(nil), w.side(nil)
+		d.counted(b.Addr().String())(&a.cfg)
+		a.knows(b.cfg.Key, "reviewer")
+		w.start()
+		a.serve()
+		b.serve()
+		const each = 50
+		start := time.Now()
+		var callers sync.WaitGroup
+		for range 20 {
+			callers.Go(func() {
+				for range each {
+					began := time.Now()
+					_, _, err := a.Exchange(t.Context(), b.ID(), query("?"))
+					outcome{err, time.Since(began)}.want(t, kinds.NotTrusted, kinds.DeliveredNo, 0, 2*refusalPause)
+				}
+			})
+		}
+		callers.Wait()
+		if n, most := len(d.times()), int(time.Since(start)/refusalPause)+1; n < each || n > most {
+			t.Errorf("%d dials in %v, want %d to %d", n, time.Since(start), each, most)
+		}
 	})
 }
 
@@ -160,7 +243,7 @@ func TestClone(t *testing.T) {
 		same := func(c *Config) { c.Key, c.Trust = key, trust }
 		b1 := w.side(func(c *Config) {
 			same(c)
-			d.counted(func() []string { return []string{a.Addr().String()} })(c)
+			d.counted(a.Addr().String())(c)
 		})
 		b2 := w.side(same)
 		a.trusts(b1, "reviewer")
@@ -245,7 +328,7 @@ func TestNoAddressForNow(t *testing.T) {
 		b.serve() // does not trust a
 		fails := func(code kinds.Code, word string) {
 			t.Helper()
-			time.Sleep(refusalMemory)
+			time.Sleep(shareVerdict)
 			_, _, err := a.Exchange(t.Context(), b.ID(), query("?"))
 			outcome{err, 0}.want(t, code, kinds.DeliveredNo, 0, dialTime)
 			if !strings.Contains(err.Error(), word) {

@@ -29,7 +29,7 @@ type remote struct {
 	verdict   *failure   // of the last dial; nil: a connection became ready since
 	verdictAt time.Time
 	failed    *kinds.Error  // why the last dial that had an address failed; nil: it did not
-	lastGood  string        // address that last worked
+	lastGood  string        // address where it last proved its key
 	keep      bool          // reconnect in the background
 	retry     chan struct{} // wakes the reconnecting goroutine; nil: none runs
 	events    []Event       // still to be told, in their order
@@ -47,7 +47,7 @@ const (
 	maxPastBoots  = 16
 	cloneMemory   = 10 * time.Minute
 	cloneWait     = 30 * time.Second
-	refusalMemory = 5 * time.Second
+	refusalPause  = 100 * time.Millisecond // before a peer that did not trust this node is dialled again
 	shareVerdict  = time.Second
 	refusedMemory = 100 * time.Millisecond
 )
@@ -181,7 +181,7 @@ func (r *remote) leave() {
 // hello, from where on the connection was ready here: it counts like one of a dial.
 func (r *remote) noteRefusal(c *conn) {
 	f := r.node.failed(r.id, c.addr(), c.endedWith())
-	if f.memory <= shareVerdict {
+	if f.Code != kinds.NotTrusted && f.Code != kinds.IdentityConflict {
 		return
 	}
 	r.mu.Lock()
@@ -200,7 +200,7 @@ func (r *remote) remove(c *conn) {
 	r.conns = slices.DeleteFunc(r.conns, func(o *conn) bool { return o == c })
 	r.choose()
 	down := before > 0 && len(r.conns) == 0
-	keep := down && r.keep
+	keep := down && r.keep && (r.verdict == nil || !r.verdict.refused)
 	if down {
 		r.note(Event{Type: EventDown, Name: c.claim, Addr: c.addr()})
 	}
