@@ -227,7 +227,7 @@ type JoinParams struct {
 type TrustParams struct {
 	Peer  string   `json:"peer"` // full id, or name or prefix of a pending one
 	Name  string   `json:"name,omitzero"`
-	Addrs []string `json:"addrs,omitempty"` // host:port
+	Addrs []string `json:"addrs,omitzero"` // host:port, instead of those it had; nil leaves them, empty leaves none
 }
 
 // UntrustParams are the params of untrust.

@@ -66,7 +66,7 @@ func (d *Daemon) trustPeer(_ context.Context, _ *session, p *client.TrustParams)
 		}
 		who.Name = p.Name
 	}
-	if len(p.Addrs) > 0 {
+	if p.Addrs != nil { // empty: it has none any more
 		if err := identity.CheckAddrs(p.Addrs); err != nil {
 			return nil, kinds.Errorf(kinds.Invalid, "trust: addrs: %s", err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,7 +22,8 @@ func (a *app) trustCmd() *cobra.Command {
 		Short: "Trust a stranger, or change a peer's name or addresses",
 		Example: `  acpctl trust 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 --name desk
   acpctl trust laptop               a stranger in acpctl peers: compare fingerprints, type yes
-  acpctl trust desk --addr desk.example:7117 --name office`,
+  acpctl trust desk --addr desk.example:7117 --name office
+  acpctl trust desk --addr none     forgets the addresses that were given`,
 		Long: `Trusts a key. The full id needs no question. A stranger (see peers) may be named by
 what it calls itself, or by the beginning of its id: then its fingerprint
 is shown, to be compared with what acpctl whoami shows there, and a typed yes is
@@ -62,7 +64,7 @@ asked for. Both sides have to trust each other; acpctl invite does that in one g
 	}
 	f := cmd.Flags()
 	f.StringVar(&p.Name, "name", "", "the peer's name here (default: what it calls itself)")
-	f.StringSliceVar(&p.Addrs, "addr", nil, "address of the peer, host:port; may be given several times")
+	f.StringSliceVar(&p.Addrs, "addr", nil, "address of the peer, host:port, instead of those given before; several times for several; none to forget them")
 	f.BoolVar(&yes, "yes", false, "never ask: ID must be the full id")
 	return cmd
 }
@@ -99,6 +101,9 @@ func checkTrust(p *client.TrustParams) error {
 		if err := identity.CheckName(p.Name); err != nil {
 			return usagef("--name: %w", err)
 		}
+	}
+	if slices.Equal(p.Addrs, []string{"none"}) {
+		p.Addrs = []string{}
 	}
 	if err := identity.CheckAddrs(p.Addrs); err != nil {
 		return usagef("--addr: %w", err)
