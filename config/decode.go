@@ -19,7 +19,7 @@ type parser struct {
 
 func (p *parser) fail(line int, key, problem, remedy string) {
 	p.failed[key] = true
-	p.errs = append(p.errs, &Error{File: p.file, Line: line, Key: key, Problem: problem, Remedy: remedy})
+	p.errs = append(p.errs, &Error{File: p.file, Line: line, Problem: problem, Remedy: remedy})
 }
 
 func (p *parser) decode(root *yaml.Node, c *Config) {

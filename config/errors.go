@@ -12,8 +12,7 @@ const maxErrors = 20
 // Error is one thing wrong with a configuration file.
 type Error struct {
 	File    string
-	Line    int    // from 1
-	Key     string // full, like limits.rate[0].burst; "" where no key is at fault
+	Line    int // from 1
 	Problem string
 	Remedy  string
 }

@@ -34,7 +34,6 @@ const (
 type Addr struct {
 	HostPort string // with the zone where it is link-local
 	Source   Source
-	Seen     time.Time // when it was set or last heard
 }
 
 // Entry is what is known about one peer.
@@ -102,10 +101,9 @@ func NewTable(trusted func(identity.ID) bool, changed func(Change)) *Table {
 // Set replaces the addresses that a peer has from source, [Static] or [Worked], by
 // the first 8 of addrs; none removes them. Hints are not touched.
 func (t *Table) Set(id identity.ID, source Source, addrs ...string) {
-	now := time.Now()
 	set := make([]Addr, 0, min(len(addrs), maxAddrs))
 	for _, a := range addrs[:min(len(addrs), maxAddrs)] {
-		set = append(set, Addr{a, source, now})
+		set = append(set, Addr{a, source})
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -190,7 +188,7 @@ func (t *Table) tidy(id identity.ID, p *known) {
 func (p *known) addrs() []Addr {
 	addrs := slices.Concat(p.worked, p.static)
 	for _, h := range p.hints {
-		addrs = append(addrs, Addr{h.addr.String(), MDNS, h.seen})
+		addrs = append(addrs, Addr{h.addr.String(), MDNS})
 	}
 	return addrs
 }

@@ -28,8 +28,7 @@ var (
 // Invitations are the open invitations of one daemon: at most eight, in memory.
 // The zero value has none. It is safe for concurrent use.
 type Invitations struct {
-	last  atomic.Pointer[time.Time] // when the last one expires
-	wrong atomic.Uint64
+	last atomic.Pointer[time.Time] // when the last one expires
 
 	// mu is held over Redeem's admit too: that is what lets one of two win.
 	// Handshakes, which ask Any, do not wait for it.
@@ -77,8 +76,8 @@ func (v *Invitations) Any() bool {
 // to an open invitation that no other key has redeemed. It calls admit, which
 // writes the trust store, with the name that Open was given, and binds the token to the key if that returns nil.
 // The same key may repeat it until the invitation expires, and admit is called
-// again; any other gets [ErrInvitationUsed]. A token that fits none counts as
-// wrong and gets [ErrNoInvitation].
+// again; any other gets [ErrInvitationUsed]. A token that fits none
+// gets [ErrNoInvitation].
 //
 // Calls wait for each other, and admit must not call v.
 func (v *Invitations) Redeem(token [16]byte, key ID, admit func(name string) error) error {
@@ -94,7 +93,6 @@ func (v *Invitations) Redeem(token [16]byte, key ID, admit func(name string) err
 	}
 	switch {
 	case found == nil:
-		v.wrong.Add(1)
 		return ErrNoInvitation
 	case !found.usedBy.IsZero() && found.usedBy != key:
 		return ErrInvitationUsed
@@ -105,9 +103,6 @@ func (v *Invitations) Redeem(token [16]byte, key ID, admit func(name string) err
 	found.usedBy = key
 	return nil
 }
-
-// Wrong returns how many tokens have fitted no open invitation.
-func (v *Invitations) Wrong() uint64 { return v.wrong.Load() }
 
 func (v *Invitations) expire() {
 	now := time.Now()

@@ -27,14 +27,6 @@ type Query struct {
 	DeadlineMS uint64 `json:"deadline_ms,omitzero"` // 0: 30,000
 }
 
-// Deadline returns how long the sender waits for the response.
-func (q *Query) Deadline() time.Duration {
-	if q.DeadlineMS == 0 {
-		return DefaultQueryDeadline
-	}
-	return time.Duration(q.DeadlineMS) * time.Millisecond
-}
-
 // Response answers query.
 type Response struct {
 	Data       jsontext.Value `json:"data,omitzero"`

@@ -184,18 +184,10 @@ func (e *Engine) registerAgent(c *call) (int, any, error) {
 			return conflict("agent_taken", "the agent id is registered by somebody else: choose another")
 		}
 		doc := a.doc
-		doc.Status, doc.Version, doc.LastSeen = agentActive, doc.Version+1, t.now
+		doc.Status, doc.LastSeen = agentActive, t.now
 		doc.RoleID, doc.Name, doc.Capabilities, doc.Capacity, doc.Endpoint = body.RoleID, body.Name, append([]string{}, body.Capabilities...), body.Capacity, body.Endpoint
 		doc.Heartbeat, doc.Metadata, doc.DrainTimeout, doc.PublicKey = *body.Heartbeat, body.Metadata, body.DrainTimeout, body.PublicKey
-		if err := t.saveAgent(doc); err != nil {
-			return err
-		}
-		t.apply(func() {
-			a.doc = doc
-			a.seen.Store(int64(t.now))
-			e.agents[key] = a
-		})
-		return nil
+		return t.saveAgent(a, doc)
 	})
 	if err != nil {
 		return 0, nil, err
@@ -316,14 +308,10 @@ func (e *Engine) changeAgent(c *call, status, reason string) (*agent, error) {
 			return conflict("agent_deregistered", "the agent is deregistered: register it again")
 		}
 		doc := a.doc
-		doc.Status, doc.Version = status, doc.Version+1
-		if err := t.saveAgent(doc); err != nil {
+		doc.Status = status
+		if err := t.saveAgent(a, doc); err != nil {
 			return err
 		}
-		t.apply(func() {
-			a.doc = doc
-			a.seen.Store(int64(t.now))
-		})
 		if status == agentDeregistered {
 			return t.depart(a, reason)
 		}

@@ -61,11 +61,6 @@ type Config struct {
 	Forward func(p Parcel, w http.ResponseWriter, r *http.Request)
 }
 
-// Defaults returns the configuration of a daemon whose owner has set nothing.
-func Defaults() Config {
-	return Config{HeldList: time.Second, RequestTTL: 10 * time.Minute, Retention: 24 * time.Hour, MaxPayload: 256 << 10}
-}
-
 // Engine is the server. Its methods may be called from any goroutine.
 type Engine struct {
 	cfg     Config

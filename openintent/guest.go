@@ -58,15 +58,10 @@ func (e *Engine) takeRecord(c *call) (int, any, error) {
 			before = a.doc.Status
 		}
 		doc := a.doc
-		doc.Status, doc.RoleID, doc.Name, doc.PublicKey, doc.LastSeen, doc.Version = body.Status, r.RoleID, r.Name, r.PublicKey, t.now, doc.Version+1
-		if err := t.saveAgent(doc); err != nil {
+		doc.Status, doc.RoleID, doc.Name, doc.PublicKey, doc.LastSeen = body.Status, r.RoleID, r.Name, r.PublicKey, t.now
+		if err := t.saveAgent(a, doc); err != nil {
 			return err
 		}
-		t.apply(func() {
-			a.doc = doc
-			a.seen.Store(int64(t.now))
-			e.agents[key] = a
-		})
 		if doc.Status == agentDeregistered && before != agentDeregistered {
 			return t.depart(a, agentDeregistered)
 		}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -33,9 +34,10 @@ const hostID = "0123456789"
 
 func start(t testing.TB, change ...func(*Config)) *host {
 	t.Helper()
-	h := &host{t: t, path: filepath.Join(t.TempDir(), "state.db"), cfg: Defaults()}
-	h.cfg.Host = hostID
-	h.cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
+	h := &host{t: t, path: filepath.Join(t.TempDir(), "state.db"), cfg: Config{
+		Host: hostID, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		HeldList: time.Second, RequestTTL: 10 * time.Minute, Retention: 24 * time.Hour, MaxPayload: 256 << 10,
+	}}
 	for _, f := range change {
 		f(&h.cfg)
 	}

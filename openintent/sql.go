@@ -170,9 +170,19 @@ func (e *Engine) intentDocs(ctx context.Context, list []listed) ([]jsontext.Valu
 	return docs, err
 }
 
-func (t *tx) saveAgent(doc Agent) error {
+// saveAgent keeps the next version of what is said of an agent, who lives.
+func (t *tx) saveAgent(a *agent, doc Agent) error {
+	doc.Version++
 	_, err := t.Exec("INSERT INTO openintent_agent VALUES (?, ?, ?) ON CONFLICT (home, id) DO UPDATE SET doc = excluded.doc", doc.Host, doc.AgentID, text(doc))
-	return err
+	if err != nil {
+		return err
+	}
+	t.apply(func() {
+		a.doc = doc
+		a.seen.Store(int64(t.now))
+		t.e.agents[agentKey{doc.Host, doc.AgentID}] = a
+	})
+	return nil
 }
 
 func (t *tx) saveTask(in *intent, doc Task) error {

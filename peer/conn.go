@@ -27,7 +27,6 @@ type conn struct {
 	hello *wire.Hello     // the peer's; set before ready is closed
 	pq    identity.PQHash // of its post-quantum half, proven; zero: it showed none
 	claim string          // its name, made showable
-	since time.Time
 
 	control controlWriter
 	outbox  outbox
@@ -77,15 +76,12 @@ func (c *conn) addr() string { return c.qc.RemoteAddr().String() }
 
 func (c *conn) describe() Peer {
 	return Peer{
-		ID:         c.id,
-		Addr:       c.addr(),
-		RTT:        c.qc.ConnectionStats().SmoothedRTT,
-		Since:      c.since,
-		Claim:      c.claim,
-		Software:   c.hello.Software,
-		Boot:       c.hello.Boot,
-		MaxMessage: int(c.hello.MaxMessage),
-		Features:   c.hello.Features,
+		ID:       c.id,
+		Addr:     c.addr(),
+		RTT:      c.qc.ConnectionStats().SmoothedRTT,
+		Claim:    c.claim,
+		Boot:     c.hello.Boot,
+		Features: c.hello.Features,
 	}
 }
 

@@ -41,7 +41,7 @@ func slowly(c *Config) {
 			}
 			if q.DeadlineMS > 0 {
 				select {
-				case <-time.After(q.Deadline()):
+				case <-time.After(time.Duration(q.DeadlineMS) * time.Millisecond):
 				case <-ctx.Done():
 					return nil, ctx.Err()
 				}

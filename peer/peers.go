@@ -45,15 +45,12 @@ func (n *Node) reach(id identity.ID) (*remote, *kinds.Error) {
 
 // Peer describes a connected peer.
 type Peer struct {
-	ID         identity.ID
-	Addr       string // remote address of the connection in use
-	RTT        time.Duration
-	Since      time.Time
-	Claim      string // what the peer calls itself
-	Software   string
-	Boot       wire.Boot
-	MaxMessage int
-	Features   []string
+	ID       identity.ID
+	Addr     string // remote address of the connection in use
+	RTT      time.Duration
+	Claim    string // what the peer calls itself
+	Boot     wire.Boot
+	Features []string
 }
 
 // Peers returns the connected peers, ordered by id.

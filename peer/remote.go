@@ -71,7 +71,6 @@ func (r *remote) admit(c *conn) (refused *refusedError) {
 			closing = append(closing, r.conns[0])
 			r.conns = slices.Delete(r.conns, 0, 1)
 		}
-		c.since = time.Now()
 		r.lastGood = c.addr()
 		r.choose()
 		r.settle(nil)

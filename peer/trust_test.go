@@ -208,9 +208,6 @@ func TestJoin(t *testing.T) {
 		if took := time.Since(start); took < 4*wrongWait || took > 5*wrongWait {
 			t.Errorf("four wrong tokens took %v", took)
 		}
-		if n := host.Invitations().Wrong(); n != 4 {
-			t.Errorf("%d wrong tokens counted", n)
-		}
 		if _, trusted := host.trust.Get(rival.ID()); trusted || len(host.Pending()) != 0 {
 			t.Error("the rival came in")
 		}

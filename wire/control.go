@@ -160,7 +160,7 @@ func (*Done) check() error    { return nil }
 func (*Unknown) check() error { return nil }
 
 // AppendItem appends an item with its length, a QUIC variable-length integer
-// (RFC 9000, section 16). It refuses what [ParseItem] would; b is then unchanged.
+// (RFC 9000, section 16). It refuses what parseItem would; b is then unchanged.
 func AppendItem(b []byte, item Item) ([]byte, error) {
 	if err := item.check(); err != nil {
 		return b, fmt.Errorf("encode control item: %w", err)
@@ -183,7 +183,7 @@ func ReadItem(r *bufio.Reader) (Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ParseItem(body)
+	return parseItem(body)
 }
 
 // readFrame reads what stands behind its length. The error is io.EOF only where
@@ -206,9 +206,9 @@ func readFrame(r *bufio.Reader) ([]byte, error) {
 	return body, nil
 }
 
-// ParseItem decodes an item's array; byte strings of the result alias body. Extra
+// parseItem decodes an item's array; byte strings of the result alias body. Extra
 // elements are ignored.
-func ParseItem(body []byte) (Item, error) {
+func parseItem(body []byte) (Item, error) {
 	whole, err := parseValue(body)
 	if err != nil {
 		return nil, err

@@ -25,10 +25,9 @@ type place struct{ project, agent string }
 
 // Folders and endings of names.
 const (
-	inboxDir   = "inbox"
-	archiveDir = "inbox/archive"
-	outboxDir  = "outbox"
-	deadDir    = "dead_letter"
+	inboxDir  = "inbox"
+	outboxDir = "outbox"
+	deadDir   = "dead_letter"
 
 	extension = ".yaml"
 	tempMark  = ".tmp-acpd-" // of files that are being stored: hidden, and no .yaml
