@@ -2,6 +2,7 @@ package openintent
 
 import (
 	"errors"
+	"net/http"
 	"slices"
 
 	"github.com/go-json-experiment/json"
@@ -85,4 +86,46 @@ func (e *Engine) manage(c *call, closes bool, fn func(*tx, *channel) error) (*ch
 		return t.bind(ch.in, c.who)
 	})
 	return ch, err
+}
+
+func (e *Engine) patchChannel(c *call) (int, any, error) {
+	var body patchChannel
+	if err := c.decode(&body); err != nil {
+		return 0, nil, err
+	}
+	if body.Status != nil && *body.Status != statusOpen && *body.Status != statusClosed {
+		return 0, nil, invalid("status", "open or closed")
+	}
+	if max(len(body.Add), len(body.Remove)) > maxEntries {
+		return 0, nil, invalid("add_members", "at most %d", maxEntries)
+	}
+	onlyCloses := body.closes() && body.Members == nil && body.Add == nil && body.Remove == nil && body.Policy == nil && body.Options == nil
+	ch, err := e.manage(c, onlyCloses, func(t *tx, ch *channel) error {
+		if !ch.isOpen(t.now) {
+			if onlyCloses {
+				return nil
+			}
+			return conflict(codeClosed, "a closed channel cannot be changed or opened again: create another")
+		}
+		doc := ch.doc
+		opt, err := body.change(&doc)
+		if err != nil {
+			return err
+		}
+		if err := t.saveChannel(ch, doc); err != nil {
+			return err
+		}
+		t.apply(func() {
+			ch.doc, ch.opt = doc, opt
+			t.e.setAlarm(ch)
+		})
+		if body.closes() {
+			return t.close(ch, t.now)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, nil, err
+	}
+	return http.StatusOK, e.answer(ch, body.Options), nil
 }

@@ -11,112 +11,6 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-// All SQL of the package. Times are microseconds of Unix time, 0 for none. A
-// doc is the object as it is answered.
-
-// schema is every step that these tables have taken; a released one never changes.
-var schema = []string{`
-CREATE TABLE openintent_intent (
-	row    INTEGER PRIMARY KEY,
-	id     TEXT NOT NULL UNIQUE,
-	doc    TEXT NOT NULL,
-	access TEXT NOT NULL
-) STRICT;
-
-CREATE TABLE openintent_agent (
-	home TEXT NOT NULL,
-	id   TEXT NOT NULL,
-	doc  TEXT NOT NULL,
-	PRIMARY KEY (home, id)
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE openintent_task (
-	id     TEXT PRIMARY KEY,
-	intent INTEGER NOT NULL REFERENCES openintent_intent,
-	doc    TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE openintent_coordinator (
-	id     TEXT PRIMARY KEY,
-	intent INTEGER NOT NULL REFERENCES openintent_intent,
-	doc    TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE openintent_event (
-	seq      INTEGER PRIMARY KEY,
-	intent   INTEGER NOT NULL REFERENCES openintent_intent,
-	sequence INTEGER NOT NULL,
-	type     TEXT NOT NULL,
-	at       INTEGER NOT NULL,
-	trace    TEXT NOT NULL,
-	doc      TEXT NOT NULL,
-	UNIQUE (intent, sequence)
-) STRICT;
-CREATE INDEX openintent_event_trace ON openintent_event (trace) WHERE trace <> '';
-
-CREATE TABLE openintent_channel (
-	row    INTEGER PRIMARY KEY,
-	id     TEXT NOT NULL UNIQUE,
-	intent INTEGER NOT NULL REFERENCES openintent_intent,
-	doc    TEXT NOT NULL
-) STRICT;
-CREATE INDEX openintent_channel_intent ON openintent_channel (intent);
-
-CREATE TABLE openintent_message (
-	seq         INTEGER PRIMARY KEY,
-	channel     INTEGER NOT NULL REFERENCES openintent_channel ON DELETE CASCADE,
-	number      INTEGER NOT NULL,
-	id          TEXT NOT NULL,
-	kind        TEXT NOT NULL,
-	sender      TEXT NOT NULL,
-	recipient   TEXT NOT NULL,
-	correlation TEXT NOT NULL,
-	at          INTEGER NOT NULL,
-	expires     INTEGER NOT NULL,
-	deadline    INTEGER NOT NULL,
-	answered    INTEGER NOT NULL,
-	lead        INTEGER NOT NULL,
-	recipients  TEXT NOT NULL,
-	receipts    INTEGER NOT NULL,
-	given       INTEGER NOT NULL,
-	head        BLOB NOT NULL,
-	UNIQUE (channel, number)
-) STRICT;
-CREATE UNIQUE INDEX openintent_message_given ON openintent_message (id) WHERE given = 1;
-CREATE INDEX openintent_message_open ON openintent_message (deadline) WHERE kind = 'request' AND answered = 0;
-
-CREATE TABLE openintent_receipt (
-	message INTEGER NOT NULL REFERENCES openintent_message ON DELETE CASCADE,
-	agent   TEXT NOT NULL,
-	at      INTEGER NOT NULL,
-	PRIMARY KEY (message, agent)
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE openintent_relayed (
-	seq    INTEGER PRIMARY KEY,
-	host   TEXT NOT NULL,
-	cursor INTEGER NOT NULL,
-	doc    TEXT NOT NULL
-) STRICT;
-CREATE INDEX openintent_relayed_host ON openintent_relayed (host, seq);
-
-CREATE TABLE openintent_feed (
-	one  INTEGER PRIMARY KEY CHECK (one = 1),
-	last INTEGER NOT NULL
-) STRICT;
-
-CREATE TABLE openintent_sent (
-	channel INTEGER NOT NULL REFERENCES openintent_channel ON DELETE CASCADE,
-	sender  TEXT NOT NULL,
-	key     TEXT NOT NULL,
-	hash    BLOB NOT NULL,
-	at      INTEGER NOT NULL,
-	doc     BLOB NOT NULL,
-	PRIMARY KEY (channel, sender, key)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX openintent_sent_at ON openintent_sent (at);
-`}
-
 // text is v as JSON, for a column.
 func text(v any) string {
 	b, err := json.Marshal(v, json.Deterministic(true))
@@ -217,40 +111,33 @@ func (t *tx) insertEvent(seq int64, in *intent, doc *Event, trace string, text [
 
 // eventsBack reads the documents of a log, the newest first, while more wants more.
 func eventsBack(stx *store.Tx, intent int64, kind, trace string, since stamp, limit, offset int, more func([]byte) bool) error {
-	rows, err := stx.Query(`SELECT doc FROM openintent_event WHERE intent = ?1 AND (?2 = '' OR type = ?2) AND (?3 = '' OR trace = ?3) AND at > ?4
-		ORDER BY sequence DESC LIMIT ?5 OFFSET ?6`, intent, kind, trace, int64(since), limit, offset)
-	if err != nil {
-		return err
-	}
-	for rows.Next() {
+	err := stx.Each(`SELECT doc FROM openintent_event WHERE intent = ?1 AND (?2 = '' OR type = ?2) AND (?3 = '' OR trace = ?3) AND at > ?4
+		ORDER BY sequence DESC LIMIT ?5 OFFSET ?6`, func(scan func(...any) error) error {
 		var doc []byte
-		if err := rows.Scan(&doc); err != nil {
+		if err := scan(&doc); err != nil {
 			return err
 		}
 		if !more(doc) {
-			return nil
+			return errEnough
 		}
+		return nil
+	}, intent, kind, trace, int64(since), limit, offset)
+	if err == errEnough {
+		return nil
 	}
-	return rows.Err()
+	return err
 }
 
 // eventsFrom reads the next 500 documents of a log after a sequence number.
 func eventsFrom(stx *store.Tx, intent, after int64, each func(int64, []byte) error) error {
-	rows, err := stx.Query("SELECT sequence, doc FROM openintent_event WHERE intent = ? AND sequence > ? ORDER BY sequence LIMIT 500", intent, after)
-	if err != nil {
-		return err
-	}
-	for rows.Next() {
+	return stx.Each("SELECT sequence, doc FROM openintent_event WHERE intent = ? AND sequence > ? ORDER BY sequence LIMIT 500", func(scan func(...any) error) error {
 		var sequence int64
 		var doc []byte
-		if err := rows.Scan(&sequence, &doc); err != nil {
+		if err := scan(&sequence, &doc); err != nil {
 			return err
 		}
-		if err := each(sequence, doc); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+		return each(sequence, doc)
+	}, intent, after)
 }
 
 func (t *tx) insertMessage(m *message) error {
@@ -356,7 +243,7 @@ func (e *Engine) relayCursor(ctx context.Context, host string) (cursor int64, er
 // relayHosts are the hosts that have relayed something.
 func (e *Engine) relayHosts(ctx context.Context) (hosts []string, err error) {
 	err = e.db.Read(ctx, func(stx *store.Tx) error {
-		return each(stx, "SELECT DISTINCT host FROM openintent_relayed", func(scan func(...any) error) error {
+		return stx.Each("SELECT DISTINCT host FROM openintent_relayed", func(scan func(...any) error) error {
 			var host string
 			err := scan(&host)
 			hosts = append(hosts, host)

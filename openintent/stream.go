@@ -95,21 +95,7 @@ func (e *Engine) stream(c *call, s *subscriber) (int, any, error) {
 			if !ok {
 				return 0, nil, errAnswered
 			}
-			// Everything that is there goes out in one write.
-			b = b[:0]
-			at := now()
-			e.mu.RLock()
-			for more := true; more; {
-				if n.seq > from {
-					b = e.frame(b, s, n, at)
-				}
-				select {
-				case n, more = <-s.in:
-				default:
-					more = false
-				}
-			}
-			e.mu.RUnlock()
+			b = e.frames(b[:0], s, n, from)
 			if len(b) > 0 && !write(b) {
 				return 0, nil, errAnswered
 			}
@@ -127,6 +113,24 @@ func (e *Engine) stream(c *call, s *subscriber) (int, any, error) {
 			return 0, nil, errAnswered
 		}
 	}
+}
+
+// frames appends everything that is there, n first, so that it goes out in one write.
+func (e *Engine) frames(b []byte, s *subscriber, n *entry, from int64) []byte {
+	at := now()
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	for more := true; more; {
+		if n.seq > from {
+			b = e.frame(b, s, n, at)
+		}
+		select {
+		case n, more = <-s.in:
+		default:
+			more = false
+		}
+	}
+	return b
 }
 
 // resume writes what the stream has missed, from the store.

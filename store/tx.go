@@ -95,6 +95,22 @@ func (tx *Tx) Query(query string, args ...any) (*sql.Rows, error) {
 	return rows, err
 }
 
+// Each runs a statement and calls row for every row that it returns, until one
+// fails. scan reads the row, like [sql.Rows.Scan].
+func (tx *Tx) Each(query string, row func(scan func(...any) error) error, args ...any) error {
+	rows, err := tx.Query(query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := row(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
 // QueryRow runs a statement that returns at most one row. Scan must be called
 // on what it returns, and gives [sql.ErrNoRows] where there was none.
 func (tx *Tx) QueryRow(query string, args ...any) *sql.Row {

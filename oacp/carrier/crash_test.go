@@ -168,7 +168,7 @@ func TestRetention(t *testing.T) {
 	laptop.prune(context.Background())
 	known := make(map[string]bool)
 	err := laptop.db.Read(t.Context(), func(tx *store.Tx) error {
-		all, err := scanArrivals(tx.Query(arrivalColumns))
+		all, err := sqlArrivals(tx, "TRUE")
 		for _, a := range all {
 			known[a.key.file] = true
 		}

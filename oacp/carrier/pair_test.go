@@ -302,7 +302,7 @@ func (s *side) queued(file string) Queued {
 // ledger is what came under a name, as the ledger has it; nil if nothing did.
 func (s *side) ledger(file string) (found *arrival, err error) {
 	err = s.db.Read(s.t.Context(), func(tx *store.Tx) error {
-		all, err := scanArrivals(tx.Query(arrivalColumns+" WHERE file = ?", file))
+		all, err := sqlArrivals(tx, "file = ?", file)
 		if len(all) > 0 {
 			found = all[0]
 		}

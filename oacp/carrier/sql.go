@@ -50,24 +50,18 @@ UPDATE oacp_delivered SET peer = (SELECT b.peer FROM oacp_binding b WHERE b.proj
 
 // Bindings.
 
-func sqlBindings(tx *store.Tx) ([]Binding, error) {
-	rows, err := tx.Query("SELECT project, agent, peer, mode, linger FROM oacp_binding")
-	if err != nil {
-		return nil, err
-	}
-	var all []Binding
-	for rows.Next() {
+func sqlBindings(tx *store.Tx) (all []Binding, err error) {
+	err = tx.Each("SELECT project, agent, peer, mode, linger FROM oacp_binding", func(scan func(...any) error) error {
 		var b Binding
 		var peer []byte
 		var linger int64
-		if err := rows.Scan(&b.Project, &b.Agent, &peer, &b.Mode, &linger); err != nil {
-			return nil, err
-		}
+		err := scan(&b.Project, &b.Agent, &peer, &b.Mode, &linger)
 		copy(b.Peer[:], peer)
 		b.Linger = time.Duration(linger) * time.Second
 		all = append(all, b)
-	}
-	return all, rows.Err()
+		return err
+	})
+	return all, err
 }
 
 func sqlBind(tx *store.Tx, b Binding) error {
@@ -104,18 +98,13 @@ func sqlDelivery(tx *store.Tx, peer identity.ID, p place, file string) (hash [32
 }
 
 func sqlDeliveredFiles(tx *store.Tx, p place) (files []string, err error) {
-	rows, err := tx.Query("SELECT file FROM oacp_delivered WHERE project = ? AND agent = ?", p.project, p.agent)
-	if err != nil {
-		return nil, err
-	}
-	for rows.Next() {
+	err = tx.Each("SELECT file FROM oacp_delivered WHERE project = ? AND agent = ?", func(scan func(...any) error) error {
 		var file string
-		if err := rows.Scan(&file); err != nil {
-			return nil, err
-		}
+		err := scan(&file)
 		files = append(files, file)
-	}
-	return files, rows.Err()
+		return err
+	}, p.project, p.agent)
+	return files, err
 }
 
 func sqlForget(tx *store.Tx, p place, file string) error {
@@ -125,34 +114,27 @@ func sqlForget(tx *store.Tx, p place, file string) error {
 
 // What arrived.
 
-const arrivalColumns = "SELECT peer, project, agent, file, hash, name, state FROM oacp_arrival"
-
-func scanArrivals(rows *sql.Rows, err error) ([]*arrival, error) {
-	if err != nil {
-		return nil, err
-	}
-	var all []*arrival
-	for rows.Next() {
+func sqlArrivals(tx *store.Tx, where string, args ...any) (all []*arrival, err error) {
+	err = tx.Each("SELECT peer, project, agent, file, hash, name, state FROM oacp_arrival WHERE "+where, func(scan func(...any) error) error {
 		a := new(arrival)
 		var peer, hash []byte
-		if err := rows.Scan(&peer, &a.key.project, &a.key.agent, &a.key.file, &hash, &a.name, &a.state); err != nil {
-			return nil, err
-		}
+		err := scan(&peer, &a.key.project, &a.key.agent, &a.key.file, &hash, &a.name, &a.state)
 		copy(a.key.peer[:], peer)
 		copy(a.key.hash[:], hash)
 		all = append(all, a)
-	}
-	return all, rows.Err()
+		return err
+	}, args...)
+	return all, err
 }
 
 // sqlOpenArrivals returns what is not over: half stored, not consumed, not reported.
 func sqlOpenArrivals(tx *store.Tx) ([]*arrival, error) {
-	return scanArrivals(tx.Query(arrivalColumns+" WHERE state != ?", reported))
+	return sqlArrivals(tx, "state != ?", reported)
 }
 
 // sqlArrival returns what is known of a message, nil if it never came.
 func sqlArrival(tx *store.Tx, k arrivalKey) (*arrival, error) {
-	all, err := scanArrivals(tx.Query(arrivalColumns+" WHERE peer = ? AND project = ? AND agent = ? AND file = ? AND hash = ?", k.peer[:], k.project, k.agent, k.file, k.hash[:]))
+	all, err := sqlArrivals(tx, "peer = ? AND project = ? AND agent = ? AND file = ? AND hash = ?", k.peer[:], k.project, k.agent, k.file, k.hash[:])
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}

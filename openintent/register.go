@@ -1,0 +1,110 @@
+package openintent
+
+import (
+	"net/http"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+const maxRecord = 32 << 10 // bytes of an agent's record
+
+// register is what an agent says of itself.
+type register struct {
+	AgentID      string         `json:"agent_id"`
+	RoleID       *string        `json:"role_id"`
+	Name         *string        `json:"name"`
+	Capabilities []string       `json:"capabilities"`
+	Capacity     jsontext.Value `json:"capacity"`
+	Endpoint     *string        `json:"endpoint"`
+	Heartbeat    *heartbeats    `json:"heartbeat_config"`
+	Metadata     jsontext.Value `json:"metadata"`
+	DrainTimeout *int64         `json:"drain_timeout_seconds"`
+	PublicKey    *string        `json:"public_key"`
+}
+
+func (r *register) check() error {
+	if !validAgentID(r.AgentID) {
+		return badAgent("agent_id")
+	}
+	if r.RoleID != nil && *r.RoleID != "" && !validAgentID(*r.RoleID) {
+		return invalid("role_id", "a role has the form of an agent id")
+	}
+	for field, s := range map[string]*string{"name": r.Name, "endpoint": r.Endpoint, "public_key": r.PublicKey} {
+		if s != nil && len(*s) > 4096 {
+			return invalid(field, "at most 4096 bytes")
+		}
+	}
+	if r.PublicKey != nil && *r.PublicKey != "" {
+		if _, ok := decodeKey(*r.PublicKey); !ok {
+			return invalid("public_key", "an Ed25519 key of 32 bytes in base64 is needed")
+		}
+	}
+	if len(r.Capabilities) > maxEntries {
+		return invalid("capabilities", "at most %d", maxEntries)
+	}
+	if r.Heartbeat == nil {
+		r.Heartbeat = &heartbeats{Interval: 30, Unhealthy: 90, Dead: 300}
+	}
+	const year = 366 * 24 * 3600
+	if h := r.Heartbeat; min(h.Interval, h.Unhealthy, h.Dead) < 1 || max(h.Interval, h.Unhealthy, h.Dead) > year || h.Unhealthy > h.Dead {
+		return invalid("heartbeat_config", "three times from 1 second to a year are needed, unhealthy before dead")
+	}
+	if r.Capacity == nil || r.Capacity.Kind() == 'n' {
+		r.Capacity = jsontext.Value(`{"max_concurrent_tasks":5,"current_load":0}`)
+	}
+	if err := object("capacity", &r.Capacity); err != nil {
+		return err
+	}
+	if size := len(text(*r)); size > maxRecord {
+		return refuse(http.StatusRequestEntityTooLarge, "too_large", "the record has %d bytes: at most %d are kept", size, maxRecord)
+	}
+	return object("metadata", &r.Metadata)
+}
+
+func (e *Engine) registerAgent(c *call) (int, any, error) {
+	var body register
+	if err := c.decode(&body); err != nil {
+		return 0, nil, err
+	}
+	if body.AgentID == "" {
+		body.AgentID = c.who.Agent
+	}
+	if err := body.check(); err != nil {
+		return 0, nil, err
+	}
+	status := http.StatusOK
+	var a *agent
+	err := e.write(c.Context(), false, func(t *tx) error {
+		key := agentKey{c.who.Home, body.AgentID}
+		a = e.agents[key]
+		if a == nil {
+			if len(e.agents) >= maxAgents || c.who.Home != "" && e.agentsAt(c.who.Home) >= maxEntries {
+				return tooMany("agents", maxAgents)
+			}
+			status = http.StatusCreated
+			a = &agent{doc: Agent{AgentID: body.AgentID, RegisteredAt: t.now, RegisteredBy: c.who.Agent, Host: c.who.Home}}
+		} else if !c.owns(&a.doc) {
+			return conflict("agent_taken", "the agent id is registered by somebody else: choose another")
+		}
+		doc := a.doc
+		doc.Status, doc.LastSeen = agentActive, t.now
+		doc.RoleID, doc.Name, doc.Capabilities, doc.Capacity, doc.Endpoint = body.RoleID, body.Name, append([]string{}, body.Capabilities...), body.Capacity, body.Endpoint
+		doc.Heartbeat, doc.Metadata, doc.DrainTimeout, doc.PublicKey = *body.Heartbeat, body.Metadata, body.DrainTimeout, body.PublicKey
+		return t.saveAgent(a, doc)
+	})
+	if err != nil {
+		return 0, nil, err
+	}
+	e.changed()
+	return status, e.shownAgent(a), nil
+}
+
+// agentsAt counts the agents of another daemon.
+func (e *Engine) agentsAt(home string) (n int) {
+	for key := range e.agents {
+		if key.home == home {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,106 @@
+package openintent
+
+// schema is every step that these tables have taken; a released one never changes.
+// Times are microseconds of Unix time, 0 for none. A doc is the object as it is
+// answered.
+var schema = []string{`
+CREATE TABLE openintent_intent (
+	row    INTEGER PRIMARY KEY,
+	id     TEXT NOT NULL UNIQUE,
+	doc    TEXT NOT NULL,
+	access TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE openintent_agent (
+	home TEXT NOT NULL,
+	id   TEXT NOT NULL,
+	doc  TEXT NOT NULL,
+	PRIMARY KEY (home, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE openintent_task (
+	id     TEXT PRIMARY KEY,
+	intent INTEGER NOT NULL REFERENCES openintent_intent,
+	doc    TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE openintent_coordinator (
+	id     TEXT PRIMARY KEY,
+	intent INTEGER NOT NULL REFERENCES openintent_intent,
+	doc    TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE openintent_event (
+	seq      INTEGER PRIMARY KEY,
+	intent   INTEGER NOT NULL REFERENCES openintent_intent,
+	sequence INTEGER NOT NULL,
+	type     TEXT NOT NULL,
+	at       INTEGER NOT NULL,
+	trace    TEXT NOT NULL,
+	doc      TEXT NOT NULL,
+	UNIQUE (intent, sequence)
+) STRICT;
+CREATE INDEX openintent_event_trace ON openintent_event (trace) WHERE trace <> '';
+
+CREATE TABLE openintent_channel (
+	row    INTEGER PRIMARY KEY,
+	id     TEXT NOT NULL UNIQUE,
+	intent INTEGER NOT NULL REFERENCES openintent_intent,
+	doc    TEXT NOT NULL
+) STRICT;
+CREATE INDEX openintent_channel_intent ON openintent_channel (intent);
+
+CREATE TABLE openintent_message (
+	seq         INTEGER PRIMARY KEY,
+	channel     INTEGER NOT NULL REFERENCES openintent_channel ON DELETE CASCADE,
+	number      INTEGER NOT NULL,
+	id          TEXT NOT NULL,
+	kind        TEXT NOT NULL,
+	sender      TEXT NOT NULL,
+	recipient   TEXT NOT NULL,
+	correlation TEXT NOT NULL,
+	at          INTEGER NOT NULL,
+	expires     INTEGER NOT NULL,
+	deadline    INTEGER NOT NULL,
+	answered    INTEGER NOT NULL,
+	lead        INTEGER NOT NULL,
+	recipients  TEXT NOT NULL,
+	receipts    INTEGER NOT NULL,
+	given       INTEGER NOT NULL,
+	head        BLOB NOT NULL,
+	UNIQUE (channel, number)
+) STRICT;
+CREATE UNIQUE INDEX openintent_message_given ON openintent_message (id) WHERE given = 1;
+CREATE INDEX openintent_message_open ON openintent_message (deadline) WHERE kind = 'request' AND answered = 0;
+
+CREATE TABLE openintent_receipt (
+	message INTEGER NOT NULL REFERENCES openintent_message ON DELETE CASCADE,
+	agent   TEXT NOT NULL,
+	at      INTEGER NOT NULL,
+	PRIMARY KEY (message, agent)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE openintent_relayed (
+	seq    INTEGER PRIMARY KEY,
+	host   TEXT NOT NULL,
+	cursor INTEGER NOT NULL,
+	doc    TEXT NOT NULL
+) STRICT;
+CREATE INDEX openintent_relayed_host ON openintent_relayed (host, seq);
+
+CREATE TABLE openintent_feed (
+	one  INTEGER PRIMARY KEY CHECK (one = 1),
+	last INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE openintent_sent (
+	channel INTEGER NOT NULL REFERENCES openintent_channel ON DELETE CASCADE,
+	sender  TEXT NOT NULL,
+	key     TEXT NOT NULL,
+	hash    BLOB NOT NULL,
+	at      INTEGER NOT NULL,
+	doc     BLOB NOT NULL,
+	PRIMARY KEY (channel, sender, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX openintent_sent_at ON openintent_sent (at);
+`}
