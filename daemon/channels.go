@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -15,6 +16,9 @@ import (
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/carrier"
+	"github.com/acpd/acpd/peer"
+	"github.com/acpd/acpd/wire"
 )
 
 const (
@@ -23,44 +27,40 @@ const (
 	headerTime  = 10 * time.Second
 	idleTime    = 2 * time.Minute
 	hangupTime  = 2 * time.Second // for answers that are under way when the daemon ends
-	hostDigits  = 10              // of the id, by which an intent names its host
 	httpBacklog = slog.LevelDebug // of what net/http has to say of its clients
 )
 
 // channels serves OpenIntent's channels on http.sock, and on loopback TCP where
 // that is configured.
 type channels struct {
-	engine   *openintent.Engine
+	*carrier.Carrier
 	servers  []*http.Server
 	listener []net.Listener
-	homes    *homeListener
-	parcels  *parcels
-	waiting  waiting
-	records  *records
-	follows  *follows
 }
+
+// policyChannel is what a policy calls the requests about channels that a peer
+// passes on.
+const policyChannel = "channel"
 
 // openChannels makes the engine and binds its listeners.
 func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err error) {
-	c, how := &channels{waiting: waiting{open: make(map[identity.ID]int)}}, cfg.Channels
-	c.engine, err = openintent.New(ctx, openintent.Config{
-		Store: d.store, Host: d.id.String()[:hostDigits], Log: d.log,
-		Lenient: how.Lenient, HeldList: how.HeldList, RequestTTL: how.RequestTTL, Retention: how.Retention,
-		MaxPayload: how.MaxPayload, QuietAgents: how.QuietAgents,
-		Forward: d.forward, Follow: d.followHost, Gather: d.gather, Changed: func() { d.channels.records.look() },
+	c, how := new(channels), cfg.Channels
+	c.Carrier, err = carrier.Open(ctx, carrier.Config{
+		Self: d.id, Trusted: d.trust.Get, Peers: d.trust.Peers, Hosts: d.hosts,
+		Engine: openintent.Config{
+			Store: d.store, Log: d.log, Lenient: how.Lenient, HeldList: how.HeldList, RequestTTL: how.RequestTTL, Retention: how.Retention,
+			MaxPayload: how.MaxPayload, QuietAgents: how.QuietAgents,
+		},
+		Open: func(ctx context.Context, to identity.ID) (carrier.Stream, error) {
+			return d.node.OpenStream(ctx, to, wire.StreamHTTP)
+		},
+		Admit: func(from identity.ID) error { return d.admit(from, policyChannel) },
 	})
 	if err != nil {
 		return err
 	}
 	d.channels = c
-	c.follows = newFollows(d.log, d.relay)
-	if c.records, err = openRecords(ctx, d.store, d.log, c.engine.Record, d.tellRecord); err != nil {
-		return err
-	}
-	if c.parcels, err = openParcels(ctx, d.store, d.log, d.sendParcel); err != nil {
-		return err
-	}
-	d.openHomes()
+	d.node.Handle(wire.StreamHTTP, policyChannel, func(ctx context.Context, from identity.ID, s *peer.Stream) { c.Serve(ctx, from, s) })
 	unix, err := listenSocket(ctx, d.home.http())
 	if err != nil {
 		return err
@@ -81,30 +81,36 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 	return nil
 }
 
+// hosts returns the peers in reach that offer channels.
+func (d *Daemon) hosts() (all []identity.ID) {
+	for _, p := range d.node.Peers() {
+		if slices.Contains(p.Features, policyChannel) {
+			all = append(all, p.ID)
+		}
+	}
+	return all
+}
+
 // add takes a listener, for those whom identify knows.
-func (c *channels) add(log *slog.Logger, l net.Listener, identify func(*http.Request) (openintent.Caller, error)) *http.Server {
+func (c *channels) add(log *slog.Logger, l net.Listener, identify func(*http.Request) (openintent.Caller, error)) {
 	s := &http.Server{
-		Handler: c.engine.Handler(identify), MaxHeaderBytes: maxHeader,
+		Handler: c.Engine.Handler(identify), MaxHeaderBytes: maxHeader,
 		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
 		ErrorLog: slog.NewLogLogger(log.Handler(), httpBacklog),
 	}
 	c.listener, c.servers = append(c.listener, l), append(c.servers, s)
-	return s
 }
 
 // run serves until ctx ends; then it ends the event streams, lets other answers
 // finish and closes the listeners. What other daemons ask ends with peers already:
-// their connections drain first. reach lists the hosts that can be asked.
-func (c *channels) run(ctx, peers context.Context, reach func() []identity.ID) error {
-	c.homes.server.BaseContext = func(net.Listener) context.Context { return peers }
+// their connections drain first.
+func (c *channels) run(ctx, peers context.Context) error {
 	g, working := errgroup.WithContext(ctx)
-	g.Go(func() error { return c.parcels.run(peers) })
-	g.Go(func() error { return c.records.run(peers, reach) })
-	g.Go(func() error { return c.follows.run(peers) })
+	g.Go(func() error { return c.Run(peers) })
 	ended := make(chan struct{})
 	g.Go(func() error {
 		defer close(ended)
-		return c.engine.Run(working)
+		return c.Engine.Run(working)
 	})
 	for i, s := range c.servers {
 		g.Go(func() error {

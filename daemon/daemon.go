@@ -169,7 +169,7 @@ func (d *Daemon) open(ctx context.Context) error {
 	if d.node, err = d.listen(ctx, cfg); err != nil {
 		return err
 	}
-	d.node.Handle(wire.StreamMail, policyMail, d.serveMail)
+	d.node.Handle(wire.StreamMail, policyMail, func(ctx context.Context, from identity.ID, s *peer.Stream) { d.mail.Serve(ctx, from, s) })
 	if err := d.openChannels(ctx, cfg); err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 		return d.node.Serve(working)
 	})
 	g.Go(func() error { return d.serve(local) })
-	g.Go(func() error { return d.channels.run(local, working, d.hosts) })
+	g.Go(func() error { return d.channels.run(local, working) })
 	g.Go(func() error { return d.tasks.run(working, d.reportLost) })
 	g.Go(func() error { return d.savePins(working) })
 	g.Go(func() error { return d.runDiscovery(working) })
@@ -286,7 +286,7 @@ func (d *Daemon) reload() error {
 	}
 	old := d.config.Swap(next)
 	d.gate.set(next)
-	d.channels.homes.review(func(id identity.ID) bool {
+	d.channels.Review(func(id identity.ID) bool {
 		p, ok := d.trust.Get(id)
 		return ok && d.gate.decide(p, policyChannel, "").Allowed
 	})

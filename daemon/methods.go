@@ -259,11 +259,7 @@ func (d *Daemon) onEvent(e peer.Event) {
 		d.sightings.at(e.Peer, e.Addr, e.At)
 		d.place(e.Peer)
 		d.mail.Link(e.Peer, e.Type == peer.EventUp)
-		d.channels.parcels.try()
-		if e.Type == peer.EventUp {
-			d.channels.records.look()
-			d.channels.follows.isUp(e.Peer)
-		}
+		d.channels.Link(e.Peer, e.Type == peer.EventUp)
 	case peer.EventMoved:
 		d.sightings.at(e.Peer, e.Addr, e.At)
 		d.place(e.Peer)

@@ -14,7 +14,6 @@ import (
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/oacp/carrier"
-	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -30,26 +29,11 @@ func (d *Daemon) openMail(ctx context.Context, cfg *config.Config) (err error) {
 	d.mail, err = carrier.Open(ctx, carrier.Config{
 		Home: home, DB: d.store, Log: d.log, Name: d.nameOf, Event: d.onMail,
 		Open: func(ctx context.Context, to identity.ID) (carrier.Stream, error) {
-			s, err := d.node.OpenStream(ctx, to, wire.StreamMail)
-			if err != nil {
-				return nil, err
-			}
-			return s, nil
+			return d.node.OpenStream(ctx, to, wire.StreamMail)
 		},
-		Admit: func(from identity.ID) error {
-			p, ok := d.trust.Get(from)
-			if !ok {
-				return kinds.Errorf(kinds.NotAuthorized, "you are not trusted there any more")
-			}
-			return d.gate.admit(p, policyMail, "")
-		},
+		Admit: func(from identity.ID) error { return d.admit(from, policyMail) },
 	})
 	return err
-}
-
-// serveMail answers a peer's stream of mail.
-func (d *Daemon) serveMail(ctx context.Context, from identity.ID, s *peer.Stream) {
-	d.mail.Serve(ctx, from, s)
 }
 
 // oacpHome is where the mailboxes are: as configured, else $OACP_HOME, else ~/oacp.

@@ -63,6 +63,15 @@ func (g *gate) admit(peer identity.Peer, kind, domain string) error {
 	return g.allow(peer, kind)
 }
 
+// admit is the gate's for what a peer does on a stream of a bridge.
+func (d *Daemon) admit(from identity.ID, kind string) error {
+	p, ok := d.trust.Get(from)
+	if !ok {
+		return kinds.Errorf(kinds.NotAuthorized, "you are not trusted there any more")
+	}
+	return d.gate.admit(p, kind, "")
+}
+
 // allow takes a token from the bucket that counts for the message.
 func (g *gate) allow(peer identity.Peer, kind string) error {
 	g.mu.Lock()

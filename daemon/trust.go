@@ -175,7 +175,7 @@ func (d *Daemon) untrust(ctx context.Context, _ *session, p *client.UntrustParam
 	d.log.Info("untrusted", "peer", who.ID.Label(), "name", who.Name)
 	d.repeats.purge(who.ID)
 	d.abilities.purge(who.ID)
-	if err := errors.Join(d.channels.parcels.drop(ctx, who.ID), d.channels.records.drop(ctx, who.ID)); err != nil {
+	if err := d.channels.Forget(ctx, who.ID); err != nil {
 		return nil, err
 	}
 	d.place(who.ID)

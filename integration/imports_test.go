@@ -12,21 +12,22 @@ const module = "github.com/acpd/acpd/"
 // arrows is the import table of docs/architecture.md: a package may import what
 // its line names and what that imports in turn. A new arrow is a visible edit here.
 var arrows = map[string][]string{
-	"cmd/acpd":     {"daemon"},
-	"cmd/acpctl":   {"client", "oacp/mailbox"},
-	"daemon":       {"openintent", "oacp/carrier", "peer", "discovery", "store", "config", "client"},
-	"peer":         {"kinds"},
-	"client":       {"kinds"},
-	"kinds":        {"wire"},
-	"wire":         {"identity"},
-	"config":       {"identity"},
-	"discovery":    {"identity"},
-	"openintent":   {"store"},
-	"store":        {},
-	"oacp/mailbox": {"oacp/message"},
-	"oacp/carrier": {"store", "oacp/message", "kinds"},
-	"oacp/message": {},
-	"identity":     {},
+	"cmd/acpd":           {"daemon"},
+	"cmd/acpctl":         {"client", "oacp/mailbox"},
+	"daemon":             {"openintent/carrier", "oacp/carrier", "peer", "discovery", "store", "config", "client"},
+	"peer":               {"kinds"},
+	"client":             {"kinds"},
+	"kinds":              {"wire"},
+	"wire":               {"identity"},
+	"config":             {"identity"},
+	"discovery":          {"identity"},
+	"openintent/carrier": {"openintent", "kinds"},
+	"openintent":         {"store"},
+	"store":              {},
+	"oacp/mailbox":       {"oacp/message"},
+	"oacp/carrier":       {"store", "oacp/message", "kinds"},
+	"oacp/message":       {},
+	"identity":           {},
 }
 
 // importers names the one package that may import a heavy dependency.

@@ -322,7 +322,7 @@ func TestAgentsElsewhere(t *testing.T) {
 func TestPendingMessages(t *testing.T) {
 	const home = "fedcba9876543210"
 	h, _, ch := team(t)
-	away := start(t, func(c *Config) { c.Host = home[:hostDigits] })
+	away := start(t, func(c *Config) { c.Host = home[:HostDigits] })
 	id := away.e.messageID(now(), 0)
 	far := h.from(home, "reviewer").with(headerID, id)
 	body := obj{"message_type": "request", "to": "planner"}

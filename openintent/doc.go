@@ -33,7 +33,7 @@
 //
 // # What it leaves to others
 //
-// How requests travel, and who the caller is: Handler is given a function that
+// How requests travel between machines (package carrier), and who the caller is: Handler is given a function that
 // finds the [Caller] of a request. A request about an intent that lives on
 // another daemon, its host, goes to [Config.Forward]; the ids of an intent and of
 // what belongs to it carry the host's digits ([HostOf]). What a host has to tell

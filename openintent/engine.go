@@ -11,7 +11,7 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-// Config is what an Engine is made of. [Defaults] fills in all but Store and Host.
+// Config is what an Engine is made of.
 type Config struct {
 	Store *store.DB // the caller closes it, after Run has returned
 	Host  string    // the first ten hex digits of this daemon's id
@@ -100,7 +100,7 @@ const (
 // run while [Engine.Run] does.
 func New(ctx context.Context, cfg Config) (*Engine, error) {
 	if !isHost(cfg.Host) {
-		return nil, fmt.Errorf("openintent: %q is no host: give the first %d hex digits of the daemon's id", cfg.Host, hostDigits)
+		return nil, fmt.Errorf("openintent: %q is no host: give the first %d hex digits of the daemon's id", cfg.Host, HostDigits)
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()

@@ -22,10 +22,12 @@ const (
 	idAssignment  = "asgn"
 )
 
+// HostDigits is how many hex digits of its maker's id an id has.
+const HostDigits = 10
+
 const (
-	hostDigits = 10
-	ulidLen    = 26
-	crockford  = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+	ulidLen   = 26
+	crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 )
 
 func (e *Engine) newID(prefix string, at stamp) string {
@@ -45,7 +47,7 @@ func (e *Engine) formID(prefix string, at stamp, b [16]byte) string {
 	var ms [8]byte
 	binary.BigEndian.PutUint64(ms[:], uint64(at/1000))
 	copy(b[:6], ms[2:])
-	id := make([]byte, 0, len(prefix)+hostDigits+ulidLen+2)
+	id := make([]byte, 0, len(prefix)+HostDigits+ulidLen+2)
 	id = append(append(append(append(id, prefix...), '_'), e.cfg.Host...), '_')
 	// 128 bits as 26 digits of 5, the first of 3.
 	hi, lo := binary.BigEndian.Uint64(b[:8]), binary.BigEndian.Uint64(b[8:])
@@ -69,15 +71,15 @@ func (e *Engine) formID(prefix string, at stamp, b [16]byte) string {
 // number in it, 0 where its maker did not know the number.
 func splitID(id string) (prefix, host string, at stamp, number int64, ok bool) {
 	prefix, rest, ok := strings.Cut(id, "_")
-	if !ok || len(rest) != hostDigits+1+ulidLen || rest[hostDigits] != '_' {
+	if !ok || len(rest) != HostDigits+1+ulidLen || rest[HostDigits] != '_' {
 		return "", "", 0, 0, false
 	}
-	host = rest[:hostDigits]
+	host = rest[:HostDigits]
 	if !isHost(host) {
 		return "", "", 0, 0, false
 	}
 	var hi, lo uint64
-	for _, c := range []byte(rest[hostDigits+1:]) {
+	for _, c := range []byte(rest[HostDigits+1:]) {
 		d := strings.IndexByte(crockford, c)
 		if d < 0 {
 			return "", "", 0, 0, false
@@ -98,7 +100,7 @@ func HostOf(id string) (string, bool) {
 }
 
 func isHost(s string) bool {
-	if len(s) != hostDigits {
+	if len(s) != HostDigits {
 		return false
 	}
 	for _, c := range []byte(s) {

@@ -1,13 +1,12 @@
-package daemon
+package carrier
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"maps"
 	"net/http"
 	"net/url"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,7 +31,7 @@ type records struct {
 	log    *slog.Logger
 	record func(agent string) (record string, ended bool) // as hosts are to know it; "" for none
 	tell   tell
-	rouse  chan struct{} // holds one where records may differ from what was told
+	wake   wake // records may differ from what was told
 
 	mu    sync.Mutex // guards the rest
 	hosts map[identity.ID]*guests
@@ -50,23 +49,15 @@ type guests struct {
 }
 
 func openRecords(ctx context.Context, db *store.DB, log *slog.Logger, record func(string) (string, bool), tell tell) (*records, error) {
-	q := &records{db: db, log: log, record: record, tell: tell, rouse: make(chan struct{}, 1), hosts: make(map[identity.ID]*guests)}
+	q := &records{db: db, log: log, record: record, tell: tell, wake: newWake(), hosts: make(map[identity.ID]*guests)}
 	err := db.Read(ctx, func(tx *store.Tx) error {
 		return sqlGuests(tx, func(host identity.ID, agent, record string) {
 			q.guests(host).told[agent] = record
 			q.count++
 		})
 	})
-	q.look()
+	q.wake.up()
 	return q, err
-}
-
-// look makes run compare the records with what was told.
-func (q *records) look() {
-	select {
-	case q.rouse <- struct{}{}:
-	default:
-	}
 }
 
 // guests returns the agents that a host knows. The lock is held, or nobody else is there.
@@ -79,7 +70,8 @@ func (q *records) guests(host identity.ID) *guests {
 	return g
 }
 
-// introduce makes sure that the host knows the agent as it is now.
+// introduce makes sure that the host knows the agent as it is now. It waits for
+// whoever tells the host something else.
 func (q *records) introduce(ctx context.Context, host identity.ID, agent string) error {
 	record, _ := q.record(agent)
 	q.mu.Lock()
@@ -89,11 +81,6 @@ func (q *records) introduce(ctx context.Context, host identity.ID, agent string)
 	if known && told == record {
 		return nil
 	}
-	return q.update(ctx, host, g, agent)
-}
-
-// update tells a host the record of one agent, after whoever tells it something.
-func (q *records) update(ctx context.Context, host identity.ID, g *guests, agent string) error {
 	select {
 	case g.turn <- struct{}{}:
 		defer func() { <-g.turn }()
@@ -102,11 +89,11 @@ func (q *records) update(ctx context.Context, host identity.ID, g *guests, agent
 	}
 	record, ended := q.record(agent)
 	q.mu.Lock()
-	told, known := g.told[agent]
+	told, known = g.told[agent]
 	room := q.count < maxGuests // beyond, hosts do not hear of changes
 	q.mu.Unlock()
 	if !known && room { // before it hears of the agent, so that it hears of its end
-		if err := q.keep(ctx, host, g, agent, ""); err != nil {
+		if err := q.note(ctx, host, g, agent, "", false); err != nil {
 			return err
 		}
 	}
@@ -116,54 +103,42 @@ func (q *records) update(ctx context.Context, host identity.ID, g *guests, agent
 	ctx, cancel := context.WithTimeout(ctx, recordTime)
 	defer cancel()
 	taken, err := q.tell(ctx, host, agent, record)
-	switch {
-	case err != nil || !taken:
+	if err != nil || !taken || !known && !room {
 		return err
-	case ended:
-		return q.forget(ctx, host, g, agent)
-	case known || room:
-		return q.keep(ctx, host, g, agent, record)
 	}
-	return nil
+	return q.note(ctx, host, g, agent, record, ended)
 }
 
-func (q *records) keep(ctx context.Context, host identity.ID, g *guests, agent, record string) error {
-	err := q.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return sqlSaveGuest(tx, host, agent, record) })
+// note remembers what a host was told of an agent, and nothing of one that has ended.
+func (q *records) note(ctx context.Context, host identity.ID, g *guests, agent, record string, ended bool) error {
+	err := q.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error {
+		if ended {
+			return sqlDropGuest(tx, host, agent)
+		}
+		return sqlSaveGuest(tx, host, agent, record)
+	})
 	if err != nil {
 		return err
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if _, known := g.told[agent]; !known {
-		q.count++
-	}
-	g.told[agent] = record
-	return nil
-}
-
-func (q *records) forget(ctx context.Context, host identity.ID, g *guests, agent string) error {
-	err := q.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return sqlDropGuest(tx, host, agent) })
-	if err != nil {
-		return err
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if _, known := g.told[agent]; known {
-		q.count--
+	q.count -= len(g.told)
+	if g.told[agent] = record; ended {
 		delete(g.told, agent)
 	}
+	q.count += len(g.told)
 	return nil
 }
 
 // run tells the hosts in reach what has changed, until ctx ends.
-func (q *records) run(ctx context.Context, reach func() []identity.ID) error {
+func (q *records) run(ctx context.Context, reach func() []identity.ID) {
 	tick := time.NewTicker(recordTick)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-q.rouse:
+			return
+		case <-q.wake:
 		case <-tick.C:
 		}
 		var telling errgroup.Group
@@ -179,17 +154,11 @@ func (q *records) run(ctx context.Context, reach func() []identity.ID) error {
 // catchUp tells a host all records that have changed.
 func (q *records) catchUp(ctx context.Context, host identity.ID) error {
 	q.mu.Lock()
-	g := q.hosts[host]
-	var agents map[string]string
-	if g != nil {
-		agents = maps.Clone(g.told)
-	}
+	agents := slices.Collect(maps.Keys(q.guests(host).told))
 	q.mu.Unlock()
-	for agent, told := range agents {
-		if record, _ := q.record(agent); record != told {
-			if err := q.update(ctx, host, g, agent); err != nil {
-				return err
-			}
+	for _, agent := range agents {
+		if err := q.introduce(ctx, host, agent); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -206,29 +175,14 @@ func (q *records) drop(ctx context.Context, host identity.ID) error {
 	return q.db.Write(ctx, true, func(tx *store.Tx) error { return sqlDropGuests(tx, host) })
 }
 
-// tellRecord is the [tell] of a daemon.
-func (d *Daemon) tellRecord(ctx context.Context, host identity.ID, agent, record string) (taken bool, err error) {
+// tell is the [tell] of a carrier.
+func (c *Carrier) tell(ctx context.Context, host identity.ID, agent, record string) (taken bool, err error) {
 	if record == "" {
 		return true, nil
 	}
-	to, ok := d.trust.Get(host)
-	if !ok {
-		return false, errUntrusted
+	status, answer, err := c.ask(ctx, 512, host, openintent.Daemon, http.MethodPut, api+"agents/"+url.PathEscape(agent)+"/record", []byte(record))
+	if err == nil && status >= 300 {
+		c.log.Debug("a host took no record", "host", host.Label(), "agent", agent, "status", status, "answer", string(answer))
 	}
-	path := "/api/v1/agents/" + url.PathEscape(agent) + "/record"
-	r, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://acpd"+path, strings.NewReader(record))
-	if err != nil {
-		return false, err
-	}
-	r.Header.Set(headerAgent, openintent.Daemon)
-	answer, err := hostTransport{d, to}.RoundTrip(r)
-	if err != nil {
-		return false, err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode >= 300 {
-		text, _ := io.ReadAll(io.LimitReader(answer.Body, 512))
-		d.log.Debug("a host took no record", "host", to.Name, "agent", agent, "status", answer.Status, "answer", string(text))
-	}
-	return answer.StatusCode < 300, nil
+	return err == nil && status < 300, err
 }

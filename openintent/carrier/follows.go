@@ -1,8 +1,7 @@
-package daemon
+package carrier
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -20,46 +19,24 @@ const (
 	followRetry = 15 * time.Second // after one that did not begin, where nothing says that the host is back
 )
 
-// errUntrusted ends the following of a host.
-var errUntrusted = errors.New("the host is not trusted here any more")
-
 // follows keeps one stream for each host from which agents here want to hear, and
 // opens it again whenever it ends. What was missed meanwhile the host tells then.
 type follows struct {
+	ctx   context.Context
 	log   *slog.Logger
 	relay func(ctx context.Context, host identity.ID, begun func()) error // one stream to its end
 
-	mu    sync.Mutex      // guards the rest
-	ctx   context.Context // while run does
+	mu    sync.Mutex // guards the rest
 	tasks sync.WaitGroup
 	hosts map[identity.ID]*follow
 	every bool // who comes into reach is followed
+	over  bool
 }
 
 // follow is a host that is followed.
 type follow struct {
-	rouse chan struct{} // holds one where it is time to try
+	wake  wake
 	tried chan struct{} // closed once the first stream has begun, or could not
-}
-
-func newFollows(log *slog.Logger, relay func(context.Context, identity.ID, func()) error) *follows {
-	return &follows{log: log, relay: relay, hosts: make(map[identity.ID]*follow)}
-}
-
-// run follows hosts until ctx ends, and waits for their streams to end.
-func (f *follows) run(ctx context.Context) error {
-	f.mu.Lock()
-	f.ctx = ctx
-	for host, h := range f.hosts {
-		f.start(host, h)
-	}
-	f.mu.Unlock()
-	<-ctx.Done()
-	f.mu.Lock()
-	f.ctx = nil
-	f.mu.Unlock()
-	f.tasks.Wait()
-	return nil
 }
 
 // begin follows a host, if it is not followed. The channel is closed once its first
@@ -69,18 +46,21 @@ func (f *follows) begin(host identity.ID) (tried <-chan struct{}) {
 	defer f.mu.Unlock()
 	h := f.hosts[host]
 	if h == nil {
-		h = &follow{rouse: make(chan struct{}, 1), tried: make(chan struct{})}
+		h = &follow{wake: newWake(), tried: make(chan struct{})}
 		f.hosts[host] = h
-		f.start(host, h)
+		if !f.over {
+			f.tasks.Go(func() { f.keep(host, h) })
+		}
 	}
 	return h.tried
 }
 
-// start has the lock.
-func (f *follows) start(host identity.ID, h *follow) {
-	if ctx := f.ctx; ctx != nil { // otherwise run will do it, or it is over
-		f.tasks.Go(func() { f.keep(ctx, host, h) })
-	}
+// end waits until the streams have ended with the context. None begins any more.
+func (f *follows) end() {
+	f.mu.Lock()
+	f.over = true
+	f.mu.Unlock()
+	f.tasks.Wait()
 }
 
 // isUp tells that a host has come into reach.
@@ -90,27 +70,23 @@ func (f *follows) isUp(host identity.ID) {
 	f.mu.Unlock()
 	switch {
 	case h != nil:
-		select {
-		case h.rouse <- struct{}{}:
-		default:
-		}
+		h.wake.up()
 	case every:
 		f.begin(host)
 	}
 }
 
-// keep follows a host until ctx or trust ends.
-func (f *follows) keep(ctx context.Context, host identity.ID, h *follow) {
+// keep follows a host until the context or trust ends.
+func (f *follows) keep(host identity.ID, h *follow) {
 	tried := sync.OnceFunc(func() { close(h.tried) })
-	defer tried()
 	for {
 		wait := followRetry
-		err := f.relay(ctx, host, func() {
+		err := f.relay(f.ctx, host, func() {
 			wait = followAgain
 			tried()
 		})
 		tried()
-		if ctx.Err() != nil {
+		if f.ctx.Err() != nil {
 			return
 		}
 		if err == errUntrusted {
@@ -120,67 +96,58 @@ func (f *follows) keep(ctx context.Context, host identity.ID, h *follow) {
 			return
 		}
 		f.log.Debug("following a host of channels", "host", host.Label(), "again_in", wait, "err", err)
-		timer := time.NewTimer(wait)
 		select {
-		case <-ctx.Done():
-		case <-h.rouse:
-		case <-timer.C:
+		case <-f.ctx.Done():
+		case <-h.wake:
+		case <-time.After(wait):
 		}
-		timer.Stop()
 	}
 }
 
-// followHost follows the host with the digits; without them all hosts.
-func (d *Daemon) followHost(digits string) (tried []<-chan struct{}) {
-	f := d.channels.follows
+// follow follows the host with the digits; without them all hosts.
+func (c *Carrier) follow(digits string) (tried []<-chan struct{}) {
 	if digits != "" {
-		if host, ok := d.hostOf(digits); ok {
-			tried = append(tried, f.begin(host.ID))
+		if host, refusal := c.hostOf(digits); refusal == nil {
+			tried = append(tried, c.follows.begin(host.ID))
 		}
 		return tried
 	}
-	f.mu.Lock()
-	f.every = true
-	f.mu.Unlock()
-	for _, host := range d.hosts() {
-		tried = append(tried, f.begin(host))
+	c.follows.mu.Lock()
+	c.follows.every = true
+	c.follows.mu.Unlock()
+	for _, host := range c.cfg.Hosts() {
+		tried = append(tried, c.follows.begin(host))
 	}
 	return tried
 }
 
 // relay passes on what a host tells of its intents, until the stream ends.
-func (d *Daemon) relay(ctx context.Context, host identity.ID, begun func()) error {
-	to, ok := d.trust.Get(host)
-	if !ok {
+func (c *Carrier) relay(ctx context.Context, host identity.ID, begun func()) error {
+	if _, ok := c.cfg.Trusted(host); !ok {
 		return errUntrusted
+	}
+	digits := host.String()[:openintent.HostDigits]
+	if _, refusal := c.hostOf(digits); refusal != nil {
+		return refusal // what it tells could be of another's intents
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	digits := host.String()[:hostDigits]
-	cursor, err := d.channels.engine.RelayCursor(ctx, digits)
+	cursor, err := c.Engine.RelayCursor(ctx, digits)
 	if err != nil {
 		return err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://acpd/api/v1/subscribe/home", nil)
-	if err != nil {
-		return err
-	}
-	r.Header.Set(headerAgent, openintent.Daemon)
-	if cursor != "" {
-		r.Header.Set("Last-Event-ID", cursor)
-	}
-	answer, err := hostTransport{d, to}.RoundTrip(r)
+	answer, err := c.request(ctx, host, openintent.Daemon, http.MethodGet, api+"subscribe/home", nil, "Last-Event-ID", cursor)
 	if err != nil {
 		return err
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answered %s", to.Name, answer.Status)
+		return fmt.Errorf("it answered %s", answer.Status)
 	}
 	begun()
 	idle := time.AfterFunc(followIdle, cancel)
 	defer idle.Stop()
-	return d.channels.engine.Relay(ctx, digits, pinged{answer.Body, idle})
+	return c.Engine.Relay(ctx, digits, pinged{answer.Body, idle})
 }
 
 // pinged is a stream that must not fall silent.

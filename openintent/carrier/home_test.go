@@ -1,88 +1,52 @@
-package daemon
+package carrier
 
 import (
-	"bufio"
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/openintent"
 )
-
-// events follows an event stream and returns what it tells, name and data.
-func (w *web) events(path string) <-chan object {
-	w.t.Helper()
-	answer := w.do("GET", path, nil)
-	if answer.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(answer.Body)
-		w.t.Fatalf("%s: %s %s", path, answer.Status, text)
-	}
-	w.t.Cleanup(func() { answer.Body.Close() })
-	all := make(chan object, 100)
-	go func() {
-		lines, name := bufio.NewScanner(answer.Body), ""
-		for lines.Scan() {
-			if event, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
-				name = event
-			}
-			data, ok := strings.CutPrefix(lines.Text(), "data: ")
-			var m object
-			if ok && json.Unmarshal([]byte(data), &m) == nil {
-				m["event"] = name
-				all <- m
-			}
-		}
-	}()
-	return all
-}
-
-// again starts a daemon on another port: who has taken the old one meanwhile is anybody's guess.
-func (r *running) again() *running { return start(r.t, r.dir, r.name) }
-
-// find returns the object of a list that has the value under the name.
-func find(all []object, name string, value any) object {
-	for _, o := range all {
-		if o[name] == value {
-			return o
-		}
-	}
-	return nil
-}
 
 // A host knows of another daemon's agents what their home says, with their first
 // request and from then on, until their end.
 func TestHostsKnowTheirGuests(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
-	planner, reviewer := desk.web("planner"), laptop.web("reviewer")
+	planner, reviewer := desk.agent("planner"), laptop.agent("reviewer")
 	reviewer.must(201, "POST", "agents/register", object{"role_id": "review"})
 	intent := planner.must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
 	channel := "channels/" + planner.must(201, "POST", "intents/"+intent+"/channels", object{"name": "build", "members": []string{"planner", "reviewer"}})["id"].(string)
 	reviewer.must(200, "GET", channel, nil)
-	guest := func() object { return find(list(t, planner.do("GET", "agents", nil)), "agent_id", "reviewer") }
-	if g := guest(); g["host"] != laptop.ID().String() || g["role_id"] != "review" || g["status"] != "active" {
+	guest := func() object { return find(planner.list("agents"), "agent_id", "reviewer") }
+	if g := guest(); g["host"] != laptop.key.ID().String() || g["role_id"] != "review" || g["status"] != "active" {
 		t.Errorf("%v", g)
 	}
 	planner.must(201, "POST", channel+"/messages", object{"message_type": "request", "to": "role:review", "payload": object{}})
-	if got := list(t, reviewer.do("GET", channel+"/messages", nil)); len(got) != 1 {
+	if got := reviewer.list(channel + "/messages"); len(got) != 1 {
 		t.Errorf("by its role it got %v", got)
 	}
 	reviewer.must(200, "PATCH", "agents/reviewer/status", object{"status": "draining"})
 	eventually(t, "the change", func() bool { return guest()["status"] == "draining" })
 	desk.stop()
 	reviewer.must(200, "DELETE", "agents/reviewer", nil)
-	laptop.stop()
-	laptop, desk = laptop.again(), desk.again()
-	befriend(t, laptop, desk)
-	planner = desk.web("planner")
+	laptop.again()
+	desk.start()
+	planner = desk.agent("planner")
 	eventually(t, "its end", func() bool {
-		notice := find(list(t, planner.do("GET", channel+"/messages?wait=0", nil)), "sender", "system")
+		notice := find(planner.list(channel+"/messages?wait=0"), "sender", "system")
 		return notice != nil && notice["payload"].(object)["agent_id"] == "reviewer"
 	})
 	if members := planner.must(200, "GET", channel, nil)["members"].([]any); len(members) != 1 {
@@ -96,18 +60,18 @@ func TestHostsKnowTheirGuests(t *testing.T) {
 func TestListsHaveWhatLivesElsewhere(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
-	planner, reviewer := desk.web("planner"), laptop.web("reviewer")
+	planner, reviewer := desk.agent("planner"), laptop.agent("reviewer")
 	planner.must(201, "POST", "agents/register", object{})
 	reviewer.must(201, "POST", "agents/register", object{})
 	var ids []any
-	for i, at := range []*web{planner, reviewer, planner} {
+	for i, at := range []*agent{planner, reviewer, planner} {
 		before := time.Now().UnixMilli()
 		eventually(t, "the next millisecond", func() bool { return time.Now().UnixMilli() > before })
 		ids = append([]any{at.must(201, "POST", "intents", object{"title": strings.Repeat("x", i+1)})["id"]}, ids...)
 	}
 	closed := planner.must(201, "POST", "intents", object{"title": "closed"})["id"].(string)
 	planner.must(200, "PUT", "intents/"+closed+"/acl", object{"default_policy": "closed", "entries": []any{}})
-	intents := func(w *web, query string) (all []any, hosts []any) {
+	intents := func(w *agent, query string) (all []any, hosts []any) {
 		for _, in := range w.must(200, "GET", "intents"+query, nil)["intents"].([]any) {
 			all, hosts = append(all, in.(object)["id"]), append(hosts, in.(object)["host"])
 		}
@@ -126,15 +90,15 @@ func TestListsHaveWhatLivesElsewhere(t *testing.T) {
 	}
 	got, hosts := intents(reviewer, "")
 	same("intents", got, ids)
-	same("hosts", hosts, []any{desk.ID().String(), nil, desk.ID().String()})
+	same("hosts", hosts, []any{desk.key.ID().String(), nil, desk.key.ID().String()})
 	got, _ = intents(reviewer, "?limit=1&offset=1")
 	same("a page", got, ids[1:2])
-	got, _ = intents(laptop.web(""), "")
+	got, _ = intents(laptop.agent(""), "")
 	same("the operator's", got, ids[1:2])
-	got, _ = intents(laptop.web("planner"), "") // another agent of the name sees nothing of the first
+	got, _ = intents(laptop.agent("planner"), "") // another agent of the name sees nothing of the first
 	same("a namesake's", got, ids[1:2])
-	agents := list(t, reviewer.do("GET", "agents", nil))
-	if a := find(agents, "agent_id", "planner"); len(agents) != 2 || a["host"] != desk.ID().String() {
+	agents := reviewer.list("agents")
+	if a := find(agents, "agent_id", "planner"); len(agents) != 2 || a["host"] != desk.key.ID().String() {
 		t.Errorf("%v", agents)
 	}
 	desk.stop()
@@ -147,10 +111,10 @@ func TestListsHaveWhatLivesElsewhere(t *testing.T) {
 func TestManyStreamsAreOne(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
-	planner, reviewer := desk.web("planner"), laptop.web("reviewer")
+	planner, reviewer := desk.agent("planner"), laptop.agent("reviewer")
 	own := reviewer.events("agents/reviewer/subscribe") // it has never been at the desk
 	intent := planner.must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
-	planner.must(201, "POST", "intents/"+intent+"/agents", object{"agent_id": "reviewer", "home": laptop.ID().String()})
+	planner.must(201, "POST", "intents/"+intent+"/agents", object{"agent_id": "reviewer", "home": laptop.key.ID().String()})
 	if e := receive(t, "the assignment", own); e["event"] != "AGENT_ASSIGNED" || e["intent_id"] != intent {
 		t.Errorf("%v", e)
 	}
@@ -170,15 +134,14 @@ func TestManyStreamsAreOne(t *testing.T) {
 			}
 		}
 	}
-	say := func(w *web, n int) {
+	say := func(w *agent, n int) {
 		t.Helper()
 		w.must(201, "POST", "intents/"+intent+"/channels/build/messages", object{"message_type": "notify", "payload": object{"n": n}})
 	}
 	say(planner, 1)
 	hear(1)
-	desk.stop()
-	desk = desk.again() // it calls the laptop
-	planner = desk.web("planner")
+	desk.again() // it calls the laptop
+	planner = desk.agent("planner")
 	for n := 2; n < 5; n++ {
 		say(planner, n)
 	}
@@ -190,38 +153,37 @@ func TestManyStreamsAreOne(t *testing.T) {
 	reviewer.must(404, "GET", "intents/"+closed+"/subscribe", nil)
 }
 
-// What a host's policy refuses is refused at once; it does not wait for better days.
+// What a host refuses is refused at once; it does not wait for better days.
 func TestAHostMayRefuseChannels(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
-	reviewer := laptop.web("reviewer")
+	reviewer := laptop.agent("reviewer")
 	reviewer.must(201, "POST", "agents/register", object{"role_id": "review"})
-	intent := desk.web("planner").must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
+	intent := desk.agent("planner").must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
 	reviewer.events("intents/" + intent + "/subscribe")
 	streams := func() int {
-		desk.channels.homes.mu.Lock()
-		defer desk.channels.homes.mu.Unlock()
-		return len(desk.channels.homes.open)
+		desk.Carrier.mu.Lock()
+		defer desk.Carrier.mu.Unlock()
+		return len(desk.open)
 	}
 	eventually(t, "the stream of its home", func() bool { return streams() == 1 })
-	writeConfig(t, desk.dir, "policy: {laptop: {kinds: [query]}}\n")
-	if err := desk.reload(); err != nil {
-		t.Fatal(err)
-	}
+	desk.deny(kinds.Errorf(kinds.NotAuthorized, "no channels"))
+	desk.Review(func(id identity.ID) bool { return id != laptop.key.ID() })
 	eventually(t, "its end", func() bool { return streams() == 0 })
 	send := "intents/" + intent + "/channels/build/messages"
 	for _, r := range []struct{ method, path string }{{"GET", "intents/" + intent}, {"POST", send}, {"GET", "intents/" + intent + "/subscribe"}} {
-		if e := reviewer.must(403, r.method, r.path, object{"payload": object{}}); e["error"] != "not_authorized" || !strings.Contains(e["message"].(string), "channel") {
+		if e := reviewer.must(403, r.method, r.path, object{"payload": object{}}); e["error"] != "not_authorized" || e["message"] != "no channels" {
 			t.Errorf("%s %s: %v", r.method, r.path, e)
 		}
 	}
-	if got := list(t, reviewer.do("GET", "agents", nil)); len(got) != 1 {
+	if got := reviewer.list("agents"); len(got) != 1 {
 		t.Errorf("%v", got)
 	}
-	writeConfig(t, desk.dir, "")
-	if err := desk.reload(); err != nil {
-		t.Fatal(err)
+	desk.deny(kinds.Errorf(kinds.Overloaded, "too often"))
+	if e := reviewer.must(429, "GET", "intents/"+intent, nil); e["error"] != "overloaded" {
+		t.Errorf("%v", e)
 	}
+	desk.deny(nil)
 	reviewer.must(201, "POST", send, object{"payload": object{}})
 }
 
@@ -230,9 +192,8 @@ func TestAHostMayRefuseChannels(t *testing.T) {
 func TestWhatIsPassedOnArrivesAsItWas(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
-	reviewer := laptop.web("reviewer")
-	intent := "intents/" + desk.web("planner").must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
-	reviewer.Transport.(*http.Transport).ExpectContinueTimeout = patience
+	reviewer := laptop.agent("reviewer")
+	intent := "intents/" + desk.agent("planner").must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
 	names := []string{"100%", "a/b", "a b?c#d", "..", "café", `"&=+;`}
 	for _, name := range names {
 		m := reviewer.must(201, "POST", intent+"/channels/"+url.PathEscape(name)+"/messages", object{"payload": object{}})
@@ -240,12 +201,12 @@ func TestWhatIsPassedOnArrivesAsItWas(t *testing.T) {
 			t.Errorf("%s: %v", name, m)
 		}
 	}
-	for i, c := range list(t, reviewer.do("GET", intent+"/channels", nil)) {
+	for i, c := range reviewer.list(intent + "/channels") {
 		if c["name"] != names[i] {
 			t.Errorf("channel %d: %q, want %q", i, c["name"], names[i])
 		}
 	}
-	r, err := http.NewRequestWithContext(t.Context(), "POST", reviewer.base+"/api/v1/"+intent+"/channels", strings.NewReader(`{"name": "expected"}`))
+	r, err := http.NewRequestWithContext(t.Context(), "POST", reviewer.base+api+intent+"/channels", strings.NewReader(`{"name": "expected"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +222,7 @@ func TestWhatIsPassedOnArrivesAsItWas(t *testing.T) {
 	if err := json.UnmarshalRead(answer.Body, &made); err != nil || answer.StatusCode != 201 || made["created_by"] != "reviewer" {
 		t.Errorf("%s: %v %v", answer.Status, made, err)
 	}
-	if e := laptop.web("").must(403, "POST", intent+"/channels/build/messages", object{"payload": object{}}); e["error"] != "no_agent" {
+	if e := laptop.agent("").must(403, "POST", intent+"/channels/build/messages", object{"payload": object{}}); e["error"] != "no_agent" {
 		t.Errorf("an operator from elsewhere: %v", e)
 	}
 }
@@ -270,7 +231,7 @@ func TestWhatIsPassedOnArrivesAsItWas(t *testing.T) {
 func TestTooManyRequestsForAHost(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
-	planner, reviewer := desk.web("planner"), laptop.web("reviewer")
+	planner, reviewer := desk.agent("planner"), laptop.agent("reviewer")
 	intent := planner.must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
 	channel := planner.must(201, "POST", "intents/"+intent+"/channels", object{"name": "build"})["id"].(string)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -332,8 +293,8 @@ func TestTheHeadOfAHostsAnswerIsBounded(t *testing.T) {
 func TestAsksLeaveRoomForTheirReplies(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
-	planner, reviewer := laptop.web("planner"), laptop.web("reviewer")
-	intent := "intents/" + desk.web("desk").must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
+	planner, reviewer := laptop.agent("planner"), laptop.agent("reviewer")
+	intent := "intents/" + desk.agent("desk").must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
 	channel := "channels/" + planner.must(201, "POST", intent+"/channels", object{"name": "build"})["id"].(string)
 	reviewer.must(200, "GET", channel, nil)
 	requests := reviewer.events(channel + "/subscribe")
@@ -362,7 +323,7 @@ func TestAsksLeaveRoomForTheirReplies(t *testing.T) {
 			t.Errorf("an ask got %d", status)
 		}
 	}
-	reviewer.Transport = withHeader{reviewer.Transport, "Idempotency-Key", strings.Repeat("k", 10_000)}
+	reviewer.header.Set("Idempotency-Key", strings.Repeat("k", 10_000))
 	reviewer.must(400, "POST", channel+"/messages", object{"payload": object{}})
 	desk.stop()
 	if e := reviewer.must(400, "POST", channel+"/messages", object{"payload": object{}}); e["error"] != "bad_key" {
@@ -370,12 +331,100 @@ func TestAsksLeaveRoomForTheirReplies(t *testing.T) {
 	}
 }
 
-type withHeader struct {
-	http.RoundTripper
-	name, value string
+// What an agent sends while the host is away waits here, over a restart too, and
+// arrives once, in order, under the id that it was answered with.
+func TestMessagesWaitForTheirHost(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	planner, reviewer := desk.agent("planner"), laptop.agent("reviewer")
+	intent := planner.must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
+	channel := "channels/" + planner.must(201, "POST", "intents/"+intent+"/channels", object{"name": "build"})["id"].(string)
+	notify := func(n int) object { return object{"message_type": "notify", "payload": object{"n": n}} }
+	sent := []string{reviewer.must(201, "POST", channel+"/messages", notify(0))["id"].(string)}
+	desk.stop()
+	for n := 1; n < 20; n++ {
+		m := reviewer.must(201, "POST", channel+"/messages", notify(n))
+		if m["status"] != "pending" || m["sender"] != "reviewer" || len(m) != 12 {
+			t.Fatalf("%d: %v", n, m)
+		}
+		sent = append(sent, m["id"].(string))
+	}
+	reviewer.must(422, "POST", channel+"/messages", object{"message_type": "request", "payload": object{}}) // the host is not needed for that
+	closed := "intents/" + intent + "/channels/" + strings.Repeat("x", 200) + "/messages"                   // the host will refuse it
+	refused := reviewer.must(201, "POST", closed, notify(20))["id"].(string)
+	laptop.again()
+	reviewer = laptop.agent("reviewer")
+	if m := reviewer.must(200, "GET", channel+"/messages/"+sent[5], nil); m["status"] != "pending" {
+		t.Errorf("%v", m)
+	}
+	desk.start()
+	planner = desk.agent("planner")
+	eventually(t, "all messages", func() bool {
+		got := planner.list(channel + "/messages")
+		return len(got) == len(sent)
+	})
+	for i, m := range planner.list(channel + "/messages") {
+		if m["id"] != sent[i] || m["payload"].(object)["n"] != float64(i) || m["status"] != "delivered" {
+			t.Errorf("%d: %v, want %s", i, m, sent[i])
+		}
+	}
+	eventually(t, "the refusal", func() bool {
+		answer := reviewer.do("GET", channel+"/messages/"+refused, nil)
+		answer.Body.Close()
+		return answer.StatusCode == 422
+	})
+	eventually(t, "a line without parcels", func() bool {
+		return reviewer.must(201, "POST", channel+"/messages", notify(21))["status"] == "delivered"
+	})
 }
 
-func (w withHeader) RoundTrip(r *http.Request) (*http.Response, error) {
-	r.Header.Set(w.name, w.value)
-	return w.RoundTripper.RoundTrip(r)
+// Keys can be made whose ids begin like another's: then neither is asked, nor heard.
+func TestHostsThatLookAlikeAreRefused(t *testing.T) {
+	t.Parallel()
+	twins := []identity.Peer{{ID: identity.ID{1, 2, 3, 4, 5, 6}, Name: "desk"}, {ID: identity.ID{1, 2, 3, 4, 5, 7}, Name: "tower"}}
+	c, err := Open(t.Context(), Config{
+		Self: identity.ID{9}, Engine: engineOn(openStore(t), slog.New(slog.DiscardHandler)),
+		Trusted: func(id identity.ID) (identity.Peer, bool) {
+			i := slices.IndexFunc(twins, func(p identity.Peer) bool { return p.ID == id })
+			return twins[max(i, 0)], i >= 0
+		},
+		Peers: func() []identity.Peer { return twins },
+		Hosts: func() []identity.ID { return nil },
+		Open: func(_ context.Context, to identity.ID) (Stream, error) {
+			return nil, kinds.Errorf(kinds.Unreachable, "%s is away", to.Label())
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, c)
+	do := func(method, path string) (status int, answer object) {
+		t.Helper()
+		r := httptest.NewRequest(method, api+path, strings.NewReader(`{"payload": {}}`))
+		r.Header.Set("X-Agent-ID", "planner")
+		w := httptest.NewRecorder()
+		c.Engine.Handler(openintent.Local).ServeHTTP(w, r)
+		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
+			t.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
+		}
+		return w.Code, answer
+	}
+	intent := "intents/intent_0102030405_01M7WK708745SZDSQ20JGH2Z1P"
+	for _, r := range []struct{ method, path string }{{"GET", intent}, {"POST", intent + "/channels/build/messages"}, {"GET", intent + "/subscribe"}} {
+		status, e := do(r.method, r.path)
+		text, _ := e["message"].(string)
+		if status != 404 || e["error"] != "ambiguous_host" || !strings.Contains(text, "desk ("+twins[0].ID.String()) || !strings.Contains(text, "tower ("+twins[1].ID.String()) || !strings.Contains(text, "acpctl untrust") {
+			t.Errorf("%s %s: %d %v", r.method, r.path, status, e)
+		}
+	}
+	if err := c.relay(t.Context(), twins[0].ID, func() { t.Error("it is heard") }); err == nil || !strings.Contains(err.Error(), "tower") {
+		t.Error(err)
+	}
+	twins = twins[:1]
+	if status, m := do("POST", intent+"/channels/build/messages"); status != 201 || m["status"] != "pending" {
+		t.Errorf("without the other: %d %v", status, m)
+	}
+	if status, e := do("GET", intent); status != 502 || e["error"] != "host_unreachable" {
+		t.Errorf("without the other: %d %v", status, e)
+	}
 }

@@ -1,0 +1,165 @@
+package carrier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httputil"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/openintent"
+)
+
+// This daemon as the home of agents that have to do with intents elsewhere.
+
+const (
+	gatherTime  = 2 * time.Second // for all hosts to give a list
+	maxGathered = 4 << 20         // bytes of the list of one; of a longer one that much, which is none
+
+	// Of the 64 streams to a host these may be for asks and lists, which wait: the
+	// others are for what they wait for.
+	maxWaiting = 48
+)
+
+// forward passes a request of an agent here on to the daemon that hosts the intent.
+func (c *Carrier) forward(p openintent.Parcel, w http.ResponseWriter, r *http.Request) {
+	to, refusal := c.hostOf(p.Host)
+	if refusal != nil {
+		refusal.Answer(w)
+		return
+	}
+	if err := c.pass(p, to.ID, w, r); err != nil {
+		noAnswer(w, to.Name, err)
+	}
+}
+
+// pass is forward to a host; with an error nothing was answered.
+func (c *Carrier) pass(p openintent.Parcel, to identity.ID, w http.ResponseWriter, r *http.Request) error {
+	ctx, who, last := r.Context(), p.Caller, path.Base(r.URL.Path)
+	if p.MessageID != "" {
+		return c.parcels.take(ctx, &parcel{
+			id: p.MessageID, host: to, agent: who.Agent, key: r.Header.Get(headerKey), path: r.URL.EscapedPath(), body: p.Body, answer: p.Pending,
+		}, w)
+	}
+	// A message that waits here is not there yet.
+	if maker, ok := openintent.HostOf(last); ok && r.Method == http.MethodGet && strings.HasPrefix(c.cfg.Self.String(), maker) {
+		if status, answer, err := c.parcels.find(ctx, last, who.Agent); err == nil && status != 0 {
+			answerWith(w, status, answer)
+			return nil
+		}
+	}
+	if !who.Operator {
+		if err := c.records.introduce(ctx, to, who.Agent); err != nil {
+			return err
+		}
+	}
+	if last == "ask" || last == "messages" {
+		leave, err := c.wait(to)
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
+	var failed error
+	(&httputil.ReverseProxy{
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = "http", "acpd", "acpd"
+			p.Out.Header.Del("X-API-Key") // between this daemon and its agent
+			p.Out.Header.Del(headerMessage)
+			p.Out.Header.Del("Expect") // the body is here
+			p.Out.Header.Del(headerAgent)
+			if !who.Operator {
+				p.Out.Header.Set(headerAgent, who.Agent)
+			}
+		},
+		Transport: transport{c, to}, FlushInterval: -1,
+		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { failed = err },
+	}).ServeHTTP(w, r)
+	return failed
+}
+
+// wait takes one of the places at a host for what waits there.
+func (c *Carrier) wait(host identity.ID) (leave func(), err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waiting[host] >= maxWaiting {
+		return nil, kinds.Errorf(kinds.Overloaded, "%d asks and lists wait there already: try again when one has ended", maxWaiting).WithDelivered(kinds.DeliveredNo)
+	}
+	c.waiting[host]++
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.waiting[host]--
+	}, nil
+}
+
+// hostOf finds the trusted peer that made ids with the given digits. Where two could
+// have, neither is asked: keys with the digits of another's can be made.
+func (c *Carrier) hostOf(digits string) (host identity.Peer, refusal *openintent.Error) {
+	for _, p := range c.cfg.Peers() {
+		switch {
+		case !strings.HasPrefix(p.ID.String(), digits):
+		case host.ID == identity.ID{}:
+			host = p
+		default:
+			return host, &openintent.Error{Status: http.StatusNotFound, Code: "ambiguous_host", Message: fmt.Sprintf(
+				"the intent lives on the daemon %s…, and two that are trusted here have these digits, %s (%s) and %s (%s): acpctl untrust the one that does not host it",
+				digits, host.Name, host.ID, p.Name, p.ID)}
+		}
+	}
+	if (host.ID == identity.ID{}) {
+		refusal = &openintent.Error{Status: http.StatusNotFound, Code: "unknown_host", Message: "the intent lives on the daemon " + digits +
+			"…, which is not trusted here: acpctl peers lists those that are, acpctl trust lets one in"}
+	}
+	return host, refusal
+}
+
+// noAnswer answers an agent whose request did not reach the host, or may not have.
+func noAnswer(w http.ResponseWriter, host string, err error) {
+	if own, ok := errors.AsType[*openintent.Error](err); ok {
+		own.Answer(w)
+		return
+	}
+	e := kinds.AsError(err)
+	answer := &openintent.Error{Status: http.StatusBadGateway, Code: "host_unreachable", Message: host + " hosts the intent: " + e.Message, More: map[string]any{"delivered": e.Delivered()}}
+	switch {
+	case e.Code == kinds.Internal && e.From == "":
+		answer.Message, answer.More = host+" hosts the intent and did not answer to the end: what was asked of it may be done; look, then try again",
+			map[string]any{"delivered": kinds.DeliveredUnknown}
+	case e.Code == kinds.Overloaded:
+		answer.Status, answer.Code = http.StatusServiceUnavailable, string(e.Code)
+		w.Header().Set("Retry-After", "1")
+	}
+	answer.Answer(w)
+}
+
+// gather asks all hosts in reach for a list that an agent here wants.
+func (c *Carrier) gather(ctx context.Context, who openintent.Caller, path string) map[string][]byte {
+	ctx, cancel := context.WithTimeout(ctx, gatherTime)
+	defer cancel()
+	var (
+		mu   sync.Mutex
+		all  = make(map[string][]byte)
+		asks sync.WaitGroup
+	)
+	for _, id := range c.cfg.Hosts() {
+		asks.Go(func() {
+			status, list, err := c.ask(ctx, maxGathered, id, who.Agent, http.MethodGet, api+path, nil)
+			if err != nil || status != http.StatusOK {
+				c.log.Debug("a host gave no list", "host", id.Label(), "path", path, "status", status, "err", err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all[id.String()] = list
+		})
+	}
+	asks.Wait()
+	return all
+}

@@ -1,0 +1,156 @@
+package carrier
+
+import (
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/store"
+)
+
+// All SQL of the package. Times are unix milliseconds.
+
+// schema is every step that these tables have taken; a released one never changes.
+var schema = []string{`
+CREATE TABLE carrier_parcel (
+	seq    INTEGER PRIMARY KEY AUTOINCREMENT,
+	id     TEXT NOT NULL UNIQUE,
+	host   BLOB NOT NULL,
+	agent  TEXT NOT NULL,
+	key    TEXT NOT NULL,
+	path   TEXT NOT NULL,
+	body   BLOB NOT NULL,
+	at     INTEGER NOT NULL,
+	status INTEGER NOT NULL,
+	answer BLOB NOT NULL
+) STRICT;
+CREATE INDEX carrier_parcel_line ON carrier_parcel (host, agent, seq);
+CREATE TABLE carrier_guest (
+	host   BLOB NOT NULL,
+	agent  TEXT NOT NULL,
+	record TEXT NOT NULL,
+	PRIMARY KEY (host, agent)
+) STRICT, WITHOUT ROWID;`,
+}
+
+// Parcels.
+
+const parcelColumns = "seq, id, host, agent, key, path, body, status, answer"
+
+func scanParcel(row interface{ Scan(...any) error }) (*parcel, error) {
+	p := new(parcel)
+	var host []byte
+	err := row.Scan(&p.seq, &p.id, &host, &p.agent, &p.key, &p.path, &p.body, &p.status, &p.answer)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	copy(p.host[:], host)
+	return p, err
+}
+
+// sqlLines returns how many parcels wait in each line, and how many bytes in all.
+func sqlLines(tx *store.Tx) (lines map[lineKey]int, bytes int, err error) {
+	rows, err := tx.Query("SELECT host, agent, count(*), sum(length(body)) FROM carrier_parcel WHERE status = 0 GROUP BY host, agent")
+	if err != nil {
+		return nil, 0, err
+	}
+	lines = make(map[lineKey]int)
+	for rows.Next() {
+		var k lineKey
+		var host []byte
+		var n, size int
+		if err := rows.Scan(&host, &k.agent, &n, &size); err != nil {
+			return nil, 0, err
+		}
+		copy(k.host[:], host)
+		lines[k], bytes = n, bytes+size
+	}
+	return lines, bytes, rows.Err()
+}
+
+func sqlParcel(tx *store.Tx, id string) (*parcel, error) {
+	return scanParcel(tx.QueryRow("SELECT "+parcelColumns+" FROM carrier_parcel WHERE id = ?", id))
+}
+
+func sqlFirst(tx *store.Tx, k lineKey) (*parcel, error) {
+	return scanParcel(tx.QueryRow("SELECT "+parcelColumns+" FROM carrier_parcel WHERE host = ? AND agent = ? AND status = 0 ORDER BY seq LIMIT 1", k.host[:], k.agent))
+}
+
+// sqlKeyed finds the parcel that was given an idempotency key.
+func sqlKeyed(tx *store.Tx, k lineKey, key string) (*parcel, error) {
+	return scanParcel(tx.QueryRow("SELECT "+parcelColumns+" FROM carrier_parcel WHERE host = ? AND agent = ? AND key = ? ORDER BY seq LIMIT 1", k.host[:], k.agent, key))
+}
+
+func sqlAdd(tx *store.Tx, p *parcel, at time.Time) error {
+	_, err := tx.Exec("INSERT INTO carrier_parcel (id, host, agent, key, path, body, at, status, answer) VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?)",
+		p.id, p.host[:], p.agent, p.key, p.path, p.body, at.UnixMilli(), p.answer)
+	return err
+}
+
+func sqlDrop(tx *store.Tx, seq int64) error {
+	_, err := tx.Exec("DELETE FROM carrier_parcel WHERE seq = ?", seq)
+	return err
+}
+
+// sqlRefuse keeps what the host said instead of the parcel.
+func sqlRefuse(tx *store.Tx, seq int64, status int, answer []byte, at time.Time) error {
+	_, err := tx.Exec("UPDATE carrier_parcel SET status = ?, answer = ?, body = x'', at = ? WHERE seq = ?", status, answer, at.UnixMilli(), seq)
+	return err
+}
+
+// sqlForgetRefused drops the refusals from before then, and all but the newest.
+func sqlForgetRefused(tx *store.Tx, before time.Time, newest int) error {
+	_, err := tx.Exec("DELETE FROM carrier_parcel WHERE status <> 0 AND (at < ? OR seq <= (SELECT seq FROM carrier_parcel WHERE status <> 0 ORDER BY seq DESC LIMIT 1 OFFSET ?))",
+		before.UnixMilli(), newest)
+	return err
+}
+
+func sqlDropRefused(tx *store.Tx, host identity.ID) error {
+	_, err := tx.Exec("DELETE FROM carrier_parcel WHERE host = ? AND status <> 0", host[:])
+	return err
+}
+
+// sqlDropLine drops what waits in a line, and returns how much that was.
+func sqlDropLine(tx *store.Tx, k lineKey) (n, bytes int, err error) {
+	err = tx.QueryRow("SELECT count(*), coalesce(sum(length(body)), 0) FROM carrier_parcel WHERE host = ? AND agent = ? AND status = 0", k.host[:], k.agent).Scan(&n, &bytes)
+	if err == nil {
+		_, err = tx.Exec("DELETE FROM carrier_parcel WHERE host = ? AND agent = ? AND status = 0", k.host[:], k.agent)
+	}
+	return n, bytes, err
+}
+
+// What hosts were told of the agents here.
+
+func sqlGuests(tx *store.Tx, each func(host identity.ID, agent, record string)) error {
+	rows, err := tx.Query("SELECT host, agent, record FROM carrier_guest")
+	if err != nil {
+		return err
+	}
+	for rows.Next() {
+		var host []byte
+		var agent, record string
+		if err := rows.Scan(&host, &agent, &record); err != nil {
+			return err
+		}
+		var id identity.ID
+		copy(id[:], host)
+		each(id, agent, record)
+	}
+	return rows.Err()
+}
+
+func sqlSaveGuest(tx *store.Tx, host identity.ID, agent, record string) error {
+	_, err := tx.Exec("INSERT INTO carrier_guest VALUES (?, ?, ?) ON CONFLICT (host, agent) DO UPDATE SET record = excluded.record", host[:], agent, record)
+	return err
+}
+
+func sqlDropGuest(tx *store.Tx, host identity.ID, agent string) error {
+	_, err := tx.Exec("DELETE FROM carrier_guest WHERE host = ? AND agent = ?", host[:], agent)
+	return err
+}
+
+func sqlDropGuests(tx *store.Tx, host identity.ID) error {
+	_, err := tx.Exec("DELETE FROM carrier_guest WHERE host = ?", host[:])
+	return err
+}
