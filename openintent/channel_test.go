@@ -93,7 +93,7 @@ func TestC7_OptionsAreMergedWithTheDefaults(t *testing.T) {
 	a := create("b", obj{"ttl_seconds": 3600, "color": "red"}).ok(201)
 	a.has(obj{"options": obj{"audit": false, "ttl_seconds": 3600, "max_messages": 1000, "color": "red"}})
 	p.get("/channels/" + a.id()).ok(200).has(obj{"options": a.at("options")})
-	for _, bad := range []obj{{"ttl_seconds": 0}, {"max_messages": 0}, {"max_messages": -1}, {"audit": "yes"}, {"ttl_seconds": 1.5}, {"max_messages": 1 << 40}} {
+	for _, bad := range []obj{{"ttl_seconds": 0}, {"max_messages": 0}, {"max_messages": -1}, {"audit": "yes"}, {"ttl_seconds": 1.5}, {"max_messages": int64(1 << 40)}} {
 		create("c", bad).refused(422, "invalid")
 	}
 	create("c", []int{1}).refused(422, "invalid")

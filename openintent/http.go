@@ -184,7 +184,7 @@ func (q query) page(usual int) (limit, offset int, err error) {
 		}
 	}
 	if text := q.Get("offset"); text != "" {
-		if offset, err = strconv.Atoi(text); err != nil || offset < 0 || offset > 1<<40 {
+		if offset, err = strconv.Atoi(text); err != nil || offset < 0 || offset > 1<<30 {
 			return 0, 0, invalid("offset", "0 or more")
 		}
 	}

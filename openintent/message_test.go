@@ -18,7 +18,7 @@ func team(t *testing.T, change ...func(*Config)) (h *host, in, ch string) {
 func TestM1_MessageHasAllTwelveFields(t *testing.T) {
 	h, _, ch := team(t)
 	p := h.as("planner")
-	a := p.send(ch, obj{"payload": obj{"text": "a  b\u2028", "big": 12345678901234567}}).ok(201)
+	a := p.send(ch, obj{"payload": obj{"text": "a  b\u2028", "big": int64(12345678901234567)}}).ok(201)
 	for _, name := range []string{"id", "channel_id", "sender", "to", "message_type", "correlation_id", "payload", "metadata", "status", "created_at", "expires_at", "read_at"} {
 		if _, ok := a.body.(obj)[name]; !ok {
 			t.Errorf("no %s in %s", name, a.raw)
