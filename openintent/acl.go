@@ -23,13 +23,7 @@ func (in *intent) acl() ACL {
 }
 
 func (e *Engine) getACL(c *call) (int, any, error) {
-	in, err := e.intent(c, c.arg(0), levelRead)
-	if err != nil {
-		return 0, nil, err
-	}
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	return http.StatusOK, in.acl(), nil
+	return e.view(c, func(in *intent) any { return in.acl() })
 }
 
 type setACL struct {

@@ -63,13 +63,7 @@ func (e *Engine) assignAgent(c *call) (int, any, error) {
 }
 
 func (e *Engine) listAssignments(c *call) (int, any, error) {
-	in, err := e.intent(c, c.arg(0), levelRead)
-	if err != nil {
-		return 0, nil, err
-	}
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	return http.StatusOK, append([]Assignment{}, in.Assignments...), nil
+	return e.view(c, func(in *intent) any { return append([]Assignment{}, in.Assignments...) })
 }
 
 func (e *Engine) unassignAgent(c *call) (int, any, error) {

@@ -257,29 +257,25 @@ func (in *intent) named(name string, at stamp) *channel {
 }
 
 func (e *Engine) listChannels(c *call) (int, any, error) {
-	in, err := e.intent(c, c.arg(0), levelRead)
-	if err != nil {
-		return 0, nil, err
-	}
-	at := now()
-	list, closed := []Channel{}, []Channel{}
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	for _, ch := range in.channels {
-		doc := ch.show(at)
-		if !c.who.Operator && !ch.member(c.who.Agent) && !e.manages(ch, c.who, at) {
-			if !ch.opt.discoverable {
-				continue
+	return e.view(c, func(in *intent) any {
+		at := now()
+		list, closed := []Channel{}, []Channel{}
+		for _, ch := range in.channels {
+			doc := ch.show(at)
+			if !c.who.Operator && !ch.member(c.who.Agent) && !e.manages(ch, c.who, at) {
+				if !ch.opt.discoverable {
+					continue
+				}
+				doc = ch.stub(at)
 			}
-			doc = ch.stub(at)
+			if doc.Status == statusOpen {
+				list = append(list, doc)
+			} else {
+				closed = append(closed, doc)
+			}
 		}
-		if doc.Status == statusOpen {
-			list = append(list, doc)
-		} else {
-			closed = append(closed, doc)
-		}
-	}
-	return http.StatusOK, append(list, closed...), nil
+		return append(list, closed...)
+	})
 }
 
 func (e *Engine) getChannel(c *call) (int, any, error) {

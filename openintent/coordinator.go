@@ -129,18 +129,14 @@ func (e *Engine) getCoordinator(c *call) (int, any, error) {
 }
 
 func (e *Engine) listCoordinators(c *call) (int, any, error) {
-	in, err := e.intent(c, c.arg(0), levelRead)
-	if err != nil {
-		return 0, nil, err
-	}
-	at := now()
-	list := []Coordinator{}
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	for _, co := range in.coords {
-		list = append(list, co.shown(at))
-	}
-	return http.StatusOK, list, nil
+	return e.view(c, func(in *intent) any {
+		at := now()
+		list := []Coordinator{}
+		for _, co := range in.coords {
+			list = append(list, co.shown(at))
+		}
+		return list
+	})
 }
 
 func (e *Engine) beatCoordinator(c *call) (int, any, error) {

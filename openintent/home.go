@@ -60,17 +60,13 @@ type Home struct {
 }
 
 func (e *Engine) listHomes(c *call) (int, any, error) {
-	in, err := e.intent(c, c.arg(0), levelRead)
-	if err != nil {
-		return 0, nil, err
-	}
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	homes := []Home{}
-	for _, agent := range slices.Sorted(maps.Keys(in.Homes)) {
-		homes = append(homes, Home{AgentID: agent, Home: in.Homes[agent]})
-	}
-	return http.StatusOK, homes, nil
+	return e.view(c, func(in *intent) any {
+		homes := []Home{}
+		for _, agent := range slices.Sorted(maps.Keys(in.Homes)) {
+			homes = append(homes, Home{AgentID: agent, Home: in.Homes[agent]})
+		}
+		return homes
+	})
 }
 
 func (e *Engine) freeHome(c *call) (int, any, error) {

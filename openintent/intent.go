@@ -127,6 +127,18 @@ func (e *Engine) createIntent(c *call) (int, any, error) {
 	return http.StatusCreated, doc, err
 }
 
+// view answers with what an intent shows to who may read it. Nothing changes while
+// show looks.
+func (e *Engine) view(c *call, show func(*intent) any) (int, any, error) {
+	in, err := e.intent(c, c.arg(0), levelRead)
+	if err != nil {
+		return 0, nil, err
+	}
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return http.StatusOK, show(in), nil
+}
+
 func (e *Engine) getIntent(c *call) (int, any, error) {
 	in, err := e.intent(c, c.arg(0), levelRead)
 	if err != nil {
