@@ -51,22 +51,17 @@ func scanParcel(row interface{ Scan(...any) error }) (*parcel, error) {
 
 // sqlLines returns how many parcels wait in each line, and how many bytes in all.
 func sqlLines(tx *store.Tx) (lines map[lineKey]int, bytes int, err error) {
-	rows, err := tx.Query("SELECT host, agent, count(*), sum(length(body)) FROM carrier_parcel WHERE status = 0 GROUP BY host, agent")
-	if err != nil {
-		return nil, 0, err
-	}
 	lines = make(map[lineKey]int)
-	for rows.Next() {
+	err = tx.Each("SELECT host, agent, count(*), sum(length(body)) FROM carrier_parcel WHERE status = 0 GROUP BY host, agent", func(scan func(...any) error) error {
 		var k lineKey
 		var host []byte
 		var n, size int
-		if err := rows.Scan(&host, &k.agent, &n, &size); err != nil {
-			return nil, 0, err
-		}
+		err := scan(&host, &k.agent, &n, &size)
 		copy(k.host[:], host)
 		lines[k], bytes = n, bytes+size
-	}
-	return lines, bytes, rows.Err()
+		return err
+	})
+	return lines, bytes, err
 }
 
 func sqlParcel(tx *store.Tx, id string) (*parcel, error) {
@@ -123,21 +118,15 @@ func sqlDropLine(tx *store.Tx, k lineKey) (n, bytes int, err error) {
 // What hosts were told of the agents here.
 
 func sqlGuests(tx *store.Tx, each func(host identity.ID, agent, record string)) error {
-	rows, err := tx.Query("SELECT host, agent, record FROM carrier_guest")
-	if err != nil {
-		return err
-	}
-	for rows.Next() {
+	return tx.Each("SELECT host, agent, record FROM carrier_guest", func(scan func(...any) error) error {
 		var host []byte
-		var agent, record string
-		if err := rows.Scan(&host, &agent, &record); err != nil {
-			return err
-		}
 		var id identity.ID
+		var agent, record string
+		err := scan(&host, &agent, &record)
 		copy(id[:], host)
 		each(id, agent, record)
-	}
-	return rows.Err()
+		return err
+	})
 }
 
 func sqlSaveGuest(tx *store.Tx, host identity.ID, agent, record string) error {

@@ -1,0 +1,124 @@
+package daemon
+
+import (
+	"time"
+	"unicode/utf8"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/store"
+)
+
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+func fromMillis(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
+}
+
+func sqlTasks(tx *store.Tx) (all []*task, err error) {
+	err = tx.Each(`SELECT row, direction, peer, id, hash, state, agent, thread, hops, trace, reports, created, deadline, partials, owed, final_id,
+		ack IS NOT NULL FROM daemon_task ORDER BY row`, func(scan func(...any) error) error {
+		t := new(task)
+		var peer, id, hash, final []byte
+		var created, deadline int64
+		err := scan(&t.row, &t.direction, &peer, &id, &hash, &t.state, &t.agent, &t.chain.thread, &t.chain.hops, &t.chain.trace,
+			&t.reports, &created, &deadline, &t.partials, &t.owed, &final, &t.acked)
+		copy(t.peer[:], peer)
+		copy(t.id[:], id)
+		copy(t.hash[:], hash)
+		copy(t.finalID[:], final)
+		t.created, t.deadline = fromMillis(created), fromMillis(deadline)
+		all = append(all, t)
+		return err
+	})
+	return all, err
+}
+
+// sqlBegin replaces an entry that was just dropped from memory and is about to be
+// deleted here; rows are never used twice, so that deletes nothing of the new one.
+func sqlBegin(tx *store.Tx, t *task, text string) error {
+	_, err := tx.Exec(`INSERT OR REPLACE INTO daemon_task (row, direction, peer, id, hash, state, agent, thread, hops, trace, reports, created, deadline, task)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		t.row, t.direction, t.peer[:], t.id[:], t.hash[:], t.state, t.agent, t.chain.thread, t.chain.hops, t.chain.trace, t.reports,
+		millis(t.created), millis(t.deadline), beginning(text))
+	return err
+}
+
+// beginning bounds a text for [client.Task]: the whole of an outcome is in the
+// payload that said it.
+func beginning(text string) string {
+	if len(text) <= client.MaxBeginning {
+		return text
+	}
+	const more = "…"
+	end := client.MaxBeginning - len(more)
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + more
+}
+
+// An ack, and a way between sent, unknown and refused, never undo an end that was
+// written meanwhile.
+
+func sqlAck(tx *store.Tx, row int64, state string, ack []byte) error {
+	_, err := tx.Exec("UPDATE daemon_task SET ack = ?, state = CASE WHEN state IN ('sent', 'unknown', 'refused') THEN ? ELSE state END WHERE row = ?", ack, state, row)
+	return err
+}
+
+func sqlState(tx *store.Tx, row int64, state string) error {
+	_, err := tx.Exec("UPDATE daemon_task SET state = ? WHERE row = ? AND state IN ('sent', 'unknown', 'refused')", state, row)
+	return err
+}
+
+func sqlRefused(tx *store.Tx, row int64, why string) error {
+	_, err := tx.Exec("UPDATE daemon_task SET state = 'refused', outcome = ? WHERE row = ? AND state IN ('sent', 'unknown')", beginning(why), row)
+	return err
+}
+
+func sqlPartial(tx *store.Tx, row int64, payload []byte) error {
+	_, err := tx.Exec(`UPDATE daemon_task SET partials = partials + 1, partial = ?,
+		state = CASE WHEN state IN ('sent', 'unknown') THEN 'accepted' ELSE state END WHERE row = ?`, payload, row)
+	return err
+}
+
+func sqlFinal(tx *store.Tx, row int64, e ending) error {
+	_, err := tx.Exec("UPDATE daemon_task SET state = ?, outcome = ?, final_id = ?, final = ?, owed = ? WHERE row = ?",
+		e.state, beginning(e.outcome), e.id[:], []byte(e.payload), e.owed, row)
+	return err
+}
+
+func sqlPaid(tx *store.Tx, row int64) error {
+	_, err := tx.Exec("UPDATE daemon_task SET owed = 0 WHERE row = ?", row)
+	return err
+}
+
+func sqlForget(tx *store.Tx, row int64) error {
+	_, err := tx.Exec("DELETE FROM daemon_task WHERE row = ?", row)
+	return err
+}
+
+func sqlAckOf(tx *store.Tx, row int64) (ack []byte, err error) {
+	err = tx.QueryRow("SELECT ack FROM daemon_task WHERE row = ?", row).Scan(&ack)
+	return ack, err
+}
+
+// sqlShow fills in what is not kept in memory.
+func sqlShow(tx *store.Tx, row int64, t *client.Task, payloads bool) error {
+	if !payloads {
+		return tx.QueryRow("SELECT task, outcome FROM daemon_task WHERE row = ?", row).Scan(&t.Task, &t.Outcome)
+	}
+	var partial, final []byte
+	err := tx.QueryRow("SELECT task, outcome, partial, final FROM daemon_task WHERE row = ?", row).Scan(&t.Task, &t.Outcome, &partial, &final)
+	if t.Result = final; len(final) == 0 {
+		t.Partial = partial // both may be too long for one line
+	}
+	return err
+}
