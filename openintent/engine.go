@@ -66,7 +66,7 @@ type Engine struct {
 	cfg     Config
 	db      *store.DB
 	done    chan struct{} // closed when Run returns: streams and waits end
-	rouse   chan struct{} // tells Run that an earlier alarm was set
+	wake    chan struct{} // tells Run that an earlier alarm was set
 	unhappy unhappy
 
 	mu sync.RWMutex // world, feed and alarms; changed inside of writes only, see the package comment
@@ -105,7 +105,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	e := &Engine{cfg: cfg, db: cfg.Store, done: make(chan struct{}), rouse: make(chan struct{}, 1)}
+	e := &Engine{cfg: cfg, db: cfg.Store, done: make(chan struct{}), wake: make(chan struct{}, 1)}
 	e.feed.start()
 	if err := e.db.Migrate(ctx, "openintent", schema); err != nil {
 		return nil, err

@@ -46,7 +46,7 @@ func (e *Engine) setAlarm(ch *channel) {
 	heap.Push(&e.alarms, alarm{at, ch})
 	if e.alarms[0].ch == ch {
 		select {
-		case e.rouse <- struct{}{}:
+		case e.wake <- struct{}{}:
 		default:
 		}
 	}
@@ -62,7 +62,7 @@ func (e *Engine) runAlarms(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-e.rouse:
+		case <-e.wake:
 		case <-timer.C:
 		}
 		for ctx.Err() == nil {
