@@ -63,18 +63,12 @@ func fill(tb testing.TB, db *DB) {
 func rows(tb testing.TB, db *DB) (list []int) {
 	tb.Helper()
 	err := db.Read(tb.Context(), func(tx *Tx) error {
-		rows, err := tx.Query("SELECT n FROM t ORDER BY n")
-		if err != nil {
-			return err
-		}
-		for rows.Next() {
+		return tx.Each("SELECT n FROM t ORDER BY n", func(scan func(...any) error) error {
 			var n int
-			if err := rows.Scan(&n); err != nil {
-				return err
-			}
+			err := scan(&n)
 			list = append(list, n)
-		}
-		return rows.Err()
+			return err
+		})
 	})
 	if err != nil {
 		tb.Fatal(err)
@@ -271,9 +265,9 @@ func TestStatements(t *testing.T) {
 			if err := tx.QueryRow(fmt.Sprintf("SELECT n FROM t WHERE n = %d", n)).Scan(&got); err != nil || got != n {
 				return fmt.Errorf("row %d: %d, %w", n, got, err)
 			}
-			// Left open, as by a caller that returns early.
-			if _, err := tx.Query(fmt.Sprintf("SELECT %d FROM t", n)); err != nil {
-				return err
+			enough := errors.New("enough")
+			if err := tx.Each(fmt.Sprintf("SELECT %d FROM t", n), func(func(...any) error) error { return enough }); err != enough {
+				return fmt.Errorf("ended with %w", err)
 			}
 		}
 		return nil
@@ -286,7 +280,7 @@ func TestStatements(t *testing.T) {
 	}
 	for name, use := range map[string]func(*Tx) error{
 		"Exec":     func(tx *Tx) error { _, err := tx.Exec("nonsense"); return err },
-		"Query":    func(tx *Tx) error { _, err := tx.Query("nonsense"); return err },
+		"Each":     func(tx *Tx) error { return tx.Each("nonsense", nil) },
 		"QueryRow": func(tx *Tx) error { return tx.QueryRow("nonsense").Scan() },
 	} {
 		if err := db.Read(t.Context(), use); err == nil || !strings.Contains(err.Error(), "nonsense") {

@@ -66,22 +66,19 @@ func (c *conn) close() error {
 //
 // Each text of SQL is compiled once for a connection and kept, so it should
 // be constant, with ? for values.
-type Tx struct {
-	conn *conn
-	rows []*sql.Rows
-}
+type Tx struct{ conn *conn }
 
 // Exec runs one statement.
 func (tx *Tx) Exec(query string, args ...any) (sql.Result, error) {
 	return tx.conn.exec(query, args...)
 }
 
-// Query runs a statement that returns rows. Rows that are still open when the
-// transaction ends are closed then.
-func (tx *Tx) Query(query string, args ...any) (*sql.Rows, error) {
+// Each runs a statement and calls row for every row that it returns, until one
+// fails. scan reads the row, like [sql.Rows.Scan].
+func (tx *Tx) Each(query string, row func(scan func(...any) error) error, args ...any) error {
 	s, err := tx.conn.stmt(query)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var rows *sql.Rows
 	if s == nil {
@@ -89,16 +86,6 @@ func (tx *Tx) Query(query string, args ...any) (*sql.Rows, error) {
 	} else {
 		rows, err = s.QueryContext(context.Background(), args...)
 	}
-	if err == nil {
-		tx.rows = append(tx.rows, rows)
-	}
-	return rows, err
-}
-
-// Each runs a statement and calls row for every row that it returns, until one
-// fails. scan reads the row, like [sql.Rows.Scan].
-func (tx *Tx) Each(query string, row func(scan func(...any) error) error, args ...any) error {
-	rows, err := tx.Query(query, args...)
 	if err != nil {
 		return err
 	}
@@ -122,11 +109,6 @@ func (tx *Tx) QueryRow(query string, args ...any) *sql.Row {
 	return s.QueryRowContext(context.Background(), args...)
 }
 
-// end closes what fn left open and makes any later use panic, for it would
-// otherwise happen outside of the transaction.
-func (tx *Tx) end() {
-	for _, r := range tx.rows {
-		r.Close()
-	}
-	tx.conn, tx.rows = nil, nil
-}
+// end makes any later use panic, for it would otherwise happen outside of the
+// transaction.
+func (tx *Tx) end() { tx.conn = nil }
