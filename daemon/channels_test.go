@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/openintent"
 )
 
@@ -179,7 +180,7 @@ func TestChannelsAcrossMachines(t *testing.T) {
 	if got["sender"] != "reviewer" || got["payload"].(object)["answer"] != 42.0 {
 		t.Errorf("%v", got)
 	}
-	receive(t, "answer", answer)
+	await.From(t, "answer", answer)
 	laptop.web("").must(403, "GET", "intents/"+intent, nil) // operators are so at home alone
 	desk.web("reviewer").must(409, "POST", "intents/"+intent+"/channels/build/messages", object{"message_type": "notify", "payload": object{}})
 	desk.stop()
@@ -214,14 +215,14 @@ func TestAPolicyMayForbidChannels(t *testing.T) {
 	}
 	here, there := hears(desk.web("tester")), hears(reviewer)
 	send()
-	receive(t, "a message", here)
-	receive(t, "a message elsewhere", there)
+	await.From(t, "a message", here)
+	await.From(t, "a message elsewhere", there)
 	writeConfig(t, desk.dir, "policy: {laptop: {kinds: [query]}}\n")
 	if err := desk.reload(); err != nil {
 		t.Fatal(err)
 	}
 	send()
-	receive(t, "a message", here)
+	await.From(t, "a message", here)
 	for range 100 { // long enough for both ways
 		reviewer.must(201, "POST", "intents", object{"title": "its own"})
 		if e := reviewer.must(403, "GET", intent, nil); e["error"] != "not_authorized" || !strings.Contains(e["message"].(string), "channel") {

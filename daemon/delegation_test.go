@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -51,7 +52,7 @@ func TestDelegateIsAckedAndItsResultReceived(t *testing.T) {
 	if string(given.Payload) != accepted || given.From != laptop.ID() {
 		t.Errorf("%+v %s", given, given.Payload)
 	}
-	in := receive(t, "delegate", tasks)
+	in := await.From(t, "delegate", tasks)
 	if in.ID != given.ID || in.DeadlineMS != 60000 || in.Name != "desk" {
 		t.Errorf("%+v", in)
 	}
@@ -74,10 +75,10 @@ func TestDelegateIsAckedAndItsResultReceived(t *testing.T) {
 	var r client.Receipt
 	partial := wire.Payload(`{"status":"partial","outcome":"half","data":[1]}`)
 	worker.must("result", client.ResultParams{Ref: given.ID, Payload: partial}, &r)
-	if s := receive(t, "partial", waited); s.Partials != 1 || s.State != client.TaskAccepted || string(s.Partial) != string(partial) {
+	if s := await.From(t, "partial", waited); s.Partials != 1 || s.State != client.TaskAccepted || string(s.Partial) != string(partial) {
 		t.Errorf("%+v", s)
 	}
-	if in := receive(t, "partial", results); in.Kind != kinds.KindResult || *in.Ref != given.ID {
+	if in := await.From(t, "partial", results); in.Kind != kinds.KindResult || *in.Ref != given.ID {
 		t.Errorf("%+v", in)
 	}
 
@@ -87,10 +88,10 @@ func TestDelegateIsAckedAndItsResultReceived(t *testing.T) {
 	if r.State != client.Handed {
 		t.Errorf("%+v", r)
 	}
-	if s := receive(t, "result", waited); s.State != client.TaskCompleted || s.Outcome != "mended" || string(s.Result) != string(final) || s.Peer != "laptop" {
+	if s := await.From(t, "result", waited); s.State != client.TaskCompleted || s.Outcome != "mended" || string(s.Result) != string(final) || s.Peer != "laptop" {
 		t.Errorf("%+v", s)
 	}
-	in = receive(t, "result", results)
+	in = await.From(t, "result", results)
 	if string(in.Payload) != string(final) || in.Delegation == nil || in.Delegation.Task != "mend it" || in.Delegation.ID != given.ID {
 		t.Errorf("%+v", in)
 	}
@@ -162,7 +163,7 @@ func TestCancelReachesTheAgent(t *testing.T) {
 	if string(c.Payload) != accepted || c.Ref != given.ID {
 		t.Errorf("%+v", c)
 	}
-	in := receive(t, "cancel", cancels)
+	in := await.From(t, "cancel", cancels)
 	if *in.Ref != given.ID || in.Delegation == nil || in.Delegation.Task != "mend it" {
 		t.Errorf("%+v", in)
 	}
@@ -192,17 +193,17 @@ func TestCancelBeforeTheAckEndsTheExchange(t *testing.T) {
 	go func() {
 		failed <- desk.dial().call("delegate", client.DelegateParams{To: "laptop", Payload: task1("")}, nil)
 	}()
-	in := receive(t, "delegate", began)
+	in := await.From(t, "delegate", began)
 	asker := desk.dial()
 	asker.must("cancel", client.CancelParams{Ref: in.ID}, nil)
-	if err := receive(t, "error", failed); !errors.Is(err, &kinds.Error{Code: kinds.Cancelled}) {
+	if err := await.From(t, "error", failed); !errors.Is(err, &kinds.Error{Code: kinds.Cancelled}) {
 		t.Error(err)
 	}
-	receive(t, "the agent's rpc.cancel", ended)
+	await.From(t, "the agent's rpc.cancel", ended)
 	if s := asker.state(in.ID); s.State != client.TaskCancelled {
 		t.Errorf("%+v", s)
 	}
-	eventually(t, "cancelled there too", func() bool { return laptop.dial().state(in.ID).State == client.TaskCancelled })
+	await.Until(t, "cancelled there too", func() bool { return laptop.dial().state(in.ID).State == client.TaskCancelled })
 }
 
 func TestRefusedDelegate(t *testing.T) {
@@ -257,9 +258,9 @@ func TestRepeatedDelegateRunsOnce(t *testing.T) {
 	var first, second client.Delegated
 	var calls sync.WaitGroup
 	calls.Go(func() { desk.dial().must("delegate", p, &first) })
-	receive(t, "delegate", began)
+	await.From(t, "delegate", began)
 	calls.Go(func() { desk.dial().must("delegate", p, &second) })
-	eventually(t, "the repeat has come", func() bool { return laptop.count.received[kinds.KindDelegate].Load() == 2 })
+	await.Until(t, "the repeat has come", func() bool { return laptop.count.received[kinds.KindDelegate].Load() == 2 })
 	close(leave)
 	calls.Wait()
 	if string(first.Payload) != want || string(second.Payload) != want || runs.Load() != 1 {
@@ -302,7 +303,7 @@ func TestRepeatedDelegateRunsOnce(t *testing.T) {
 func (d *running) knows(other *running) {
 	d.t.Helper()
 	d.dial().must("trust", client.TrustParams{Peer: other.ID().String(), Addrs: []string{other.node.Addr().String()}}, nil)
-	eventually(d.t, "connected", func() bool { _, ok := d.node.Peer(other.ID()); return ok })
+	await.Until(d.t, "connected", func() bool { _, ok := d.node.Peer(other.ID()); return ok })
 }
 
 func TestLostConnectionDoesNotEndADelegation(t *testing.T) {
@@ -322,10 +323,10 @@ func TestLostConnectionDoesNotEndADelegation(t *testing.T) {
 	p := client.DelegateParams{Head: client.Head{ID: wire.NewMessageID()}, To: "laptop", Payload: task1("")}
 	failed := make(chan error, 1)
 	go func() { failed <- desk.dial().call("delegate", p, nil) }()
-	receive(t, "delegate", began)
+	await.From(t, "delegate", began)
 	laptop.node.Disconnect(desk.ID())
 	var e *kinds.Error
-	if err := receive(t, "error", failed); !errors.As(err, &e) || e.Delivered() != kinds.DeliveredUnknown {
+	if err := await.From(t, "error", failed); !errors.As(err, &e) || e.Delivered() != kinds.DeliveredUnknown {
 		t.Errorf("%v", err)
 	}
 	if s := desk.dial().state(p.ID); s.State != client.TaskUnknown {
@@ -333,7 +334,7 @@ func TestLostConnectionDoesNotEndADelegation(t *testing.T) {
 	}
 	close(leave)
 	laptop.node.Connect(desk.ID())
-	eventually(t, "connected", func() bool { _, ok := desk.node.Peer(laptop.ID()); return ok })
+	await.Until(t, "connected", func() bool { _, ok := desk.node.Peer(laptop.ID()); return ok })
 	var given client.Delegated
 	desk.dial().must("delegate", p, &given)
 	if string(given.Payload) != accepted || runs.Load() != 1 {
@@ -392,13 +393,13 @@ func TestWaitEnds(t *testing.T) {
 	// It is the daemon that ends, and not the caller.
 	waiting := make(chan error, 1)
 	go func() { waiting <- asker.call("wait", client.WaitParams{ID: given.ID}, nil) }()
-	eventually(t, "the wait", func() bool {
+	await.Until(t, "the wait", func() bool {
 		desk.tasks.mu.Lock()
 		defer desk.tasks.mu.Unlock()
 		return desk.tasks.table[taskKey{client.Given, laptop.ID(), given.ID}].changed != nil
 	})
 	desk.stop()
-	if err := receive(t, "the end of the wait", waiting); !errors.Is(err, &kinds.Error{Code: kinds.DaemonUnavailable}) {
+	if err := await.From(t, "the end of the wait", waiting); !errors.Is(err, &kinds.Error{Code: kinds.DaemonUnavailable}) {
 		t.Error(err)
 	}
 }
@@ -418,11 +419,11 @@ func TestDetachedAgentsRequestsFail(t *testing.T) {
 	go func() {
 		failed <- desk.dial().call("delegate", client.DelegateParams{To: "laptop", Payload: task1("")}, nil)
 	}()
-	receive(t, "request", began)
-	receive(t, "request", began)
+	await.From(t, "request", began)
+	await.From(t, "request", began)
 	agent.Close()
 	for range 2 {
-		if err := receive(t, "error", failed); !errors.Is(err, &kinds.Error{Code: kinds.NoAgent}) {
+		if err := await.From(t, "error", failed); !errors.Is(err, &kinds.Error{Code: kinds.NoAgent}) {
 			t.Error(err)
 		}
 	}

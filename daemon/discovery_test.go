@@ -11,6 +11,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/discovery"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
 )
@@ -45,7 +46,7 @@ func (d *running) becomes(state string, of *running) client.Peer {
 	d.t.Helper()
 	var p client.Peer
 	l := d.dial()
-	eventually(d.t, d.name+" has "+of.name+" as "+state, func() bool { p = l.row(of); return p.State == state })
+	await.Until(d.t, d.name+" has "+of.name+" as "+state, func() bool { p = l.row(of); return p.State == state })
 	return p
 }
 
@@ -71,7 +72,7 @@ func TestDiscoveredPeersTrustByName(t *testing.T) {
 	desk := discovering(t, stateDir(t), ownName("desk"))
 	laptop := discovering(t, stateDir(t), ownName("laptop"))
 	p := desk.becomes(client.PeerDiscovered, laptop)
-	if p.Name != "" || p.Claim != laptop.name || p.Source != client.SourceMDNS || p.NameConflict || time.Since(p.LastSeen.Time) > patience ||
+	if p.Name != "" || p.Claim != laptop.name || p.Source != client.SourceMDNS || p.NameConflict || time.Since(p.LastSeen.Time) > await.Patience ||
 		!slices.Equal(p.Addrs, []string{laptop.node.Addr().String()}) {
 		t.Errorf("%+v", p)
 	}
@@ -103,11 +104,11 @@ func TestDiscoveredPeersTrustByName(t *testing.T) {
 	// Who goes is lost, and who comes back is found and connected.
 	told := desk.events(laptop)
 	laptop.stop()
-	if e := receive(t, "lost", told); e.Type != client.EventLost || e.Name != laptop.name {
+	if e := await.From(t, "lost", told); e.Type != client.EventLost || e.Name != laptop.name {
 		t.Errorf("%+v", e)
 	}
 	laptop = discovering(t, laptop.dir, laptop.name)
-	if e := receive(t, "discovered", told); e.Type != client.EventDiscovered || e.Name != laptop.name || !strings.Contains(string(e.Details), laptop.node.Addr().String()) {
+	if e := await.From(t, "discovered", told); e.Type != client.EventDiscovered || e.Name != laptop.name || !strings.Contains(string(e.Details), laptop.node.Addr().String()) {
 		t.Errorf("%+v: %s", e, e.Details)
 	}
 	desk.becomes(client.PeerConnected, laptop)
@@ -162,10 +163,10 @@ func TestDiscoveryIsReloaded(t *testing.T) {
 		}
 	}
 	set("discovery: {mdns: off}")
-	if e := receive(t, "lost", told); e.Type != client.EventLost {
+	if e := await.From(t, "lost", told); e.Type != client.EventLost {
 		t.Errorf("%+v", e)
 	}
-	if e := receive(t, "lost", own); e.Type != client.EventLost {
+	if e := await.From(t, "lost", own); e.Type != client.EventLost {
 		t.Errorf("%+v", e)
 	}
 	if p := laptop.row(desk); p.State != "" {
@@ -173,7 +174,7 @@ func TestDiscoveryIsReloaded(t *testing.T) {
 	}
 	set("discovery: {include: [no-such-interface]}")
 	set("discovery: {mdns: on}")
-	if e := receive(t, "discovered", told); e.Type != client.EventDiscovered {
+	if e := await.From(t, "discovered", told); e.Type != client.EventDiscovered {
 		t.Errorf("%+v", e)
 	}
 	laptop.becomes(client.PeerDiscovered, desk)
@@ -243,7 +244,7 @@ func TestUntrustForgetsWhereAConnectedPeerIs(t *testing.T) {
 	})
 	watch.must("subscribe", client.SubscribeParams{Events: client.EventFilter{All: true}}, nil)
 	l.must("untrust", client.UntrustParams{Peer: "laptop"}, nil)
-	receive(t, "down", down)
+	await.From(t, "down", down)
 	if at := desk.sightings.of(laptop.ID()); at != (sighting{}) {
 		t.Errorf("kept: %+v", at)
 	}

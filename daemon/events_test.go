@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -46,20 +47,20 @@ func TestSubscriberGetsCopies(t *testing.T) {
 	if r.State != client.Held {
 		t.Errorf("a copy counted as %s", r.State)
 	}
-	if m := receive(t, "copy", copies); m.Direction != client.In || m.Envelope.ID != r.ID || m.Envelope.From != desk.ID() {
+	if m := await.From(t, "copy", copies); m.Direction != client.In || m.Envelope.ID != r.ID || m.Envelope.From != desk.ID() {
 		t.Errorf("%+v", m)
 	}
 	asker.must("ping", client.PingParams{To: "laptop"}, nil)
 	directions := map[string]string{}
 	for range 2 {
-		m := receive(t, "copy", copies)
+		m := await.From(t, "copy", copies)
 		directions[m.Envelope.Kind] = m.Direction
 	}
 	if directions["ping"] != client.In || directions["pong"] != client.Out {
 		t.Errorf("%v", directions)
 	}
 	desk.stop()
-	if e := receive(t, "event", events); e.Type != client.EventDown || e.Name != "desk" || e.Peer != desk.ID() {
+	if e := await.From(t, "event", events); e.Type != client.EventDown || e.Name != "desk" || e.Peer != desk.ID() {
 		t.Errorf("%+v", e)
 	}
 }

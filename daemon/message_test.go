@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -26,7 +27,7 @@ func TestQueryIsAnsweredByAnAttachedAgent(t *testing.T) {
 	if string(a.Payload) != response || a.Kind != kinds.KindResponse || a.From != laptop.ID() || a.RTTUS == 0 {
 		t.Errorf("answer %+v %s", a, a.Payload)
 	}
-	in := receive(t, "query", got)
+	in := await.From(t, "query", got)
 	if in.From != desk.ID() || in.Name != "desk" || in.Thread != "t1" || in.DeadlineMS != 30000 || string(in.Payload) != `{"question":"why?","mine":1.0}` {
 		t.Errorf("inbound %+v %s", in, in.Payload)
 	}
@@ -67,7 +68,7 @@ func TestQueryFailsAsTheAgentDoes(t *testing.T) {
 	}
 	asker.refused(kinds.NoAgent, "query", client.QueryParams{To: "laptop/planner", Payload: query("?")})
 	agent.Close()
-	eventually(t, "detached", func() bool {
+	await.Until(t, "detached", func() bool {
 		err := asker.call("query", client.QueryParams{To: "laptop", Payload: query("gone")}, nil)
 		return errors.Is(err, &kinds.Error{Code: kinds.NoAgent})
 	})
@@ -138,7 +139,7 @@ func TestPingSaysHowBusyTheAgentsAre(t *testing.T) {
 		asking.Go(func() {
 			asker.must("query", client.QueryParams{To: "laptop", Payload: query("?")}, nil)
 		})
-		receive(t, "query", arrived)
+		await.From(t, "query", arrived)
 		if p := pong(); p.Status != status || p.ActiveTasks != uint64(i+1) || p.Attached != 1 {
 			t.Errorf("with %d queries: %+v", i+1, p)
 		}
@@ -169,7 +170,7 @@ func TestNotifyIsHandedOrHeld(t *testing.T) {
 	if r := notify("build.done"); r.State != client.Handed {
 		t.Errorf("an agent confirms: %+v", r)
 	}
-	receive(t, "notify", got)
+	await.From(t, "notify", got)
 	if r := notify("builder"); r.State != client.Held {
 		t.Errorf("no topic matches: %+v", r)
 	}
@@ -242,29 +243,29 @@ func TestInterruptedQueryIsCancelledAtTheAgent(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		failed := make(chan error, 1)
 		go func() { failed <- asker.Call(ctx, "query", p, nil) }()
-		receive(t, "query", began)
+		await.From(t, "query", began)
 		cancel()
-		if err := receive(t, "error", failed); !errors.Is(err, context.Canceled) {
+		if err := await.From(t, "error", failed); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		receive(t, "the agent's rpc.cancel", ended)
+		await.From(t, "the agent's rpc.cancel", ended)
 	})
 	t.Run("by closing the connection", func(t *testing.T) {
 		asker := desk.dial()
 		failed := make(chan error, 1)
 		go func() { failed <- asker.call("query", p, nil) }()
-		receive(t, "query", began)
+		await.From(t, "query", began)
 		asker.Close()
-		if err := receive(t, "error", failed); !errors.Is(err, client.ErrClosed) {
+		if err := await.From(t, "error", failed); !errors.Is(err, client.ErrClosed) {
 			t.Error(err)
 		}
-		receive(t, "the agent's rpc.cancel", ended)
+		await.From(t, "the agent's rpc.cancel", ended)
 	})
 	t.Run("by the deadline", func(t *testing.T) {
 		asker := desk.dial()
 		asker.refused(kinds.Timeout, "query", client.QueryParams{To: "laptop", Payload: wire.Payload(`{"question":"?","deadline_ms":50}`)})
-		receive(t, "query", began)
-		receive(t, "the agent's rpc.cancel", ended)
+		await.From(t, "query", began)
+		await.From(t, "the agent's rpc.cancel", ended)
 	})
 }
 
@@ -358,7 +359,7 @@ func TestSlowQueriesHinderNobody(t *testing.T) {
 		})
 	}
 	for range slow {
-		receive(t, "slow query", arrived)
+		await.From(t, "slow query", arrived)
 	}
 	var given client.Delegated
 	asker.must("delegate", client.DelegateParams{To: "laptop", Payload: kinds.Encode(&kinds.Delegate{Task: "t"})}, &given)
@@ -401,7 +402,7 @@ func TestParentCarriesThreadAndHops(t *testing.T) {
 	go func() {
 		ends <- desk.dial().call("query", client.QueryParams{Head: client.Head{Thread: "ring"}, To: "laptop", Payload: query("round?")}, nil)
 	}()
-	if err := receive(t, "the end of the ring", ends); !errors.Is(err, &kinds.Error{Code: kinds.LoopDetected}) {
+	if err := await.From(t, "the end of the ring", ends); !errors.Is(err, &kinds.Error{Code: kinds.LoopDetected}) {
 		t.Error(err)
 	}
 	if deepest.Load() != wire.MaxHops {

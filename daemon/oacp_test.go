@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -73,7 +74,7 @@ func (d *running) mailEvents(t *testing.T) <-chan client.MailEvent {
 		})
 	}()
 	t.Cleanup(func() { <-ended })
-	eventually(t, "the subscription", func() bool { return len(d.subscribers.list()) > 0 })
+	await.Until(t, "the subscription", func() bool { return len(d.subscribers.list()) > 0 })
 	return events
 }
 
@@ -82,17 +83,17 @@ func TestMailEvents(t *testing.T) {
 	desk, laptop, out, in := mailPair(t, "")
 	sent, came := desk.mailEvents(t), laptop.mailEvents(t)
 	writeMail(t, out, "one.yaml")
-	a := receive(t, "mail", came)
+	a := await.From(t, "mail", came)
 	if _, err := os.Stat(filepath.Join(in, "one.yaml")); err != nil || a.State != client.MailArrived || a.Agent != "reviewer" || a.File != "one.yaml" || len(a.SHA256) != 64 {
 		t.Errorf("arrived: %+v, %v", a, err)
 	}
-	if d := receive(t, "the sender's word", sent); d.State != client.MailDelivered || d.SHA256 != a.SHA256 || d.Project != "demo" {
+	if d := await.From(t, "the sender's word", sent); d.State != client.MailDelivered || d.SHA256 != a.SHA256 || d.Project != "demo" {
 		t.Errorf("delivered: %+v", d)
 	}
 	if err := os.WriteFile(filepath.Join(out, "a b.yaml"), []byte("x"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if d := receive(t, "the sender's word", sent); d.State != client.MailParked || d.Reason == "" || d.File != "a b.yaml" {
+	if d := await.From(t, "the sender's word", sent); d.State != client.MailParked || d.Reason == "" || d.File != "a b.yaml" {
 		t.Errorf("parked: %+v", d)
 	}
 }
@@ -103,7 +104,7 @@ func TestMailPolicy(t *testing.T) {
 	desk, _, out, in := mailPair(t, "policy: {desk: {kinds: [query]}}\n")
 	sent := desk.mailEvents(t)
 	writeMail(t, out, "one.yaml")
-	if d := receive(t, "the sender's word", sent); d.State != client.MailParked || !strings.Contains(d.Reason, "laptop says") || !strings.Contains(d.Reason, `do not include "mail"`) {
+	if d := await.From(t, "the sender's word", sent); d.State != client.MailParked || !strings.Contains(d.Reason, "laptop says") || !strings.Contains(d.Reason, `do not include "mail"`) {
 		t.Errorf("%+v", d)
 	}
 	if files, err := os.ReadDir(in); err != nil || len(files) > 0 {
@@ -128,7 +129,7 @@ func TestMailQueuePages(t *testing.T) {
 	c := &client.Client{Socket: desk.home.socket()}
 	defer c.Close()
 	var all []client.OACPQueued
-	eventually(t, "all are parked", func() bool {
+	await.Until(t, "all are parked", func() bool {
 		var err error
 		if all, err = c.OACPQueue(t.Context(), "demo"); err != nil {
 			t.Fatal(err)
@@ -158,7 +159,7 @@ func TestMailUntrusted(t *testing.T) {
 	l.must("untrust", client.UntrustParams{Peer: "laptop"}, nil)
 	writeMail(t, out, "one.yaml")
 	var q client.OACPQueue
-	eventually(t, "it waits", func() bool {
+	await.Until(t, "it waits", func() bool {
 		l.must(client.MethodOACPQueue, client.OACPQueueParams{}, &q)
 		return len(q.Entries) == 1 && q.Entries[0].State == client.MailWaiting && q.Entries[0].Reason != ""
 	})
@@ -166,7 +167,7 @@ func TestMailUntrusted(t *testing.T) {
 		t.Errorf("%+v", q.Entries[0])
 	}
 	befriend(t, desk, laptop)
-	eventually(t, "it arrives", func() bool {
+	await.Until(t, "it arrives", func() bool {
 		_, err := os.Stat(filepath.Join(in, "one.yaml"))
 		return err == nil
 	})

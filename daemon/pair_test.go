@@ -15,12 +15,10 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
-
-// patience is how long a test waits for what must come.
-const patience = 20 * time.Second
 
 // running is a daemon that runs in this process, on loopback and a real socket.
 type running struct {
@@ -78,7 +76,7 @@ func startWith(t testing.TB, o Options) *running {
 			if err != nil {
 				t.Errorf("%s: Run: %v", name, err)
 			}
-		case <-time.After(patience):
+		case <-time.After(await.Patience):
 			pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
 			t.Errorf("%s does not end", name)
 		}
@@ -118,7 +116,7 @@ func befriend(t testing.TB, a, b *running) {
 	t.Helper()
 	a.dial().must("trust", client.TrustParams{Peer: b.ID().String(), Name: b.name, Addrs: []string{b.node.Addr().String()}}, nil)
 	b.dial().must("trust", client.TrustParams{Peer: a.ID().String(), Name: a.name, Addrs: []string{a.node.Addr().String()}}, nil)
-	eventually(t, "connected", func() bool {
+	await.Until(t, "connected", func() bool {
 		_, there := a.node.Peer(b.ID())
 		_, back := b.node.Peer(a.ID())
 		return there && back
@@ -162,7 +160,7 @@ func (d *running) agent(p client.AttachParams, h handler) *local {
 }
 
 func (l *local) call(method string, params, result any) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Patience)
 	defer cancel()
 	return l.Call(ctx, method, params, result)
 }
@@ -208,30 +206,6 @@ func into(t testing.TB, got chan<- *client.Inbound, answer string) handler {
 	}
 }
 
-func receive[T any](t testing.TB, what string, from <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-from:
-		return v
-	case <-time.After(patience):
-		t.Fatalf("%s does not come", what)
-		panic("unreachable")
-	}
-}
-
-// eventually asks again until it holds: for what another process decides when.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(patience); time.Now().Before(end); <-tick.C {
-		if holds() {
-			return
-		}
-	}
-	t.Fatalf("%s: it never holds", what)
-}
-
 // raw is a connection that says what it likes.
 type raw struct {
 	net.Conn
@@ -246,7 +220,7 @@ func (d *running) raw() *raw {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(patience))
+	c.SetDeadline(time.Now().Add(await.Patience))
 	s := bufio.NewScanner(c)
 	s.Buffer(nil, 4<<20)
 	return &raw{c, s, d.t}

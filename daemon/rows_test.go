@@ -11,6 +11,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
@@ -145,7 +146,7 @@ func TestPayloadsAreSpliced(t *testing.T) {
 		}
 	}
 	asker.must("notify", client.NotifyParams{To: client.To("laptop"), Payload: wire.Payload(`{"topic":"t","data":` + text + `}`)}, nil)
-	if c := receive(t, "copy", copies); !strings.Contains(c, text) {
+	if c := await.From(t, "copy", copies); !strings.Contains(c, text) {
 		t.Errorf("copy: %s", c)
 	}
 	holds(worker, "inbox", client.InboxParams{})

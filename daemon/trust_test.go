@@ -11,6 +11,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -23,7 +24,7 @@ func TestStrangerWaitsForTrustOnBothSides(t *testing.T) {
 	asker.must("trust", client.TrustParams{Peer: laptop.ID().String(), Name: "laptop", Addrs: []string{laptop.node.Addr().String()}}, nil)
 	asker.refused(kinds.NotTrusted, "query", client.QueryParams{To: "laptop", Payload: query("?")})
 	var waiting client.Pending
-	eventually(t, "pending", func() bool {
+	await.Until(t, "pending", func() bool {
 		owner.must("pending", nil, &waiting)
 		return len(waiting.Pending) == 1
 	})
@@ -58,12 +59,12 @@ func TestPinsReachTheDisk(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join(r.dir, "trust.yaml"))
 		return err == nil && strings.Contains(string(text), identity.HashPQ(of.key.PublicPQ()).String())
 	}
-	eventually(t, "pinned", func() bool { p, _ := desk.trust.Get(laptop.ID()); return !p.PQ.IsZero() })
+	await.Until(t, "pinned", func() bool { p, _ := desk.trust.Get(laptop.ID()); return !p.PQ.IsZero() })
 	desk.stop()
 	if !pinned(desk, laptop) {
 		t.Error("the daemon ended and left the pin out")
 	}
-	eventually(t, "on disk", func() bool { return pinned(laptop, desk) })
+	await.Until(t, "on disk", func() bool { return pinned(laptop, desk) })
 }
 
 func TestUntrustCutsTheLiveConnection(t *testing.T) {
@@ -88,18 +89,18 @@ func TestUntrustCutsTheLiveConnection(t *testing.T) {
 	go func() {
 		failed <- desk.dial().call("query", client.QueryParams{To: "laptop", Payload: query("?")}, nil)
 	}()
-	receive(t, "query", began)
+	await.From(t, "query", began)
 
 	begun := time.Now()
 	owner.must("untrust", client.UntrustParams{Peer: "desk"}, nil)
-	err := receive(t, "the end of the query", failed)
+	err := await.From(t, "the end of the query", failed)
 	if took := time.Since(begun); took > time.Second {
 		t.Errorf("the connection lived for %v", took)
 	}
 	if !errors.Is(err, &kinds.Error{Code: kinds.NotTrusted}) {
 		t.Error(err)
 	}
-	if in := receive(t, "cancel", cancels); *in.Ref != given.ID {
+	if in := await.From(t, "cancel", cancels); *in.Ref != given.ID {
 		t.Errorf("%+v", in)
 	}
 	asker.refused(kinds.NotTrusted, "ping", client.PingParams{To: "laptop"})
@@ -137,10 +138,10 @@ func TestRefusalLeavesWhatIsOnItsWay(t *testing.T) {
 	asker := desk.dial()
 	given := make(chan *client.Delegated, 1)
 	go func() { given <- delegateTo(asker, "laptop", task1("")) }()
-	id := receive(t, "delegate", came).ID
+	id := await.From(t, "delegate", came).ID
 	desk.refusedBy(laptop.ID(), time.Now())
 	close(ack)
-	receive(t, "the ack", given)
+	await.From(t, "the ack", given)
 	if s := desk.dial().state(id); s.State != client.TaskAccepted {
 		t.Errorf("%+v", s)
 	}
@@ -183,11 +184,11 @@ func TestBeingUntrustedEndsDelegations(t *testing.T) {
 			} else {
 				laptop.dial().must("untrust", client.UntrustParams{Peer: "desk"}, nil)
 			}
-			got := receive(t, "the end of the wait", waits)
+			got := await.From(t, "the end of the wait", waits)
 			if e := parse[kinds.Error](t, got.Result); got.State != client.TaskFailed || e.Code != kinds.NotTrusted {
 				t.Errorf("given: %+v: %+v", got, e)
 			}
-			if in := receive(t, "cancel", cancels); *in.Ref != taken.ID {
+			if in := await.From(t, "cancel", cancels); *in.Ref != taken.ID {
 				t.Errorf("%+v", in)
 			}
 			if s := asker.state(taken.ID); s.State != client.TaskCancelled {
@@ -289,9 +290,9 @@ func TestUntrustIsFinalForWhatIsOnItsWay(t *testing.T) {
 	go func() {
 		sent <- asker.call("notify", client.NotifyParams{To: client.To("laptop"), Payload: kinds.Encode(&kinds.Notify{Topic: "t"})}, nil)
 	}()
-	receive(t, "notify", began)
+	await.From(t, "notify", began)
 	owner.must("untrust", client.UntrustParams{Peer: "desk"}, nil)
-	if err := receive(t, "the end of the notify", sent); !errors.Is(err, &kinds.Error{Code: kinds.NotTrusted}) {
+	if err := await.From(t, "the end of the notify", sent); !errors.Is(err, &kinds.Error{Code: kinds.NotTrusted}) {
 		t.Error(err)
 	}
 	close(refuse)
@@ -352,7 +353,7 @@ func TestJoinIsTrustOnBothSides(t *testing.T) {
 	laptop.dial().must("join", client.JoinParams{URI: inv.URI}, nil)
 	desk.dial().must("ping", client.PingParams{To: "laptop"}, nil)
 	for _, want := range []string{client.EventTrust, client.EventUp} {
-		if got := receive(t, want, told); got != want {
+		if got := await.From(t, want, told); got != want {
 			t.Errorf("%s instead of %s", got, want)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -33,7 +34,7 @@ func (m *machine) attach(p client.AttachParams, h client.Handler) *client.Client
 // attached waits until an agent of that name is.
 func (m *machine) attached(name string) {
 	m.T.Helper()
-	live.Eventually(m.T, name+" is attached to "+m.Name, func() bool { return m.agent(name) != nil })
+	await.Until(m.T, name+" is attached to "+m.Name, func() bool { return m.agent(name) != nil })
 }
 
 // agent is an attached agent, or nil.

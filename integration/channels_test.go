@@ -14,7 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/acpd/acpd/integration/live"
+	"github.com/acpd/acpd/integration/await"
 )
 
 // http makes requests to the daemon's http.sock, as an agent.
@@ -87,17 +87,17 @@ func TestKillsInChannels(t *testing.T) {
 	}()
 	for i := range 6 {
 		before := sent.Load()
-		live.Eventually(t, "some messages", func() bool { return sent.Load() > before+5 || len(ended) > 0 })
+		await.Until(t, "some messages", func() bool { return sent.Load() > before+5 || len(ended) > 0 })
 		victim := []*machine{desk, laptop}[i%2]
 		victim.Kill()
 		if i < 4 { // while this one is down
 			during := sent.Load()
-			live.Eventually(t, "some more", func() bool { return victim == laptop || sent.Load() > during+1 || len(ended) > 0 })
+			await.Until(t, "some more", func() bool { return victim == laptop || sent.Load() > during+1 || len(ended) > 0 })
 		}
 		victim.Start()
 	}
 	stop()
-	if err := receive(t, "the end of sending", ended); err != nil {
+	if err := await.From(t, "the end of sending", ended); err != nil {
 		t.Fatal(err)
 	}
 	n := int(sent.Load())
@@ -106,7 +106,7 @@ func TestKillsInChannels(t *testing.T) {
 			N int `json:"n"`
 		} `json:"payload"`
 	}
-	live.Eventually(t, "all messages", func() bool {
+	await.Until(t, "all messages", func() bool {
 		status, answer := planner("GET", "channels/"+channel.ID+"/messages?wait=0", "", "")
 		return status == 200 && json.Unmarshal([]byte(answer), &got) == nil && len(got) >= n
 	})

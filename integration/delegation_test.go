@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/kinds"
 )
@@ -32,7 +33,7 @@ func TestDelegationIsAckedAtOnce(t *testing.T) {
 	// The scripts cannot end before the gate opens; the acks are there before.
 	id := strings.TrimSpace(laptop.Must("delegate", "desk", "Tidy up."))
 	waiting := laptop.Acpctl("wait", id)
-	own, err := planner.Delegate(live.Soon(t), work("desk", "Paint it."))
+	own, err := planner.Delegate(await.Context(t), work("desk", "Paint it."))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,7 @@ func TestDelegationIsAckedAtOnce(t *testing.T) {
 		t.Errorf("wait says %q", stdout)
 	}
 	for range 2 { // its own, and that of acpctl, which is nobody's
-		in := receive(t, "result", results)
+		in := await.From(t, "result", results)
 		r, err := kinds.Parse[kinds.Result](in.Payload)
 		if err != nil || in.Delegation == nil || in.Delegation.ID != *in.Ref {
 			t.Fatalf("result %+v, %v", in, err)
@@ -60,7 +61,7 @@ func TestDelegationIsAckedAtOnce(t *testing.T) {
 		}
 	}
 	for _, m := range []*machine{desk, laptop} {
-		live.Eventually(t, "completed on "+m.Name, func() bool { return strings.Count(m.Must("tasks"), "\tcompleted\t") == 2 })
+		await.Until(t, "completed on "+m.Name, func() bool { return strings.Count(m.Must("tasks"), "\tcompleted\t") == 2 })
 	}
 }
 
@@ -116,18 +117,18 @@ func TestAcceptedDelegationSurvivesBothDaemons(t *testing.T) {
 		},
 	})
 	id := strings.TrimSpace(laptop.Must("delegate", "desk", "Tidy up."))
-	in := receive(t, "task", taken)
+	in := await.From(t, "task", taken)
 	desk.Kill()
 	laptop.Kill()
 	desk.Start()
 	laptop.Start()
 	waiting := laptop.Acpctl("wait", id)
 	desk.attached("worker")
-	if tasks, err := desk.Client.Tasks(live.Soon(t)); err != nil || len(tasks) != 1 || tasks[0].State != client.TaskAccepted || tasks[0].ID != in.ID {
+	if tasks, err := desk.Client.Tasks(await.Context(t)); err != nil || len(tasks) != 1 || tasks[0].State != client.TaskAccepted || tasks[0].ID != in.ID {
 		t.Fatalf("tasks of desk: %v, %v", tasks, err)
 	}
 	desk.connected(laptop)
-	receipt, err := worker.Result(live.Soon(t), client.ResultParams{Ref: in.ID, Payload: kinds.Encode(&kinds.Result{Status: "completed", Outcome: "tidy"})})
+	receipt, err := worker.Result(await.Context(t), client.ResultParams{Ref: in.ID, Payload: kinds.Encode(&kinds.Result{Status: "completed", Outcome: "tidy"})})
 	if err != nil || receipt.State != client.Held {
 		t.Fatalf("result: %v, %v", receipt, err)
 	}
@@ -155,7 +156,7 @@ func TestTasksOfAKilledServe(t *testing.T) {
 		if err := os.WriteFile(gate, nil, 0o600); err != nil {
 			t.Error(err)
 		}
-		script.gone(live.Patience)
+		script.gone(await.Patience)
 	})
 	sleep := []string{"--", "sh", "-c", `exec 3>"$1"; echo begun >&3; until test -e "$2"; do sleep 0.05; done`, "sh", script.path, gate}
 	killed := desk.serve("worker", sleep...)
@@ -166,8 +167,8 @@ func TestTasksOfAKilledServe(t *testing.T) {
 	script.expect(3)
 	killed.Signal(syscall.SIGKILL)
 	killed.Await()
-	live.Eventually(t, "detached", func() bool { return desk.agent("worker") == nil })
-	tasks, err := desk.Client.Tasks(live.Soon(t))
+	await.Until(t, "detached", func() bool { return desk.agent("worker") == nil })
+	tasks, err := desk.Client.Tasks(await.Context(t))
 	if err != nil || len(tasks) != 3 {
 		t.Fatalf("%d tasks, %v", len(tasks), err)
 	}
@@ -180,7 +181,7 @@ func TestTasksOfAKilledServe(t *testing.T) {
 	if said := laptop.Run(7, "wait", lost).Fails(7); !strings.Contains(said, "the command's process ended before it was done") {
 		t.Errorf("wait says %q", said)
 	}
-	live.Eventually(t, "the load is gone", func() bool { return desk.agent("worker").Active == 0 })
+	await.Until(t, "the load is gone", func() bool { return desk.agent("worker").Active == 0 })
 	for _, id := range []string{kept, silent} {
 		if said := laptop.Must("tasks"); !strings.Contains(said, id+"\tgiven\tdesk\taccepted\t") {
 			t.Errorf("%s is not accepted any more: %s", id, said)

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 )
 
@@ -28,7 +29,7 @@ func TestFullDisk(t *testing.T) {
 	desk, laptop := friends(t)
 	stranger := strings.Repeat("1", 64)
 	trust := filepath.Join(desk.Home, "trust.yaml")
-	live.Eventually(t, "the peer's key is pinned", func() bool { return strings.Contains(content(t, trust), "pq: ") })
+	await.Until(t, "the peer's key is pinned", func() bool { return strings.Contains(content(t, trust), "pq: ") })
 	before := content(t, trust)
 	if said := laptop.Must("notify", "desk", "before", "1"); said != "held\n" {
 		t.Fatalf("notify says %q", said)
@@ -45,7 +46,7 @@ func TestFullDisk(t *testing.T) {
 		}
 	}
 	desk.Run(1, "inbox", "--ack", "99")
-	live.Eventually(t, "the log says why", func() bool { return strings.Contains(desk.Acpd.Stderr.String(), "state.db") })
+	await.Until(t, "the log says why", func() bool { return strings.Contains(desk.Acpd.Stderr.String(), "state.db") })
 	for _, verb := range [][]string{{"trust", stranger, "--yes"}, {"untrust", "laptop"}, {"delegate", "laptop", "x"}} {
 		desk.Run(1, verb...)
 	}

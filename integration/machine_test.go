@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/kinds"
 )
@@ -55,13 +56,13 @@ func befriend(t *testing.T, a, b *machine) {
 // connected waits until the daemons have a connection.
 func (m *machine) connected(to *machine) {
 	m.T.Helper()
-	live.Eventually(m.T, m.Name+" is connected to "+to.Name, func() bool { return m.Peer(to.ID).State == client.PeerConnected })
+	await.Until(m.T, m.Name+" is connected to "+to.Name, func() bool { return m.Peer(to.ID).State == client.PeerConnected })
 }
 
 // status is what status says.
 func (m *machine) status() *client.Status {
 	m.T.Helper()
-	s, err := m.Client.Status(live.Soon(m.T))
+	s, err := m.Client.Status(await.Context(m.T))
 	if err != nil {
 		m.T.Fatalf("status of %s: %v", m.Name, err)
 	}
@@ -88,7 +89,7 @@ func (m *machine) dial() *socket {
 // say writes a line.
 func (s *socket) say(line string) {
 	s.t.Helper()
-	s.SetWriteDeadline(time.Now().Add(live.Patience))
+	s.SetWriteDeadline(time.Now().Add(await.Patience))
 	if _, err := s.Write([]byte(line + "\n")); err != nil {
 		s.t.Fatalf("%.80s: %v", line, err)
 	}
@@ -97,7 +98,7 @@ func (s *socket) say(line string) {
 // hear reads a line.
 func (s *socket) hear() string {
 	s.t.Helper()
-	s.SetReadDeadline(time.Now().Add(live.Patience))
+	s.SetReadDeadline(time.Now().Add(await.Patience))
 	line, err := s.in.ReadString('\n')
 	if err != nil {
 		s.t.Fatalf("no answer: %v", err)

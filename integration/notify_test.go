@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/integration/live"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -29,7 +29,7 @@ func TestNotifyIsHandedToAnAgentThatConfirms(t *testing.T) {
 	if said := laptop.Must("notify", "desk", "build.done", `{"ok": true}`); said != "handed\n" {
 		t.Errorf("notify says %q", said)
 	}
-	if in := receive(t, "message", got); in.Name != "laptop" || string(in.Payload) != `{"topic":"build.done","data":{"ok":true}}` {
+	if in := await.From(t, "message", got); in.Name != "laptop" || string(in.Payload) != `{"topic":"build.done","data":{"ok":true}}` {
 		t.Errorf("the agent has %s from %s", in.Payload, in.Name)
 	}
 	// A topic that no agent wants is held.
@@ -88,7 +88,7 @@ func TestNotifyIsHeldWithoutAWord(t *testing.T) {
 		if p.Stdout.String() != "held\n" || p.Took < atLeast {
 			t.Errorf("%s: notify says %q after %s", topic, p.Stdout.String(), p.Took)
 		}
-		live.Within(t, topic, p.Took, atLeast+3*time.Second)
+		await.Within(t, topic, p.Took, atLeast+3*time.Second)
 		if said := desk.Must("inbox"); !strings.Contains(said, topic+` "now"`) {
 			t.Errorf("%s is not in the inbox: %s", topic, said)
 		}
@@ -120,7 +120,7 @@ func TestInboxSaysThatThereIsMore(t *testing.T) {
 	desk, laptop := friends(t)
 	c := laptop.Client
 	for i := range 120 {
-		if _, err := c.Notify(live.Soon(t), client.NotifyParams{To: client.To("desk"), Payload: wire.Payload(fmt.Sprintf(`{"topic":"x","data":%d}`, i))}); err != nil {
+		if _, err := c.Notify(await.Context(t), client.NotifyParams{To: client.To("desk"), Payload: wire.Payload(fmt.Sprintf(`{"topic":"x","data":%d}`, i))}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -215,7 +215,7 @@ func TestHeldIsKeptThroughCrashes(t *testing.T) {
 	held := make(map[wire.MessageID]bool)
 	for round := range 3 {
 		receipts := make(chan wire.MessageID, 100_000)
-		ctx, crash := context.WithCancel(live.Soon(t))
+		ctx, crash := context.WithCancel(await.Context(t))
 		var crowd sync.WaitGroup
 		for range 16 {
 			crowd.Go(func() {
@@ -227,7 +227,7 @@ func TestHeldIsKeptThroughCrashes(t *testing.T) {
 				}
 			})
 		}
-		live.Eventually(t, "some are held", func() bool { return len(receipts) > 100 })
+		await.Until(t, "some are held", func() bool { return len(receipts) > 100 })
 		desk.Kill()
 		crash() // or those in flight would wait until the connection is found dead
 		crowd.Wait()
@@ -253,7 +253,7 @@ func (m *machine) inbox() map[wire.MessageID]int {
 	m.T.Helper()
 	all := make(map[wire.MessageID]int)
 	for after, more := uint64(0), true; more; more = after != 0 {
-		page, err := m.Client.Inbox(live.Soon(m.T), client.InboxParams{Limit: 1000, After: after})
+		page, err := m.Client.Inbox(await.Context(m.T), client.InboxParams{Limit: 1000, After: after})
 		if err != nil {
 			m.T.Fatalf("inbox of %s: %v", m.Name, err)
 		}

@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/integration/live"
+	"github.com/acpd/acpd/integration/await"
 )
 
 // queued is what the queue says of a file; zero if it is not there.
 func (m *machine) queued(file string) client.OACPQueued {
 	m.T.Helper()
-	all, err := m.Client.OACPQueue(live.Soon(m.T), "demo")
+	all, err := m.Client.OACPQueue(await.Context(m.T), "demo")
 	if err != nil {
 		m.T.Fatal(err)
 	}
@@ -31,13 +31,13 @@ func TestMailOnAFullDisk(t *testing.T) {
 	desk, laptop := correspondents(t)
 	inbox := laptop.mailInbox("reviewer")
 	desk.mail("before.yaml", "P2", "x")
-	live.Eventually(t, "a message arrives", func() bool { return len(mailIn(t, inbox)) == 1 })
+	await.Until(t, "a message arrives", func() bool { return len(mailIn(t, inbox)) == 1 })
 
 	for _, blocks := range []uint64{0, 16 << 10} { // nothing at all; the ledger, but not a large message
 		laptop.limitFiles(blocks)
 		name := "waits-" + string(rune('a'+blocks>>14)) + ".yaml"
 		desk.mail(name, "P2", strings.Repeat("x", 100_000))
-		live.Eventually(t, "the sender knows why", func() bool {
+		await.Until(t, "the sender knows why", func() bool {
 			q := desk.queued(name)
 			return q.State == client.MailWaiting && strings.Contains(q.Reason, "laptop says: it could not be stored there") && !strings.Contains(q.Reason, laptop.Home)
 		})
@@ -48,18 +48,18 @@ func TestMailOnAFullDisk(t *testing.T) {
 			t.Errorf("debris: %v", left)
 		}
 		laptop.limitFiles(unix.RLIM_INFINITY)
-		live.Eventually(t, "it arrives", func() bool { return mailIn(t, inbox)[name] != "" && desk.queued(name).State == client.MailDelivered })
+		await.Until(t, "it arrives", func() bool { return mailIn(t, inbox)[name] != "" && desk.queued(name).State == client.MailDelivered })
 	}
 	desk.limitFiles(0)
 	// The test writes, not the daemon: a full disk would keep tools from sending.
 	desk.mail("after.yaml", "P2", "x")
-	live.Eventually(t, "it arrives", func() bool { return mailIn(t, inbox)["after.yaml"] != "" })
-	live.Eventually(t, "the sender knows", func() bool { return desk.queued("after.yaml").State == client.MailDelivered })
+	await.Until(t, "it arrives", func() bool { return mailIn(t, inbox)["after.yaml"] != "" })
+	await.Until(t, "the sender knows", func() bool { return desk.queued("after.yaml").State == client.MailDelivered })
 	desk.limitFiles(unix.RLIM_INFINITY)
 	desk.Kill()
 	desk.Start()
 	desk.connected(laptop)
-	live.Eventually(t, "the sender knows again", func() bool { return desk.queued("after.yaml").State == client.MailDelivered })
+	await.Until(t, "the sender knows again", func() bool { return desk.queued("after.yaml").State == client.MailDelivered })
 	if got := mailIn(t, inbox); len(got) != 4 {
 		t.Errorf("%d messages in the inbox", len(got))
 	}

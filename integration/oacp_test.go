@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/integration/live"
+	"github.com/acpd/acpd/integration/await"
 )
 
 var kills = flag.Int("kills", 8, "how often TestMailSurvivesKills kills a daemon")
@@ -43,7 +43,7 @@ func (m *machine) hosts(agent string) {
 
 func (m *machine) binds(agent string, to *machine) {
 	m.T.Helper()
-	if _, err := m.Client.OACPBind(live.Soon(m.T), client.OACPBindParams{Project: "demo", Agent: agent, Peer: to.Name}); err != nil {
+	if _, err := m.Client.OACPBind(await.Context(m.T), client.OACPBindParams{Project: "demo", Agent: agent, Peer: to.Name}); err != nil {
 		m.T.Fatal(err)
 	}
 }
@@ -124,7 +124,7 @@ func longer(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(4 * live.Patience); time.Now().Before(end); <-tick.C {
+	for end := time.Now().Add(4 * await.Patience); time.Now().Before(end); <-tick.C {
 		if holds() {
 			return
 		}
@@ -179,7 +179,7 @@ func TestMailSurvivesKills(t *testing.T) {
 	}
 	longer(t, "all arrive", func() bool { return len(mailIn(t, inbox)) >= letters })
 	longer(t, "the sender knows", func() bool {
-		queue, err := desk.Client.OACPQueue(live.Soon(t), "demo")
+		queue, err := desk.Client.OACPQueue(await.Context(t), "demo")
 		return err == nil && len(queue) == letters && !slices.ContainsFunc(queue, func(q client.OACPQueued) bool { return q.State != client.MailDelivered })
 	})
 	stop()
@@ -224,7 +224,7 @@ func TestMailWaits(t *testing.T) {
 	}
 	inbox := laptop.mailInbox("reviewer")
 	longer(t, "all wait", func() bool {
-		queue, err := desk.Client.OACPQueue(live.Soon(t), "demo")
+		queue, err := desk.Client.OACPQueue(await.Context(t), "demo")
 		return err == nil && len(queue) == letters && !slices.ContainsFunc(queue, func(q client.OACPQueued) bool { return strings.Contains(q.Reason, "being written") })
 	})
 	laptop.Start()

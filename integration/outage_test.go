@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/integration/live"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -27,7 +27,7 @@ func TestKilledPeer(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
 	desk.attach(client.AttachParams{Name: "reviewer"}, says("here"))
-	ctx, c := live.Soon(t), laptop.Client
+	ctx, c := await.Context(t), laptop.Client
 	a, err := c.Query(ctx, question("desk", "there?"))
 	if summary(t, a, err) != "here" {
 		t.Fatal("no answer before the outage")
@@ -39,21 +39,21 @@ func TestKilledPeer(t *testing.T) {
 	if e := is(t, kinds.Unreachable, err); e.Delivered() != kinds.DeliveredNo {
 		t.Errorf("delivered %q: %v", e.Delivered(), e)
 	}
-	live.Within(t, "failure", time.Since(begun), time.Second)
+	await.Within(t, "failure", time.Since(begun), time.Second)
 	p := laptop.Run(5, "query", "desk", "there?")
-	live.Within(t, "failure of acpctl", p.Took, time.Second)
+	await.Within(t, "failure of acpctl", p.Took, time.Second)
 
 	desk.Start()
 	begun = time.Now()
 	desk.attach(client.AttachParams{Name: "again"}, says("back"))
-	live.Eventually(t, "an answer after the restart", func() bool {
+	await.Until(t, "an answer after the restart", func() bool {
 		a, err = c.Query(ctx, question("desk/again", "there?"))
 		return err == nil
 	})
 	if summary(t, a, err) != "back" {
 		t.Error("another answer after the restart")
 	}
-	live.Within(t, "answer after the restart", time.Since(begun), time.Second)
+	await.Within(t, "answer after the restart", time.Since(begun), time.Second)
 }
 
 // TestKilledPeerAtOnce: right after an answer the connection is used without a
@@ -61,7 +61,7 @@ func TestKilledPeer(t *testing.T) {
 func TestKilledPeerAtOnce(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
-	ctx, c := live.Soon(t), laptop.Client
+	ctx, c := await.Context(t), laptop.Client
 	if _, err := c.Ping(ctx, client.PingParams{To: "desk"}); err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestKilledPeerAtOnce(t *testing.T) {
 	if e := is(t, kinds.Unreachable, err); e.Delivered() == "" {
 		t.Errorf("nothing is said of the delivery: %v", e)
 	}
-	live.Within(t, "failure", time.Since(begun), time.Second)
+	await.Within(t, "failure", time.Since(begun), time.Second)
 }
 
 // TestRestartIsNotNoticed: between two calls the other daemon is killed and comes
@@ -79,7 +79,7 @@ func TestKilledPeerAtOnce(t *testing.T) {
 func TestRestartIsNotNoticed(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
-	ctx, c := live.Soon(t), laptop.Client
+	ctx, c := await.Context(t), laptop.Client
 	for range 3 {
 		if _, err := c.Ping(ctx, client.PingParams{To: "desk"}); err != nil {
 			t.Fatal(err)
@@ -91,7 +91,7 @@ func TestRestartIsNotNoticed(t *testing.T) {
 		if _, err := c.Ping(ctx, client.PingParams{To: "desk"}); err != nil {
 			t.Errorf("the first call after the restart: %v", err)
 		}
-		live.Within(t, "call after the restart", time.Since(begun), time.Second)
+		await.Within(t, "call after the restart", time.Since(begun), time.Second)
 	}
 	desk.Kill()
 	silent(t)
@@ -111,7 +111,7 @@ func TestRestartIsNotNoticed(t *testing.T) {
 			t.Errorf("the second call after a quick restart: %v", err)
 		}
 	}
-	live.Within(t, "calls after a quick restart", time.Since(begun), time.Second)
+	await.Within(t, "calls after a quick restart", time.Since(begun), time.Second)
 }
 
 // silent waits until every connection has been silent for long enough to be
@@ -133,14 +133,14 @@ func TestKilledInFlight(t *testing.T) {
 	s := newStubborn()
 	desk.attach(client.AttachParams{Name: "worker"}, client.Handler{Query: s.query})
 	asking := laptop.Acpctl("query", "desk", "slow", "--deadline", "1m", "--json")
-	receive(t, "query", s.began)
+	await.From(t, "query", s.began)
 	desk.Kill()
 	begun := time.Now()
 	if said := asking.Exits(5); !strings.Contains(said, `"code":"unreachable"`) || !strings.Contains(said, `"delivered":"unknown"`) {
 		t.Errorf("got %s", said)
 	}
-	live.Within(t, "failure in flight", time.Since(begun), 8*time.Second+slack)
-	receive(t, "agent that is told", s.gaveUp)
+	await.Within(t, "failure in flight", time.Since(begun), 8*time.Second+slack)
+	await.From(t, "agent that is told", s.gaveUp)
 }
 
 // TestStoppedPeer: a daemon that hangs is as good as dead, until it goes on.
@@ -152,27 +152,27 @@ func TestStoppedPeer(t *testing.T) {
 	s := newStubborn()
 	desk.attach(client.AttachParams{Name: "worker"}, client.Handler{Query: s.query})
 	asking := laptop.Acpctl("query", "desk", "slow", "--deadline", "1m", "--json")
-	receive(t, "query", s.began)
+	await.From(t, "query", s.began)
 	desk.Acpd.Signal(syscall.SIGSTOP)
 	begun := time.Now()
 	if said := asking.Exits(5); !strings.Contains(said, `"code":"unreachable"`) || !strings.Contains(said, `"delivered":"unknown"`) {
 		t.Errorf("in flight: %s", said)
 	}
-	live.Within(t, "failure in flight", time.Since(begun), 8*time.Second+slack)
+	await.Within(t, "failure in flight", time.Since(begun), 8*time.Second+slack)
 	// The tablet's connection has been silent meanwhile, the laptop's is closed.
 	for _, m := range []*machine{tablet, laptop} {
 		begun := time.Now()
-		_, err := m.Client.Query(live.Soon(t), question("desk", "there?"))
+		_, err := m.Client.Query(await.Context(t), question("desk", "there?"))
 		if e := is(t, kinds.Unreachable, err); e.Delivered() != kinds.DeliveredNo {
 			t.Errorf("%s: delivered %q: %v", m.Name, e.Delivered(), e)
 		}
-		live.Within(t, "failure of a new call by the "+m.Name, time.Since(begun), 3*time.Second+slack)
+		await.Within(t, "failure of a new call by the "+m.Name, time.Since(begun), 3*time.Second+slack)
 	}
 	close(s.release)
 	desk.Acpd.Signal(syscall.SIGCONT)
 	for _, m := range []*machine{tablet, laptop} {
-		live.Eventually(t, m.Name+" has an answer", func() bool {
-			a, err := m.Client.Query(live.Soon(t), question("desk", "there?"))
+		await.Until(t, m.Name+" has an answer", func() bool {
+			a, err := m.Client.Query(await.Context(t), question("desk", "there?"))
 			if e := (*kinds.Error)(nil); errors.As(err, &e) && e.Code != kinds.Unreachable {
 				t.Fatalf("%s: %v", m.Name, err)
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/integration/live"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -37,11 +37,11 @@ func TestPayloadsArriveUnchanged(t *testing.T) {
 		},
 	})
 	const asked = `{ "question": "è", ` + awkward + `}`
-	a, err := laptop.Client.Query(live.Soon(t), client.QueryParams{To: "desk", Payload: wire.Payload(asked)})
+	a, err := laptop.Client.Query(await.Context(t), client.QueryParams{To: "desk", Payload: wire.Payload(asked)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if there := receive(t, "question", got); there != asked {
+	if there := await.From(t, "question", got); there != asked {
 		t.Errorf("the agent has\n%s\nwant\n%s", there, asked)
 	}
 	if string(a.Payload) != answer {
@@ -50,7 +50,7 @@ func TestPayloadsArriveUnchanged(t *testing.T) {
 
 	// The same through acpctl, and the inbox.
 	said := laptop.Must("query", "desk", "--payload", asked, "--json")
-	if there := receive(t, "question", got); !same(there, asked) {
+	if there := await.From(t, "question", got); !same(there, asked) {
 		t.Errorf("from acpctl the agent has\n%s\nwant\n%s", there, asked)
 	}
 	if _, payload, ok := strings.Cut(said, `"payload":`); !ok || !same(strings.TrimSuffix(strings.TrimSpace(payload), "}"), answer) {
@@ -58,7 +58,7 @@ func TestPayloadsArriveUnchanged(t *testing.T) {
 	}
 	const told = `{"topic":"x", ` + awkward + `}`
 	laptop.Must("notify", "desk", "--payload", told)
-	if there := receive(t, "message", got); !same(there, told) {
+	if there := await.From(t, "message", got); !same(there, told) {
 		t.Errorf("the agent has\n%s\nwant\n%s", there, told)
 	}
 	desk.Must("notify", "laptop", "--payload", told)
@@ -67,7 +67,7 @@ func TestPayloadsArriveUnchanged(t *testing.T) {
 	if said := laptop.Must("inbox", "--json"); !strings.Contains(said, strings.ReplaceAll(`"escaped": "\ud83d\ude00 \u0000 \/"`, ": ", ":")) {
 		t.Errorf("acpctl prints\n%s", said)
 	}
-	inbox, err := laptop.Client.Inbox(live.Soon(t), client.InboxParams{})
+	inbox, err := laptop.Client.Inbox(await.Context(t), client.InboxParams{})
 	if err != nil || len(inbox.Messages) != 1 || !same(string(inbox.Messages[0].Envelope.Payload), told) {
 		t.Errorf("the inbox has %v, %v", inbox, err)
 	}
@@ -103,7 +103,7 @@ func TestLargestMessage(t *testing.T) {
 			return &kinds.Response{Summary: "short"}, nil
 		},
 	})
-	ctx, c := live.Soon(t), laptop.Client
+	ctx, c := await.Context(t), laptop.Client
 
 	// How much an envelope needs beside its payload is learned from a first one.
 	size := limit - 4096
@@ -114,12 +114,12 @@ func TestLargestMessage(t *testing.T) {
 	if a, err := ask(size); summary(t, a, err) != "short" {
 		t.Fatal("another answer")
 	}
-	size += limit - receive(t, "size", sizes)
+	size += limit - await.From(t, "size", sizes)
 	answers <- 0
 	if a, err := ask(size); summary(t, a, err) != "short" {
 		t.Fatal("another answer")
 	}
-	if got := receive(t, "size", sizes); got != limit {
+	if got := await.From(t, "size", sizes); got != limit {
 		t.Errorf("the largest envelope has %d bytes, want %d", got, limit)
 	}
 	before := desk.status().Messages.In["query"]
@@ -139,7 +139,7 @@ func TestLargestMessage(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the largest answer: %v", err)
 	}
-	receive(t, "size", sizes)
+	await.From(t, "size", sizes)
 	if len(a.Payload) != size-ref-kindsDiffer {
 		t.Errorf("the answer has %d bytes, want %d", len(a.Payload), size-ref-kindsDiffer)
 	}
@@ -148,7 +148,7 @@ func TestLargestMessage(t *testing.T) {
 	if e := is(t, kinds.TooLarge, err); e.From != desk.ID.String() {
 		t.Errorf("who refused it? %v", e)
 	}
-	receive(t, "size", sizes)
+	await.From(t, "size", sizes)
 	answers <- 0
 	if a, err := ask(100); summary(t, a, err) != "short" {
 		t.Error("another answer after all that")

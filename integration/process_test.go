@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 )
 
@@ -70,7 +71,7 @@ func (f *fifo) expect(n int) {
 			if !open {
 				f.t.Fatalf("%d processes began, want %d", i, n)
 			}
-		case <-time.After(live.Patience):
+		case <-time.After(await.Patience):
 			f.t.Fatalf("%d processes began, want %d", i, n)
 		}
 	}
@@ -88,20 +89,5 @@ func (f *fifo) gone(within time.Duration) {
 		case <-end:
 			f.t.Fatalf("processes of the script still run after %s", within)
 		}
-	}
-}
-
-// receive waits for what must come.
-func receive[T any](t *testing.T, what string, from <-chan T) T {
-	t.Helper()
-	select {
-	case v, open := <-from:
-		if !open {
-			t.Fatalf("%s does not come: it is over", what)
-		}
-		return v
-	case <-time.After(live.Patience):
-		t.Fatalf("not within %s: %s", live.Patience, what)
-		panic("unreachable")
 	}
 }

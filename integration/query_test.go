@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/kinds"
 )
@@ -58,7 +59,7 @@ func TestTheAgentThatIsMeantAnswers(t *testing.T) {
 		"desk/builder":  {AgentName: "builder", Domains: []string{"build", "code"}, MaxConcurrentTasks: 7},
 		"desk/reviewer": {AgentName: "reviewer", Domains: []string{"code.review"}, MaxConcurrentTasks: 4},
 	} {
-		answer, err := laptop.Client.Discover(live.Soon(t), client.DiscoverParams{To: to})
+		answer, err := laptop.Client.Discover(await.Context(t), client.DiscoverParams{To: to})
 		if err != nil {
 			t.Fatalf("discover %s: %v", to, err)
 		}
@@ -106,7 +107,7 @@ func TestSlowQueriesAreInNobodysWay(t *testing.T) {
 			return nil, nil
 		},
 	})
-	ctx, c := live.Soon(t), laptop.Client
+	ctx, c := await.Context(t), laptop.Client
 	given, err := c.Delegate(ctx, work("desk", "tidy up"))
 	if err != nil {
 		t.Fatal(err)
@@ -119,31 +120,31 @@ func TestSlowQueriesAreInNobodysWay(t *testing.T) {
 		}()
 	}
 	for range slow {
-		receive(t, "slow query", s.began)
+		await.From(t, "slow query", s.began)
 	}
 
 	begun := time.Now()
 	if answer, err := c.Query(ctx, question("desk", "quick")); summary(t, answer, err) != "quick" {
 		t.Error("the quick query got another answer")
 	}
-	live.Within(t, "quick query", time.Since(begun), time.Second)
+	await.Within(t, "quick query", time.Since(begun), time.Second)
 	begun = time.Now()
 	if _, err := c.Ping(ctx, client.PingParams{To: "desk"}); err != nil {
 		t.Errorf("ping: %v", err)
 	}
-	live.Within(t, "ping", time.Since(begun), time.Second)
+	await.Within(t, "ping", time.Since(begun), time.Second)
 	begun = time.Now()
 	if _, err := c.Cancel(ctx, client.CancelParams{Ref: given.ID}); err != nil {
 		t.Errorf("cancel: %v", err)
 	}
-	live.Within(t, "cancel", time.Since(begun), time.Second)
-	receive(t, "cancel", cancelled)
+	await.Within(t, "cancel", time.Since(begun), time.Second)
+	await.From(t, "cancel", cancelled)
 	if n := len(s.gaveUp) + len(answers); n > 0 {
 		t.Errorf("%d of the slow queries are over", n)
 	}
 	close(s.release)
 	for range slow {
-		if err := receive(t, "answer", answers); err != nil {
+		if err := await.From(t, "answer", answers); err != nil {
 			t.Errorf("slow query: %v", err)
 		}
 	}

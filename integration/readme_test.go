@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 )
 
@@ -57,7 +58,7 @@ func TestReadme(t *testing.T) {
 				continue
 			}
 			if name, ok := strings.CutPrefix(typed, "acpctl trust "); ok {
-				live.Eventually(t, name+" is found", func() bool {
+				await.Until(t, name+" is found", func() bool {
 					return strings.Contains(command(t, homes[m[1]], env, "bash", "-c", "acpctl peers"), name)
 				})
 				typed = "echo yes | " + typed
@@ -94,7 +95,7 @@ func background(t *testing.T, env []string, typed string) {
 		command(t, "/", env, "bash", "-c", "acpctl "+home+" status --wait 10s")
 		return
 	}
-	live.Eventually(t, typed+" attached", func() bool {
+	await.Until(t, typed+" attached", func() bool {
 		return strings.Contains(command(t, "/", env, "bash", "-c", "acpctl "+home+" status --json"), `"reviewer"`)
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/integration/live"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -39,7 +39,7 @@ func TestRepeatedDelegationRunsOnce(t *testing.T) {
 	desk, laptop := friends(t)
 	agent := newCounting()
 	desk.attach(client.AttachParams{Name: "worker"}, client.Handler{Delegate: agent.delegate})
-	ctx, params := live.Soon(t), work("desk", "Tidy up.")
+	ctx, params := await.Context(t), work("desk", "Tidy up.")
 	answers := make(chan string, 2)
 	call := func() {
 		d, err := laptop.Client.Delegate(ctx, params)
@@ -52,15 +52,15 @@ func TestRepeatedDelegationRunsOnce(t *testing.T) {
 	want := fmt.Sprint(params.ID, `{"accepted":true,"estimated_ms":1}`)
 	check := func(when string) {
 		t.Helper()
-		if got := receive(t, "answer "+when, answers); got != want {
+		if got := await.From(t, "answer "+when, answers); got != want {
 			t.Errorf("%s: %s, want %s", when, got, want)
 		}
 	}
 
 	go call()
-	receive(t, "task", agent.began)
+	await.From(t, "task", agent.began)
 	go call()
-	live.Eventually(t, "the repeat has come", func() bool { return desk.status().Messages.In["delegate"] == 2 })
+	await.Until(t, "the repeat has come", func() bool { return desk.status().Messages.In["delegate"] == 2 })
 	agent.next <- struct{}{}
 	check("the first")
 	check("during the first")
@@ -97,13 +97,13 @@ func TestRepeatAfterLostAck(t *testing.T) {
 			desk.attach(client.AttachParams{Name: "worker"}, client.Handler{Delegate: agent.delegate})
 			id := wire.NewMessageID().String()
 			lost := laptop.Acpctl("delegate", "desk", "Tidy up.", "--id", id)
-			receive(t, "task", agent.began)
+			await.From(t, "task", agent.began)
 			laptop.Kill()
 			if stderr := lost.Fails(6); !strings.Contains(stderr, "--id "+id) {
 				t.Errorf("the lost call says %q, want how to repeat it", stderr)
 			}
 			agent.next <- struct{}{}
-			live.Eventually(t, "the task is accepted", func() bool { return strings.Contains(desk.Must("tasks"), "\taccepted\t") })
+			await.Until(t, "the task is accepted", func() bool { return strings.Contains(desk.Must("tasks"), "\taccepted\t") })
 			if killed {
 				desk.Kill()
 				desk.Start()

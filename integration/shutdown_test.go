@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/integration/live"
+	"github.com/acpd/acpd/integration/await"
 )
 
 // TestShutdownDrains: a query that is in flight when either daemon is told to end
@@ -24,14 +24,14 @@ func TestShutdownDrains(t *testing.T) {
 			s := newStubborn()
 			desk.attach(client.AttachParams{Name: "reviewer"}, client.Handler{Query: s.query})
 			asking := laptop.Acpctl("query", "desk", "slow")
-			receive(t, "query", s.began)
+			await.From(t, "query", s.began)
 			status := ending.Client
-			if _, err := status.Status(live.Soon(t)); err != nil {
+			if _, err := status.Status(await.Context(t)); err != nil {
 				t.Fatal(err)
 			}
 			ending.Acpd.Signal(syscall.SIGTERM)
-			live.Eventually(t, "draining", func() bool {
-				now, err := status.Status(live.Soon(t))
+			await.Until(t, "draining", func() bool {
+				now, err := status.Status(await.Context(t))
 				if err != nil {
 					t.Fatalf("the socket does not outlive the drain: %v", err)
 				}
@@ -54,11 +54,11 @@ func TestShutdownDoesNotWaitForEver(t *testing.T) {
 	s := newStubborn()
 	desk.attach(client.AttachParams{Name: "reviewer"}, client.Handler{Query: s.query})
 	asking := laptop.Acpctl("query", "desk", "slow", "--deadline", "1m")
-	receive(t, "query", s.began)
+	await.From(t, "query", s.began)
 	begun := time.Now()
 	desk.Stop()
 	took := time.Since(begun)
-	live.Within(t, "shutdown", took, 6*time.Second+slack)
+	await.Within(t, "shutdown", took, 6*time.Second+slack)
 	if took < 4*time.Second {
 		t.Errorf("the shutdown did not wait: %s", took)
 	}
@@ -66,8 +66,8 @@ func TestShutdownDoesNotWaitForEver(t *testing.T) {
 	if code := asking.Cmd.ProcessState.ExitCode(); code != 5 && code != 7 {
 		t.Errorf("who waits has exit code %d: %s", code, asking.Stderr.String())
 	}
-	live.Within(t, "the end of the wait", time.Since(begun), 6*time.Second+slack)
-	receive(t, "agent that is told", s.gaveUp)
+	await.Within(t, "the end of the wait", time.Since(begun), 6*time.Second+slack)
+	await.From(t, "agent that is told", s.gaveUp)
 }
 
 // TestIdleShutdown is quick, with SIGINT as with SIGTERM, and removes the socket.
@@ -78,7 +78,7 @@ func TestIdleShutdown(t *testing.T) {
 		begun := time.Now()
 		m.Acpd.Signal(signal)
 		m.Acpd.Exits(0)
-		live.Within(t, "shutdown", time.Since(begun), 2*time.Second)
+		await.Within(t, "shutdown", time.Since(begun), 2*time.Second)
 		if _, err := os.Lstat(m.Socket()); err == nil {
 			t.Errorf("%s leaves its socket", m.Name)
 		}
@@ -98,7 +98,7 @@ func TestPolicyAndReload(t *testing.T) {
 		}
 		before := strings.Count(desk.Acpd.Stderr.String(), logged)
 		desk.Acpd.Signal(syscall.SIGHUP)
-		live.Eventually(t, "the log says "+logged, func() bool { return strings.Count(desk.Acpd.Stderr.String(), logged) > before })
+		await.Until(t, "the log says "+logged, func() bool { return strings.Count(desk.Acpd.Stderr.String(), logged) > before })
 	}
 	refused := func(want string) {
 		t.Helper()

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/integration/live"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -130,7 +130,7 @@ func TestLineTooLong(t *testing.T) {
 	if got := s.hear(); !strings.Contains(got, `"code":"too_large"`) {
 		t.Errorf("got %.300s", got)
 	}
-	s.SetReadDeadline(time.Now().Add(live.Patience))
+	s.SetReadDeadline(time.Now().Add(await.Patience))
 	if n, err := io.Copy(io.Discard, s); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the connection does not end: %d bytes, %v", n, err)
 	}
@@ -148,7 +148,7 @@ func TestHalfClosedSocket(t *testing.T) {
 	if err := c.Conn.(*net.UnixConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	receive(t, "query", s.began)
+	await.From(t, "query", s.began)
 	close(s.release)
 	if got := c.hear(); !strings.Contains(got, "at last") {
 		t.Errorf("got %s", got)
@@ -166,18 +166,18 @@ func TestClosedSocketGivesUp(t *testing.T) {
 	desk.attach(client.AttachParams{Name: "reviewer"}, client.Handler{Query: s.query})
 	c := laptop.dial()
 	c.say(`{"jsonrpc":"2.0","id":1,"method":"query","params":{"to":"desk","payload":{"question":"closed"}}}`)
-	receive(t, "query", s.began)
+	await.From(t, "query", s.began)
 	c.Close()
-	receive(t, "agent that is told", s.gaveUp)
+	await.From(t, "agent that is told", s.gaveUp)
 
 	c = laptop.dial()
 	c.say(`{"jsonrpc":"2.0","id":"q","method":"query","params":{"to":"desk","payload":{"question":"cancelled"}}}`)
-	receive(t, "query", s.began)
+	await.From(t, "query", s.began)
 	c.say(`{"jsonrpc":"2.0","method":"rpc.cancel","params":{"id":"q"}}`)
 	if got := c.hear(); !strings.Contains(got, `"code":"cancelled"`) {
 		t.Errorf("got %s", got)
 	}
-	receive(t, "agent that is told", s.gaveUp)
+	await.From(t, "agent that is told", s.gaveUp)
 }
 
 // TestManyConnections: one over the limit is told so, and a place that is given
@@ -187,7 +187,7 @@ func TestManyConnections(t *testing.T) {
 	const most = 1024
 	desk := running(t, "desk")
 	c := desk.Client
-	if _, err := c.Whoami(live.Soon(t)); err != nil {
+	if _, err := c.Whoami(await.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 	var open []*socket
@@ -196,7 +196,7 @@ func TestManyConnections(t *testing.T) {
 	}
 	told := ""
 	for i := len(open) - 1; i >= 0 && told == ""; i-- { // the last ones have no place
-		open[i].SetReadDeadline(time.Now().Add(live.Patience))
+		open[i].SetReadDeadline(time.Now().Add(await.Patience))
 		told, _ = open[i].in.ReadString('\n')
 		open[i].Close()
 		if i < most-100 {
@@ -206,7 +206,7 @@ func TestManyConnections(t *testing.T) {
 	if !strings.Contains(told, `"code":"overloaded"`) {
 		t.Errorf("one too many is told %q", told)
 	}
-	if _, err := c.Whoami(live.Soon(t)); err != nil {
+	if _, err := c.Whoami(await.Context(t)); err != nil {
 		t.Errorf("who was there before: %v", err)
 	}
 	for _, s := range open {
@@ -243,7 +243,7 @@ func TestAgentsAnswersAreChecked(t *testing.T) {
 	defer close(next)
 	for _, answer := range answers {
 		next <- answer
-		_, err := laptop.Client.Query(live.Soon(t), question("desk", "x"))
+		_, err := laptop.Client.Query(await.Context(t), question("desk", "x"))
 		e := is(t, kinds.Internal, err)
 		if e.From != desk.ID.String() {
 			t.Errorf("%s: %v", answer, e)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 )
 
@@ -21,7 +22,7 @@ func TestFirstStart(t *testing.T) {
 	t.Parallel()
 	desk := running(t, "desk")
 	want := fmt.Sprintf("New identity %s\nListening on %s\nConnect another machine: ACP_HOME=%s acpctl invite\n", desk.ID, desk.Addr, desk.Home)
-	live.Eventually(t, "it prints "+want, func() bool { return desk.Acpd.Stdout.String() == want })
+	await.Until(t, "it prints "+want, func() bool { return desk.Acpd.Stdout.String() == want })
 	// The next command works as it was printed.
 	_, next, _ := strings.Cut(want, "machine: ")
 	p := live.Begin(t, live.Environ(t, "/"), "sh", "-c", next)
@@ -67,7 +68,7 @@ func TestSecondDaemon(t *testing.T) {
 	for range 8 {
 		many = append(many, live.Begin(t, live.Environ(t, desk.Home), desk.Command()...))
 	}
-	live.Eventually(t, "all but one have ended", func() bool {
+	await.Until(t, "all but one have ended", func() bool {
 		n := 0
 		for _, p := range many {
 			if p.Running() {
@@ -152,7 +153,7 @@ func TestBadStart(t *testing.T) {
 			}
 			p := live.Begin(t, live.Environ(t, m.Home), argv...)
 			stderr := p.Fails(c.exit)
-			live.Within(t, "refusal", p.Took, 5*time.Second)
+			await.Within(t, "refusal", p.Took, 5*time.Second)
 			for _, want := range c.want {
 				if !strings.Contains(stderr, want) {
 					t.Errorf("says %q, want %q in it", stderr, want)
@@ -201,7 +202,7 @@ func TestDamagedTrust(t *testing.T) {
 		if said := desk.Must("peers"); !strings.HasPrefix(said, "laptop\t") {
 			t.Errorf("with a damaged %s: %s", name, said)
 		}
-		live.Eventually(t, "the log tells of "+name, func() bool { return strings.Contains(desk.Acpd.Stderr.String(), name) })
+		await.Until(t, "the log tells of "+name, func() bool { return strings.Contains(desk.Acpd.Stderr.String(), name) })
 	}
 	desk.Kill()
 	for _, name := range []string{"trust.yaml", "trust.copy.yaml"} {

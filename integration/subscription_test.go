@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/integration/live"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -32,7 +32,7 @@ func TestThreadsAndCopies(t *testing.T) {
 	expect := func(want ...string) {
 		t.Helper()
 		for _, w := range want {
-			if got := receive(t, w, seen); got != w {
+			if got := await.From(t, w, seen); got != w {
 				t.Errorf("copy %q, want %q", got, w)
 			}
 		}
@@ -41,12 +41,12 @@ func TestThreadsAndCopies(t *testing.T) {
 	expect("out query release 7", "in response release 7")
 	d := work("desk", "Tidy up.")
 	d.Thread = "chores"
-	given, err := laptop.Client.Delegate(live.Soon(t), d)
+	given, err := laptop.Client.Delegate(await.Context(t), d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	expect("out delegate chores", "in ack chores")
-	if _, err := desk.Client.Result(live.Soon(t), client.ResultParams{Ref: given.ID, Payload: kinds.Encode(&kinds.Result{Status: "completed"})}); err != nil {
+	if _, err := desk.Client.Result(await.Context(t), client.ResultParams{Ref: given.ID, Payload: kinds.Encode(&kinds.Result{Status: "completed"})}); err != nil {
 		t.Fatal(err)
 	}
 	expect("in result chores")
@@ -63,19 +63,19 @@ func TestThreadsAndCopies(t *testing.T) {
 	laptop.subscribe(client.SubscribeParams{Kinds: []string{"none"}, Events: client.EventFilter{All: true}}, nil, func(e *client.Event) { events <- e })
 	stranger := running(t, "stranger")
 	desk.Stop()
-	if e := receive(t, "down", events); e.Type != client.EventDown || e.Peer != desk.ID || e.Name != "desk" {
+	if e := await.From(t, "down", events); e.Type != client.EventDown || e.Peer != desk.ID || e.Name != "desk" {
 		t.Errorf("event %+v", e)
 	}
 	desk.Start()
-	if e := receive(t, "up", events); e.Type != client.EventUp || e.Peer != desk.ID {
+	if e := await.From(t, "up", events); e.Type != client.EventUp || e.Peer != desk.ID {
 		t.Errorf("event %+v", e)
 	}
 	stranger.Must("trust", laptop.ID.String(), "--name", "laptop", "--addr", laptop.Addr, "--yes")
-	if e := receive(t, "pending", events); e.Type != client.EventPending || e.Peer != stranger.ID || e.Name != "stranger" {
+	if e := await.From(t, "pending", events); e.Type != client.EventPending || e.Peer != stranger.ID || e.Name != "stranger" {
 		t.Errorf("event %+v", e)
 	}
 	laptop.Must("trust", stranger.ID.String(), "--yes")
-	if e := receive(t, "trust", events); e.Type != client.EventTrust || e.Peer != stranger.ID {
+	if e := await.From(t, "trust", events); e.Type != client.EventTrust || e.Peer != stranger.ID {
 		t.Errorf("event %+v", e)
 	}
 }
@@ -101,7 +101,7 @@ func (m *machine) subscribe(p client.SubscribeParams, message func(*client.Messa
 		conn.Run(context.Background())
 	}()
 	m.T.Cleanup(func() { conn.Close(); <-ended })
-	if err := conn.Call(live.Soon(m.T), client.MethodSubscribe, &p, nil); err != nil {
+	if err := conn.Call(await.Context(m.T), client.MethodSubscribe, &p, nil); err != nil {
 		m.T.Fatalf("subscribe: %v", err)
 	}
 }
@@ -118,7 +118,7 @@ func TestClientThatReadsNothing(t *testing.T) {
 		t.Fatal(got)
 	}
 	begun := time.Now()
-	ctx, c := live.Soon(t), laptop.Client
+	ctx, c := await.Context(t), laptop.Client
 	large := strings.Repeat("x", 100_000)
 	var slowest time.Duration
 	dropped := func() bool { // a blank line has no answer
@@ -128,7 +128,7 @@ func TestClientThatReadsNothing(t *testing.T) {
 	}
 	n := 0
 	for ; !dropped(); n++ {
-		if time.Since(begun) > live.Patience {
+		if time.Since(begun) > await.Patience {
 			t.Fatal("the client that reads nothing is not dropped")
 		}
 		asked := time.Now()
@@ -136,7 +136,7 @@ func TestClientThatReadsNothing(t *testing.T) {
 			t.Fatal("another answer")
 		}
 		slowest = max(slowest, time.Since(asked))
-		if got := receive(t, "copy", copies); got != client.In {
+		if got := await.From(t, "copy", copies); got != client.In {
 			t.Errorf("a copy of what went %s", got)
 		}
 	}
@@ -145,5 +145,5 @@ func TestClientThatReadsNothing(t *testing.T) {
 	if took < 5*time.Second {
 		t.Errorf("dropped after %s, want 5 s", took)
 	}
-	live.Within(t, "the slowest query", slowest, 2*time.Second)
+	await.Within(t, "the slowest query", slowest, 2*time.Second)
 }

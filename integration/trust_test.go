@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/kinds"
 )
@@ -23,8 +24,8 @@ func TestStrangerWaitsForTrust(t *testing.T) {
 	if said := stranger.Stdout.String(); !strings.Contains(said, `"code":"not_trusted"`) {
 		t.Errorf("the stranger hears %s", said)
 	}
-	live.Within(t, "refusal", stranger.Took, 3*time.Second)
-	live.Eventually(t, "pending", func() bool { return desk.Peer(laptop.ID).State == client.PeerPending })
+	await.Within(t, "refusal", stranger.Took, 3*time.Second)
+	await.Until(t, "pending", func() bool { return desk.Peer(laptop.ID).State == client.PeerPending })
 	if p := desk.Peer(laptop.ID); p.Claim != "laptop" || p.Name != "" {
 		t.Errorf("pending: %+v", p)
 	}
@@ -54,7 +55,7 @@ func TestUntrustCutsCalls(t *testing.T) {
 	there := laptop.Acpctl("query", "desk", "there", "--deadline", "1m", "--json")
 	back := desk.Acpctl("query", "laptop", "back", "--deadline", "1m", "--json")
 	for range 2 {
-		receive(t, "query", s.began)
+		await.From(t, "query", s.began)
 	}
 	begun := time.Now()
 	if said := desk.Must("untrust", "laptop"); !strings.Contains(said, laptop.ID.String()) {
@@ -64,10 +65,10 @@ func TestUntrustCutsCalls(t *testing.T) {
 		if said := p.Exits(4); !strings.Contains(said, `"code":"not_trusted"`) {
 			t.Errorf("%s: %s", name, said)
 		}
-		live.Within(t, name+" ended", p.Begun.Add(p.Took).Sub(begun), time.Second)
+		await.Within(t, name+" ended", p.Begun.Add(p.Took).Sub(begun), time.Second)
 	}
 	for range 2 {
-		receive(t, "agent that is told", s.gaveUp)
+		await.From(t, "agent that is told", s.gaveUp)
 	}
 	if said := desk.Must("inbox"); said != "" {
 		t.Errorf("inbox: %s", said)

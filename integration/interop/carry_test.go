@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/oacp/message"
 )
@@ -51,7 +52,7 @@ func carried(t *testing.T, path string, to *station) (there string) {
 	t.Helper()
 	agent := filepath.Base(filepath.Dir(filepath.Dir(path)))
 	there = filepath.Join(to.inbox(agent), filepath.Base(path))
-	live.Eventually(t, filepath.Base(path)+" arrives", func() bool {
+	await.Until(t, filepath.Base(path)+" arrives", func() bool {
 		_, err := os.Stat(there)
 		return err == nil
 	})
@@ -125,12 +126,12 @@ func TestConsumed(t *testing.T) {
 			t.Errorf("told %q", told)
 		}
 		laptop.must("theirs", "inbox", "demo", "--agent", "reviewer")
-		live.Eventually(t, "the sender's daemon knows", func() bool { return strings.Contains(desk.daemon.Must("oacp", "queue"), "\tdelivered\t") })
+		await.Until(t, "the sender's daemon knows", func() bool { return strings.Contains(desk.daemon.Must("oacp", "queue"), "\tdelivered\t") })
 		if out, err := exec.Command("test", "-f", s.Inbox).CombinedOutput(); err != nil {
 			t.Fatalf("test -f: %v %s", err, out)
 		}
 		consume(there)
-		live.Eventually(t, "the copy goes", func() bool {
+		await.Until(t, "the copy goes", func() bool {
 			_, err := os.Stat(s.Inbox)
 			return errors.Is(err, fs.ErrNotExist)
 		})
@@ -153,7 +154,7 @@ func TestOffline(t *testing.T) {
 	status := filepath.Join(desk.inbox("reviewer"), "..", "status.yaml")
 	is := func(what string) {
 		t.Helper()
-		live.Eventually(t, "the reviewer is "+what, func() bool {
+		await.Until(t, "the reviewer is "+what, func() bool {
 			text, _ := os.ReadFile(status)
 			return strings.Contains(string(text), "\nstatus: "+what+"\n")
 		})

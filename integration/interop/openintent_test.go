@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/openintent"
 )
@@ -138,7 +139,7 @@ func TestOpenIntentDocuments(t *testing.T) {
 	const readme = "../../python/acp_openintent/README.md"
 	d.python("-c", block(readme, 1))
 	planner := "from acp_openintent import Client, MessageTimeoutError\n" + block(readme, 2)
-	live.Eventually(t, "the agent answers", func() bool {
+	await.Until(t, "the agent answers", func() bool {
 		return strings.Contains(d.run("-c", planner), "{'answer': 'v2.3'}")
 	})
 	if said := d.run("-c", block("../../docs/channels.md", 1)+"print(reply['payload'])\n"); said != "{'answer': 'v2.3'}\n" {
@@ -181,7 +182,7 @@ func referenceServer(t *testing.T) string {
 	live.Begin(t, os.Environ(), filepath.Join(filepath.Dir(sdk(t)), "openintent-server"),
 		"--host", host, "--port", port, "--api-keys", "any", "--log-level", "error", "--database-url", "sqlite:///"+filepath.Join(t.TempDir(), "reference.db"))
 	url := "http://" + net.JoinHostPort(host, port)
-	live.Eventually(t, "the reference server listens", func() bool {
+	await.Until(t, "the reference server listens", func() bool {
 		answer, err := http.Get(url + "/.well-known/openintent.json")
 		if err != nil {
 			return false

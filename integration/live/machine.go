@@ -6,7 +6,6 @@
 package live
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
 )
 
 // Machine is a state directory and the daemon that runs on it.
@@ -119,12 +119,12 @@ func (m *Machine) Start(more ...string) {
 func (m *Machine) Ready() {
 	m.T.Helper()
 	var who *client.Whoami
-	Eventually(m.T, m.Name+" is ready", func() bool {
+	await.Until(m.T, m.Name+" is ready", func() bool {
 		if !m.Acpd.Running() {
 			m.T.Fatalf("acpd ended: %s", m.Acpd.Stderr.String())
 		}
 		var err error
-		who, err = m.Client.Whoami(Soon(m.T))
+		who, err = m.Client.Whoami(await.Context(m.T))
 		return err == nil
 	})
 	if m.Addr != "" && (who.Listen[0] != m.Addr || who.ID != m.ID) {
@@ -153,7 +153,7 @@ func (m *Machine) Stop() (at time.Time) {
 // Trust makes the daemon trust another one's key, by its full id and under its name.
 func (m *Machine) Trust(other *Machine, addrs ...string) {
 	m.T.Helper()
-	if _, err := m.Client.Trust(Soon(m.T), client.TrustParams{Peer: other.ID.String(), Name: other.Name, Addrs: addrs}); err != nil {
+	if _, err := m.Client.Trust(await.Context(m.T), client.TrustParams{Peer: other.ID.String(), Name: other.Name, Addrs: addrs}); err != nil {
 		m.T.Fatalf("%s trusts %s: %v", m.Name, other.Name, err)
 	}
 }
@@ -161,7 +161,7 @@ func (m *Machine) Trust(other *Machine, addrs ...string) {
 // Peers is what acpctl peers lists.
 func (m *Machine) Peers() []client.Peer {
 	m.T.Helper()
-	peers, err := m.Client.Peers(Soon(m.T))
+	peers, err := m.Client.Peers(await.Context(m.T))
 	if err != nil {
 		m.T.Fatalf("peers of %s: %v", m.Name, err)
 	}
@@ -177,11 +177,4 @@ func (m *Machine) Peer(id identity.ID) client.Peer {
 		}
 	}
 	return client.Peer{}
-}
-
-// Soon is a context that ends with the test and with its patience.
-func Soon(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
-	t.Cleanup(cancel)
-	return ctx
 }

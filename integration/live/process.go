@@ -8,10 +8,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
-)
 
-// Patience is how long a test waits for what must come.
-const Patience = 20 * time.Second
+	"github.com/acpd/acpd/integration/await"
+)
 
 // Process is a program that runs, in a process group of its own.
 type Process struct {
@@ -83,7 +82,7 @@ func (p *Process) End() {
 	p.SignalGroup(syscall.SIGTERM)
 	select {
 	case <-p.Ended:
-	case <-time.After(Patience):
+	case <-time.After(await.Patience):
 		p.t.Errorf("%s does not end on SIGTERM", p.Cmd)
 		p.SignalGroup(syscall.SIGKILL)
 		<-p.Ended
@@ -120,7 +119,7 @@ func (p *Process) Await() {
 	p.t.Helper()
 	select {
 	case <-p.Ended:
-	case <-time.After(Patience):
+	case <-time.After(await.Patience):
 		p.t.Fatalf("%s does not end", p.Cmd)
 	}
 }
@@ -141,25 +140,4 @@ func (p *Process) Fails(code int) (stderr string) {
 	p.t.Helper()
 	p.Exits(code)
 	return p.Stderr.String()
-}
-
-// Eventually polls what a process must come to.
-func Eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(Patience); !holds(); <-tick.C {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %s", Patience, what)
-		}
-	}
-}
-
-// Within fails the test where something that is over took too long.
-func Within(t *testing.T, what string, took, limit time.Duration) {
-	t.Helper()
-	t.Logf("%s: %s", what, took.Round(time.Millisecond))
-	if took > limit {
-		t.Errorf("%s took %s, want at most %s", what, took, limit)
-	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 )
 
@@ -84,10 +85,10 @@ func (h *host) avahi(services map[string]identity.ID) *avahi {
 		write("services/"+name+".service", avahiService, name, id)
 	}
 	h.begin(nil, "dbus-daemon", "--config-file="+dir+"/bus.conf", "--nofork", "--nopidfile")
-	eventually(t, time.Now(), live.Patience, "the bus of "+h.name, func() bool { return exists(bus) })
+	eventually(t, time.Now(), await.Patience, "the bus of "+h.name, func() bool { return exists(bus) })
 	a := &avahi{h: h, env: []string{"DBUS_SYSTEM_BUS_ADDRESS=unix:path=" + bus}}
 	a.Process = h.begin(a.env, "unshare", "-m", "sh", "-ec", avahiScript, dir)
-	eventually(t, a.Begun, live.Patience, "avahi on "+h.name, func() bool {
+	eventually(t, a.Begun, await.Patience, "avahi on "+h.name, func() bool {
 		log := a.Stderr.String()
 		return strings.Contains(log, "Server startup complete") && strings.Count(log, "successfully established") >= len(services)
 	})
@@ -114,7 +115,7 @@ func (a *avahi) shows(d *daemon, addrs ...string) {
 	a.h.l.t.Helper()
 	_, port, _ := strings.Cut(d.Addr, ":")
 	for _, over := range []string{"IPv4", "IPv6"} {
-		eventually(a.h.l.t, time.Now(), live.Patience, "avahi-browse shows "+d.Name+" over "+over, func() bool {
+		eventually(a.h.l.t, time.Now(), await.Patience, "avahi-browse shows "+d.Name+" over "+over, func() bool {
 			return slices.ContainsFunc(a.browse(), func(line string) bool {
 				has := func(text string) bool { return strings.Contains(line, text) }
 				resolved := slices.ContainsFunc(addrs, func(addr string) bool { return has(";" + addr + ";" + port + ";") }) || over == "IPv6" && has(";fe80::")
@@ -133,13 +134,13 @@ func TestAvahi(t *testing.T) {
 	av := h[1].avahi(services)
 	desk, laptop := h[0].acpd("desk"), h[1].acpd("laptop")
 	for name, id := range services {
-		t.Logf("%s after %s, on the same host after %s", name, desk.sees(id, "10.77.0.2:4242", laptop.Acpd.Begun, live.Patience), laptop.sees(id, "10.77.0.2:4242", laptop.Acpd.Begun, live.Patience))
+		t.Logf("%s after %s, on the same host after %s", name, desk.sees(id, "10.77.0.2:4242", laptop.Acpd.Begun, await.Patience), laptop.sees(id, "10.77.0.2:4242", laptop.Acpd.Begun, await.Patience))
 		if claim := desk.Peer(id).Claim; claim != name {
 			t.Errorf("%q is listed as %q", name, claim)
 		}
 	}
-	desk.sees(laptop.ID, "", laptop.Acpd.Begun, live.Patience)
-	laptop.sees(desk.ID, "", laptop.Acpd.Begun, live.Patience)
+	desk.sees(laptop.ID, "", laptop.Acpd.Begun, await.Patience)
+	laptop.sees(desk.ID, "", laptop.Acpd.Begun, await.Patience)
 	av.shows(desk, "10.77.0.1", "fd77::1")
 	av.shows(laptop, "10.77.0.2", "fd77::2")
 	<-time.After(time.Until(laptop.Acpd.Begun.Add(lifetime + 10*time.Second)))
@@ -152,7 +153,7 @@ func TestAvahi(t *testing.T) {
 	}
 
 	at := laptop.Stop()
-	eventually(t, at, byeTime+live.Patience, "avahi hears the goodbye", func() bool {
+	eventually(t, at, byeTime+await.Patience, "avahi hears the goodbye", func() bool {
 		for _, l := range av.browse() {
 			if strings.Contains(l, laptop.ID.String()) {
 				return false
@@ -163,7 +164,7 @@ func TestAvahi(t *testing.T) {
 	at = time.Now()
 	av.End()
 	for name, id := range services {
-		live.Within(t, "avahi's goodbye for "+name, desk.hears(client.EventLost, id, at, live.Patience), byeTime+slack)
+		await.Within(t, "avahi's goodbye for "+name, desk.hears(client.EventLost, id, at, await.Patience), byeTime+slack)
 	}
 	desk.warned(0)
 	laptop.warned(0)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/openintent"
 )
@@ -70,7 +71,7 @@ func TestChannelsOfTheSDK(t *testing.T) {
 	if said := laptop.sdk("tester", "send", channel, "11", "20").Exits(0); said != strings.Repeat("pending\n", 10) {
 		t.Errorf("sent without a link: %q", said)
 	}
-	live.Within(t, "ten messages without a link", time.Since(cut), 15*time.Second)
+	await.Within(t, "ten messages without a link", time.Since(cut), 15*time.Second)
 	if said := laptop.sdk("tester", "fail", channel, "reviewer").Exits(0); !strings.HasPrefix(said, "OpenIntentError 50") {
 		t.Errorf("an ask without a link: %q", said)
 	}
@@ -82,7 +83,7 @@ func TestChannelsOfTheSDK(t *testing.T) {
 	restored := time.Now()
 	want := numbers(1, 20, "delivered")
 	var got string
-	t.Logf("what waited has come after %s", eventually(t, restored, live.Patience, "what waited comes", func() bool {
+	t.Logf("what waited has come after %s", eventually(t, restored, await.Patience, "what waited comes", func() bool {
 		got = desk.sdk("planner", "numbers", channel).Exits(0)
 		return len(got) >= len(want)
 	}).Round(time.Millisecond))

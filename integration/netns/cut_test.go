@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/integration/live"
+	"github.com/acpd/acpd/integration/await"
 )
 
 // TestCut pulls the network during a query: the call fails in time and says what
@@ -48,9 +48,9 @@ func TestCut(t *testing.T) {
 				}
 				return a
 			}
-			eventually(t, time.Now(), live.Patience, "the agent is attached", func() bool { return agent().Name != "" })
+			eventually(t, time.Now(), await.Patience, "the agent is attached", func() bool { return agent().Name != "" })
 			asking := laptop.Acpctl("query", "desk", "slow", "--deadline", "1m", "--json")
-			eventually(t, time.Now(), live.Patience, "the agent works", func() bool { return agent().Active == 1 })
+			eventually(t, time.Now(), await.Patience, "the agent works", func() bool { return agent().Active == 1 })
 
 			down, up := cut(h[0], h[1])
 			at := time.Now()
@@ -58,12 +58,12 @@ func TestCut(t *testing.T) {
 			if said := asking.Exits(5); !strings.Contains(said, `"code":"unreachable"`) || !strings.Contains(said, `"delivered":"unknown"`) {
 				t.Errorf("in flight: %s", said)
 			}
-			live.Within(t, "failure in flight", time.Since(at), 8*time.Second+slack)
+			await.Within(t, "failure in flight", time.Since(at), 8*time.Second+slack)
 			again := laptop.Acpctl("query", "desk", "there?", "--json")
 			if said := again.Exits(5); !strings.Contains(said, `"code":"unreachable"`) || !strings.Contains(said, `"delivered":"no"`) {
 				t.Errorf("new: %s", said)
 			}
-			live.Within(t, "failure of a new call", again.Took, 3*time.Second+slack)
+			await.Within(t, "failure of a new call", again.Took, 3*time.Second+slack)
 			// Who waits for nothing learns it later, and then ends the agent's work.
 			t.Logf("the agent is told after %s", eventually(t, at, 20*time.Second+2*slack, "the agent is told", func() bool { return agent().Active == 0 }).Round(time.Millisecond))
 			desk.hears(client.EventDown, laptop.ID, at, 20*time.Second+2*slack)
@@ -93,7 +93,7 @@ func TestOutage(t *testing.T) {
 		t.Fatal(err)
 	}
 	serve := desk.Acpctl("serve", "--", "sh", "-c", "read -r word <"+done+"; echo \"$word\"")
-	eventually(t, serve.Begun, live.Patience, "an agent", func() bool {
+	eventually(t, serve.Begun, await.Patience, "an agent", func() bool {
 		s, err := desk.Client.Status(t.Context())
 		return err == nil && len(s.Agents) == 1
 	})
@@ -104,7 +104,7 @@ func TestOutage(t *testing.T) {
 	if err := os.WriteFile(done, []byte("done\n"), 0); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, time.Now(), live.Patience, "serve has tried to tell", func() bool { return strings.Contains(serve.Stderr.String(), task) })
+	eventually(t, time.Now(), await.Patience, "serve has tried to tell", func() bool { return strings.Contains(serve.Stderr.String(), task) })
 	<-time.After(silence)
 	lost := laptop.Acpctl("notify", "desk", "build.done", "1", "--json")
 	if said := lost.Exits(5); !strings.Contains(said, `"code":"unreachable"`) || !strings.Contains(said, `"delivered":"no"`) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 )
 
@@ -163,8 +164,8 @@ func befriend(a, b *daemon) {
 	a.T.Helper()
 	a.Trust(b.Machine)
 	b.Trust(a.Machine)
-	a.connects(b, time.Now(), live.Patience)
-	b.connects(a, time.Now(), live.Patience)
+	a.connects(b, time.Now(), await.Patience)
+	b.connects(a, time.Now(), await.Patience)
 }
 
 // connects waits until there is a connection.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
-	"github.com/acpd/acpd/integration/live"
+	"github.com/acpd/acpd/integration/await"
 )
 
 // TestPoorNetworks: what a network can lack is one warning at most, and peers with
@@ -22,7 +22,7 @@ func TestPoorNetworks(t *testing.T) {
 		a.T.Helper()
 		a.Trust(b.Machine, b.Addr)
 		b.Trust(a.Machine, a.Addr)
-		a.connects(b, time.Now(), live.Patience)
+		a.connects(b, time.Now(), await.Patience)
 		a.Acpctl("ping", b.Name, "-c", "1").Exits(0)
 		b.Acpctl("ping", a.Name, "-c", "1").Exits(0)
 	}
@@ -30,10 +30,10 @@ func TestPoorNetworks(t *testing.T) {
 		t.Parallel()
 		h := newLab(t).host("desk")
 		first, second := h.acpd("first"), h.acpd("second")
-		first.sees(second.ID, second.Addr, second.Acpd.Begun, live.Patience)
-		second.sees(first.ID, first.Addr, second.Acpd.Begun, live.Patience)
-		first.warns(1, first.Acpd.Begun, live.Patience) // nobody on another host is found
-		second.warns(1, second.Acpd.Begun, live.Patience)
+		first.sees(second.ID, second.Addr, second.Acpd.Begun, await.Patience)
+		second.sees(first.ID, first.Addr, second.Acpd.Begun, await.Patience)
+		first.warns(1, first.Acpd.Begun, await.Patience) // nobody on another host is found
+		second.warns(1, second.Acpd.Begun, await.Patience)
 		talk(first, second)
 		first.warned(1)
 		second.warned(1)
@@ -49,7 +49,7 @@ func TestPoorNetworks(t *testing.T) {
 		l, h := lan(t, both, "desk")
 		late := l.host("late")
 		desk, laptop := h[0].acpd("desk"), late.acpd("laptop")
-		laptop.warns(1, laptop.Acpd.Begun, live.Patience)
+		laptop.warns(1, laptop.Acpd.Begun, await.Patience)
 		at := time.Now()
 		late.wire("eth0", "lan", "10.77.0.2/24", "fd77::2/64")
 		t.Logf("sees after %s, is seen after %s", laptop.sees(desk.ID, "10.77.0.1:7117", at, rewired), desk.sees(laptop.ID, "10.77.0.2:7117", at, rewired))
@@ -64,7 +64,7 @@ func TestPoorNetworks(t *testing.T) {
 		desk, laptop := h[0].acpd("desk"), h[1].acpd("laptop")
 		befriend(desk, laptop)
 		laptop.Acpctl("serve", "--prompt", "--", "cat")
-		eventually(t, time.Now(), live.Patience, "an agent", func() bool {
+		eventually(t, time.Now(), await.Patience, "an agent", func() bool {
 			s, err := laptop.Client.Status(t.Context())
 			return err == nil && len(s.Agents) == 1
 		})
@@ -81,8 +81,8 @@ func TestPoorNetworks(t *testing.T) {
 			host.ip("link set eth0 multicast off")
 		}
 		desk, laptop := h[0].acpd("desk"), h[1].acpd("laptop")
-		desk.warns(1, desk.Acpd.Begun, live.Patience)
-		laptop.warns(1, laptop.Acpd.Begun, live.Patience)
+		desk.warns(1, desk.Acpd.Begun, await.Patience)
+		laptop.warns(1, laptop.Acpd.Begun, await.Patience)
 		talk(desk, laptop)
 		desk.warned(1)
 		laptop.warned(1)
@@ -102,8 +102,8 @@ func TestPoorNetworks(t *testing.T) {
 			host.ip("route add prohibit 224.0.0.0/4")
 		}
 		desk, laptop := h[0].acpd("desk"), h[1].acpd("laptop")
-		desk.sees(laptop.ID, "", laptop.Acpd.Begun, live.Patience) // what is sent names its interface
-		laptop.sees(desk.ID, "", laptop.Acpd.Begun, live.Patience)
+		desk.sees(laptop.ID, "", laptop.Acpd.Begun, await.Patience) // what is sent names its interface
+		laptop.sees(desk.ID, "", laptop.Acpd.Begun, await.Patience)
 		talk(desk, laptop)
 		desk.warned(0)
 		laptop.warned(0)
@@ -117,8 +117,8 @@ func TestPoorNetworks(t *testing.T) {
 		}
 		defer hog.Close()
 		laptop, desk := h[1].acpd("laptop"), h[0].acpd("desk")
-		desk.warns(1, desk.Acpd.Begun, live.Patience)
-		desk.sees(laptop.ID, "", desk.Acpd.Begun, live.Patience) // asking still works
+		desk.warns(1, desk.Acpd.Begun, await.Patience)
+		desk.sees(laptop.ID, "", desk.Acpd.Begun, await.Patience) // asking still works
 		talk(desk, laptop)
 		hog.Close()
 		// Who knew of no desk hears of it when the port is tried again.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 )
 
@@ -58,22 +59,22 @@ func TestFirstSight(t *testing.T) {
 			beside := 0
 			if name != "two bridges" {
 				beside = 1
-				desk.sees(tablet.ID, "", tablet.Acpd.Begun, live.Patience)
-				tablet.sees(desk.ID, "", tablet.Acpd.Begun, live.Patience)
+				desk.sees(tablet.ID, "", tablet.Acpd.Begun, await.Patience)
+				tablet.sees(desk.ID, "", tablet.Acpd.Begun, await.Patience)
 			}
 			var sights, byes []time.Duration
 			for range rounds {
 				laptop.start()
 				for _, o := range []*daemon{desk, tablet} {
-					sights = append(sights, laptop.sees(o.ID, "", laptop.Acpd.Begun, live.Patience), o.hears(client.EventDiscovered, laptop.ID, laptop.Acpd.Begun, live.Patience))
+					sights = append(sights, laptop.sees(o.ID, "", laptop.Acpd.Begun, await.Patience), o.hears(client.EventDiscovered, laptop.ID, laptop.Acpd.Begun, await.Patience))
 				}
 				at := laptop.Stop()
 				for _, o := range []*daemon{desk, tablet} {
-					byes = append(byes, o.hears(client.EventLost, laptop.ID, at, live.Patience))
+					byes = append(byes, o.hears(client.EventLost, laptop.ID, at, await.Patience))
 				}
 			}
-			live.Within(t, "first sight, 95 of 100", percentile(sights, 95), sightTime)
-			live.Within(t, "goodbye, 95 of 100", percentile(byes, 95), byeTime+slack)
+			await.Within(t, "first sight, 95 of 100", percentile(sights, 95), sightTime)
+			await.Within(t, "goodbye, 95 of 100", percentile(byes, 95), byeTime+slack)
 			for _, o := range []*daemon{desk, tablet} {
 				if d, l := o.heard(client.EventDiscovered, laptop.ID), o.heard(client.EventLost, laptop.ID); d != rounds || l != rounds {
 					t.Errorf("%s: %d discovered, %d lost, want %d each", o.Name, d, l, rounds)
@@ -97,8 +98,8 @@ func TestDeath(t *testing.T) {
 	t.Parallel()
 	_, h := lan(t, both, "desk", "laptop")
 	desk, laptop := h[0].acpd("desk"), h[1].acpd("laptop")
-	desk.sees(laptop.ID, "", laptop.Acpd.Begun, live.Patience)
-	live.Within(t, "lost after kill -9", desk.hears(client.EventLost, laptop.ID, laptop.Kill(), deathTime+live.Patience), deathTime+slack)
+	desk.sees(laptop.ID, "", laptop.Acpd.Begun, await.Patience)
+	await.Within(t, "lost after kill -9", desk.hears(client.EventLost, laptop.ID, laptop.Kill(), deathTime+await.Patience), deathTime+slack)
 }
 
 // TestAddresses: addresses and interfaces come, go and come again. It runs alone,
@@ -106,8 +107,8 @@ func TestDeath(t *testing.T) {
 func TestAddresses(t *testing.T) {
 	_, h := lan(t, both, "desk", "laptop", "tablet")
 	desk, laptop := h[0].acpd("desk"), h[1].acpd("laptop")
-	desk.sees(laptop.ID, "10.77.0.2:7117", laptop.Acpd.Begun, live.Patience)
-	desk.sees(laptop.ID, "[fd77::2]:7117", laptop.Acpd.Begun, live.Patience)
+	desk.sees(laptop.ID, "10.77.0.2:7117", laptop.Acpd.Begun, await.Patience)
+	desk.sees(laptop.ID, "[fd77::2]:7117", laptop.Acpd.Begun, await.Patience)
 
 	at := time.Now()
 	h[1].addrs("eth0", "10.77.0.22/24")
@@ -123,7 +124,7 @@ func TestAddresses(t *testing.T) {
 	tablet.Stop()
 
 	h[1].ip("link del eth0")
-	laptop.warns(1, time.Now(), live.Patience)
+	laptop.warns(1, time.Now(), await.Patience)
 	at = time.Now()
 	h[1].wire("eth0", "lan", "10.77.0.24/24", "fd77::24/64")
 	t.Logf("made again: seen after %s", desk.sees(laptop.ID, "10.77.0.24:7117", at, rewired))
@@ -148,7 +149,7 @@ func TestMove(t *testing.T) {
 			t.Logf("seen at the new address: %s", desk.sees(laptop.ID, "10.77.0.9:7117", at, moveTime))
 			for _, ping := range []*live.Process{desk.Acpctl("ping", "laptop", "-c", "1"), laptop.Acpctl("ping", "desk", "-c", "1")} {
 				ping.Exits(0)
-				live.Within(t, "ping after the move", ping.Took, moveTime+slack)
+				await.Within(t, "ping after the move", ping.Took, moveTime+slack)
 			}
 		})
 	}
@@ -178,7 +179,7 @@ func TestTwoBridges(t *testing.T) {
 		{a, b.ID, "10.1.0.2:7117"}, {a, b.ID, "[fd01::2]:7117"}, {b, a.ID, "10.1.0.1:7117"}, {b, a.ID, "[fd01::1]:7117"},
 		{c, b.ID, "10.2.0.2:7117"}, {c, b.ID, "[fd02::2]:7117"}, {b, c.ID, "10.2.0.3:7117"}, {b, c.ID, "[fd02::3]:7117"},
 	} {
-		s.who.sees(s.whom, s.at, c.Acpd.Begun, live.Patience)
+		s.who.sees(s.whom, s.at, c.Acpd.Begun, await.Patience)
 	}
 	for who, far := range map[*daemon]*daemon{a: c, c: a} {
 		if n := who.heard(client.EventDiscovered, far.ID); n != 0 || !who.Peer(far.ID).ID.IsZero() {
@@ -191,8 +192,8 @@ func TestTwoBridges(t *testing.T) {
 		}
 	}
 	at := b.Stop()
-	live.Within(t, "goodbye on the left", a.hears(client.EventLost, b.ID, at, live.Patience), byeTime+slack)
-	live.Within(t, "goodbye on the right", c.hears(client.EventLost, b.ID, at, live.Patience), byeTime+slack)
+	await.Within(t, "goodbye on the left", a.hears(client.EventLost, b.ID, at, await.Patience), byeTime+slack)
+	await.Within(t, "goodbye on the right", c.hears(client.EventLost, b.ID, at, await.Patience), byeTime+slack)
 	a.warned(0)
 	c.warned(0)
 }
@@ -207,17 +208,17 @@ func TestOneHost(t *testing.T) {
 	if first.Addr == second.Addr {
 		t.Fatalf("both listen on %s", first.Addr)
 	}
-	t.Logf("first sight: %s, %s", first.sees(second.ID, "10.77.0.1:"+port, second.Acpd.Begun, live.Patience), second.sees(first.ID, "10.77.0.1:7117", second.Acpd.Begun, live.Patience))
+	t.Logf("first sight: %s, %s", first.sees(second.ID, "10.77.0.1:"+port, second.Acpd.Begun, await.Patience), second.sees(first.ID, "10.77.0.1:7117", second.Acpd.Begun, await.Patience))
 	laptop := h[1].acpd("laptop")
 	for _, d := range []*daemon{first, second} {
-		laptop.sees(d.ID, "", laptop.Acpd.Begun, live.Patience)
-		d.sees(laptop.ID, "", laptop.Acpd.Begun, live.Patience)
+		laptop.sees(d.ID, "", laptop.Acpd.Begun, await.Patience)
+		d.sees(laptop.ID, "", laptop.Acpd.Begun, await.Patience)
 	}
 	befriend(first, second)
 	first.Acpctl("ping", "second", "-c", "1").Exits(0)
 	at := second.Stop()
-	live.Within(t, "goodbye on the same host", first.hears(client.EventLost, second.ID, at, live.Patience), byeTime+slack)
-	live.Within(t, "goodbye on the other", laptop.hears(client.EventLost, second.ID, at, live.Patience), byeTime+slack)
+	await.Within(t, "goodbye on the same host", first.hears(client.EventLost, second.ID, at, await.Patience), byeTime+slack)
+	await.Within(t, "goodbye on the other", laptop.hears(client.EventLost, second.ID, at, await.Patience), byeTime+slack)
 	first.warned(0)
 	laptop.warned(0)
 }
@@ -232,12 +233,12 @@ func TestListensOnLoopback(t *testing.T) {
 	first.start("--listen", "127.0.0.1:7118")
 	desk := h[0].acpd("desk")
 	second.start("--listen", "127.0.0.1:7119")
-	second.sees(first.ID, "127.0.0.1:7118", second.Acpd.Begun, live.Patience)
-	first.sees(second.ID, "127.0.0.1:7119", second.Acpd.Begun, live.Patience)
-	first.sees(desk.ID, "10.77.0.1:7117", second.Acpd.Begun, live.Patience)
-	desk.sees(first.ID, "127.0.0.1:7118", second.Acpd.Begun, live.Patience)
-	laptop.sees(desk.ID, "", desk.Acpd.Begun, live.Patience)
-	live.Within(t, "goodbye on loopback", desk.hears(client.EventLost, first.ID, first.Stop(), live.Patience), byeTime+slack)
+	second.sees(first.ID, "127.0.0.1:7118", second.Acpd.Begun, await.Patience)
+	first.sees(second.ID, "127.0.0.1:7119", second.Acpd.Begun, await.Patience)
+	first.sees(desk.ID, "10.77.0.1:7117", second.Acpd.Begun, await.Patience)
+	desk.sees(first.ID, "127.0.0.1:7118", second.Acpd.Begun, await.Patience)
+	laptop.sees(desk.ID, "", desk.Acpd.Begun, await.Patience)
+	await.Within(t, "goodbye on loopback", desk.hears(client.EventLost, first.ID, first.Stop(), await.Patience), byeTime+slack)
 	for _, d := range []*daemon{first, second} {
 		if laptop.heard(client.EventDiscovered, d.ID) != 0 || d.heard(client.EventDiscovered, laptop.ID) != 0 {
 			t.Errorf("%s and %s see each other", d.Name, laptop.Name)
@@ -260,10 +261,10 @@ func TestClone(t *testing.T) {
 	}
 	copied.start()
 	for _, d := range []*daemon{desk, copied} {
-		d.warns(1, copied.Acpd.Begun, live.Patience)
+		d.warns(1, copied.Acpd.Begun, await.Patience)
 	}
 	laptop := h[1].acpd("laptop")
-	desk.sees(laptop.ID, "", laptop.Acpd.Begun, live.Patience)
+	desk.sees(laptop.ID, "", laptop.Acpd.Begun, await.Patience)
 	for _, d := range []*daemon{desk, copied} {
 		d.warned(1)
 		if p := d.Peer(desk.ID); !p.ID.IsZero() {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
-	"github.com/acpd/acpd/integration/live"
+	"github.com/acpd/acpd/integration/await"
 )
 
 // trap is an address at which nobody should call.
@@ -115,14 +115,14 @@ func TestSpoofer(t *testing.T) {
 	for _, addr := range append(slices.Clone(foreign), "10.77.0.3:7117") {
 		c := h[2].trap(addr)
 		h[0].udp("10.77.0.1:0").WriteTo([]byte{0}, c.conn.LocalAddr())
-		eventually(t, time.Now(), live.Patience, "a packet to "+addr, func() bool { _, n := c.calls(); return n == 1 })
+		eventually(t, time.Now(), await.Patience, "a packet to "+addr, func() bool { _, n := c.calls(); return n == 1 })
 		traps[addr] = c
 	}
 	desk, laptop, tablet := h[0].acpd("desk"), h[1].acpd("laptop"), h[1].acpd("tablet")
-	desk.sees(tablet.ID, "", tablet.Acpd.Begun, live.Patience)
+	desk.sees(tablet.ID, "", tablet.Acpd.Begun, await.Patience)
 	befriend(desk, laptop)
 	agent := laptop.Acpctl("serve", "--prompt", "--", "cat")
-	eventually(t, agent.Begun, live.Patience, "an agent", func() bool {
+	eventually(t, agent.Begun, await.Patience, "an agent", func() bool {
 		s, err := laptop.Client.Status(t.Context())
 		return err == nil && len(s.Agents) == 1
 	})
@@ -203,7 +203,7 @@ func TestSpoofer(t *testing.T) {
 	laptop.start()
 	t.Logf("the friend is back after %s", desk.connects(laptop, laptop.Acpd.Begun, 2*time.Second+slack))
 	newcomer := h[1].acpd("newcomer")
-	t.Logf("a newcomer is seen after %s", desk.sees(newcomer.ID, "", newcomer.Acpd.Begun, live.Patience))
+	t.Logf("a newcomer is seen after %s", desk.sees(newcomer.ID, "", newcomer.Acpd.Begun, await.Patience))
 	if w := desk.warnings(); len(w) > 1 {
 		t.Errorf("%d warnings:\n%s", len(w), strings.Join(w, "\n"))
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/integration/live"
+	"github.com/acpd/acpd/integration/await"
 )
 
 // Two machines, nothing configured, and what their owners type. It runs alone, for
@@ -50,7 +50,7 @@ func TestStory(t *testing.T) {
 	laptop.Acpctl("ping", "desk", "-c", "3").Exits(0)
 
 	desk.Acpctl("serve", "--name", "reviewer", "--prompt", "--", "sed", "s/^/You asked: /")
-	eventually(t, time.Now(), live.Patience, "reviewer is attached", func() bool {
+	eventually(t, time.Now(), await.Patience, "reviewer is attached", func() bool {
 		s, err := desk.Client.Status(t.Context())
 		return err == nil && len(s.Agents) == 1
 	})

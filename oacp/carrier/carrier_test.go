@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
 )
@@ -48,8 +49,8 @@ func TestMirror(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			eventually(t, "the copy goes", func() bool { return len(desk.files("reviewer")) == 0 })
-			eventually(t, "the queue is empty", func() bool { return len(desk.Queue("")) == 0 })
+			await.Until(t, "the copy goes", func() bool { return len(desk.files("reviewer")) == 0 })
+			await.Until(t, "the queue is empty", func() bool { return len(desk.Queue("")) == 0 })
 			if got := laptop.arrivedFiles(); len(got) != 1 {
 				t.Errorf("arrived: %v", got)
 			}
@@ -82,12 +83,12 @@ func TestOrder(t *testing.T) {
 			}
 		}
 	}
-	eventually(t, "all wait to be sent", func() bool {
+	await.Until(t, "all wait to be sent", func() bool {
 		q := desk.Queue("")
 		return len(q) == len(want) && !slices.ContainsFunc(q, func(q Queued) bool { return q.Reason == beingWritten })
 	})
 	laptop.start()
-	eventually(t, "all arrive", func() bool { return len(laptop.arrivedFiles()) == len(want) })
+	await.Until(t, "all arrive", func() bool { return len(laptop.arrivedFiles()) == len(want) })
 	if got := laptop.files("reviewer"); !maps.Equal(got, want) {
 		t.Errorf("%d files arrived, want %d", len(got), len(want))
 	}
@@ -98,7 +99,7 @@ func TestOrder(t *testing.T) {
 	if !slices.IsSorted(ranks) {
 		t.Errorf("arrived in the order of ranks %v", ranks)
 	}
-	eventually(t, "the sender knows", func() bool {
+	await.Until(t, "the sender knows", func() bool {
 		return !slices.ContainsFunc(desk.Queue(""), func(q Queued) bool { return q.State != Delivered })
 	})
 	laptop.noDebris("reviewer")
@@ -122,16 +123,16 @@ func TestOutranked(t *testing.T) {
 	last := desk.send("reviewer", fileName("planner", "notification"), text("planner", "reviewer", "P3", "notification", "later"))
 	select {
 	case <-looking:
-	case <-time.After(patience):
+	case <-time.After(await.Patience):
 		t.Fatal("nobody looks for the peer")
 	}
 	first := desk.send("reviewer", fileName("planner", "notification"), text("planner", "reviewer", "P0", "notification", "now"))
-	eventually(t, "both are in the queue", func() bool {
+	await.Until(t, "both are in the queue", func() bool {
 		q := desk.Queue("")
 		return len(q) == 2 && !slices.ContainsFunc(q, func(q Queued) bool { return q.Reason == beingWritten })
 	})
 	close(found)
-	eventually(t, "both arrive", func() bool { return len(laptop.arrivedFiles()) == 2 })
+	await.Until(t, "both arrive", func() bool { return len(laptop.arrivedFiles()) == 2 })
 	if got, want := laptop.arrivedFiles(), []string{first, last}; !slices.Equal(got, want) {
 		t.Errorf("arrived: %q, want %q", got, want)
 	}
@@ -201,7 +202,7 @@ func TestParked(t *testing.T) {
 		if _, err := desk.Drop(t.Context(), "demo", "reviewer", "a-broken.yaml"); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "it is out of the queue", func() bool { return desk.queued("a-broken.yaml").State == "" })
+		await.Until(t, "it is out of the queue", func() bool { return desk.queued("a-broken.yaml").State == "" })
 	}
 	for i, name := range []string{"a-broken.yaml", "a-broken_2.yaml"} {
 		got, err := os.ReadFile(filepath.Join(desk.folder("demo", "reviewer"), "dead_letter", name))
@@ -249,9 +250,9 @@ func TestOnce(t *testing.T) {
 	laptop.holds("reviewer", file, text)
 	desk.becomes(file, Delivered)
 	os.Remove(filepath.Join(laptop.inbox("reviewer"), file))
-	eventually(t, "the copy goes", func() bool { return len(desk.files("reviewer")) == 0 })
+	await.Until(t, "the copy goes", func() bool { return len(desk.files("reviewer")) == 0 })
 	desk.send("reviewer", file, text)
-	eventually(t, "the copy goes again", func() bool { return len(desk.files("reviewer")) == 0 })
+	await.Until(t, "the copy goes again", func() bool { return len(desk.files("reviewer")) == 0 })
 	if got := laptop.files("reviewer"); len(got) != 0 || len(laptop.arrivedFiles()) != 1 {
 		t.Errorf("it came twice: %v, %v", got, laptop.arrivedFiles())
 	}
@@ -266,7 +267,7 @@ func TestOnce(t *testing.T) {
 	desk.becomes("clash.yaml", Delivered)
 	// Consuming the clashing one removes the sender's, whose name is another.
 	os.Remove(filepath.Join(laptop.inbox("reviewer"), "clash_2.yaml"))
-	eventually(t, "the copy goes", func() bool { return len(desk.files("reviewer")) == 0 })
+	await.Until(t, "the copy goes", func() bool { return len(desk.files("reviewer")) == 0 })
 }
 
 // TestEdited: a message that was changed after its delivery is neither removed nor
@@ -294,7 +295,7 @@ func TestEdited(t *testing.T) {
 // eventuallyReported waits until the side has nothing more to tell.
 func (s *side) eventuallyReported() {
 	s.t.Helper()
-	eventually(s.t, "everything is reported", func() (over bool) {
+	await.Until(s.t, "everything is reported", func() (over bool) {
 		err := s.db.Read(s.t.Context(), func(tx *store.Tx) error {
 			open, err := sqlOpenArrivals(tx)
 			over = len(open) == 0
@@ -426,7 +427,7 @@ func TestLinger(t *testing.T) {
 	file, text := desk.question("soon gone")
 	desk.becomes(file, Delivered)
 	laptop.holds("reviewer", file, text)
-	eventually(t, "the copy goes", func() bool { return len(desk.files("reviewer")) == 0 })
+	await.Until(t, "the copy goes", func() bool { return len(desk.files("reviewer")) == 0 })
 	if took := time.Since(begun); took < 2*time.Second {
 		t.Errorf("it went after %s", took)
 	}
@@ -441,7 +442,7 @@ func TestPresence(t *testing.T) {
 	status := filepath.Join(desk.folder("demo", "reviewer"), "status.yaml")
 	says := func(what string) {
 		t.Helper()
-		eventually(t, "the reviewer is "+what, func() bool {
+		await.Until(t, "the reviewer is "+what, func() bool {
 			text, _ := os.ReadFile(status)
 			return strings.Contains(string(text), "\nstatus: "+what+"\n")
 		})
@@ -465,7 +466,7 @@ func TestPresence(t *testing.T) {
 		t.Fatal(err)
 	}
 	desk.start()
-	eventually(t, "the first look is over", func() bool {
+	await.Until(t, "the first look is over", func() bool {
 		desk.Carrier.mu.Lock()
 		defer desk.Carrier.mu.Unlock()
 		return desk.spools[place{"demo", "reviewer"}].fed != ""
@@ -484,7 +485,7 @@ func TestUnknownPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	file, _ := desk.question("anybody?")
-	eventually(t, "the queue says why it waits", func() bool {
+	await.Until(t, "the queue says why it waits", func() bool {
 		q := desk.queued(file)
 		return q.State == Waiting && strings.Contains(q.Reason, "unknown_peer")
 	})

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/store"
 )
 
@@ -55,7 +56,7 @@ func TestMend(t *testing.T) {
 	laptop.start()
 	laptop.noDebris("reviewer")
 	desk.start()
-	eventually(t, "the archived one is over", func() bool { _, there := desk.files("reviewer")["archived.yaml"]; return !there })
+	await.Until(t, "the archived one is over", func() bool { _, there := desk.files("reviewer")["archived.yaml"]; return !there })
 	for _, name := range []string{"linked.yaml", "clash.yaml", "lost.yaml"} {
 		desk.becomes(name, Delivered)
 	}
@@ -80,7 +81,7 @@ func TestRecalled(t *testing.T) {
 	if err := os.Remove(filepath.Join(desk.inbox("reviewer"), recalled)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is out of the queue", func() bool { return desk.queued(recalled).State == "" })
+	await.Until(t, "it is out of the queue", func() bool { return desk.queued(recalled).State == "" })
 	laptop.start()
 	laptop.holds("reviewer", stays, text)
 	desk.becomes(stays, Delivered)
@@ -103,7 +104,7 @@ func TestFolderReplaced(t *testing.T) {
 	desk.makeAgent("demo", "reviewer")
 	second, text := desk.question("after")
 	laptop.holds("reviewer", second, text)
-	eventually(t, "what is gone is out of the queue", func() bool { return desk.queued(first).State == "" })
+	await.Until(t, "what is gone is out of the queue", func() bool { return desk.queued(first).State == "" })
 	if err := os.RemoveAll(desk.home); err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +141,7 @@ func TestLateArrival(t *testing.T) {
 		t.Error("it was taken for consumed")
 	}
 	os.Remove(filepath.Join(laptop.inbox("reviewer"), file))
-	eventually(t, "it is consumed", func() bool { return !known() && len(desk.files("reviewer")) == 0 })
+	await.Until(t, "it is consumed", func() bool { return !known() && len(desk.files("reviewer")) == 0 })
 }
 
 // TestRetention: the ledger forgets what has been over for 90 days, and nothing else.

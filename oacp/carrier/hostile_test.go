@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -28,7 +29,7 @@ func (s *side) says(to *side, m *wire.MailRequest, body string) *wire.MailReply 
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), await.Patience)
 	defer cancel()
 	stream, err := s.node.OpenStream(ctx, to.key.ID(), wire.StreamMail)
 	if err != nil {
@@ -109,7 +110,7 @@ func TestHostilePeer(t *testing.T) {
 		}
 	}
 	for name, raw := range map[string][]byte{"garbage": {5, 1, 2, 3, 4, 5}, "nothing": {}, "too long": {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}} {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 		stream, err := desk.node.OpenStream(ctx, laptop.key.ID(), wire.StreamMail)
 		if err != nil {
 			t.Fatal(err)
@@ -166,7 +167,7 @@ func TestHoardingPeer(t *testing.T) {
 		defer laptop.Carrier.mu.Unlock()
 		return laptop.receiving[desk.key.ID()]
 	}
-	eventually(t, "all places are taken", func() bool { return taken() == maxReceiving })
+	await.Until(t, "all places are taken", func() bool { return taken() == maxReceiving })
 	letter := text1("planner", "reviewer", "one more")
 	if reply := desk.says(laptop, letterOf("demo", "reviewer", "b.yaml", letter), letter); reply.Result != wire.MailRetry || reply.Code != string(kinds.Overloaded) {
 		t.Errorf("one more: %+v", reply)
@@ -175,7 +176,7 @@ func TestHoardingPeer(t *testing.T) {
 	for _, s := range open {
 		s.Cancel()
 	}
-	eventually(t, "all places are free", func() bool { return taken() == 0 })
+	await.Until(t, "all places are free", func() bool { return taken() == 0 })
 	laptop.holds("reviewer", waits, text)
 	laptop.noDebris("reviewer")
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
 )
 
 // TestMoved: an agent that is bound to another peer has moved there. What it has not
@@ -47,14 +48,14 @@ func TestMoved(t *testing.T) {
 		if err := os.Remove(filepath.Join(s.inbox("reviewer"), file)); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the "+s.name+" has told that it is consumed", told(s))
+		await.Until(t, "the "+s.name+" has told that it is consumed", told(s))
 	}
 	remove(laptop)
 	if got := desk.files("reviewer"); got[file] != written {
 		t.Errorf("the former machine had the copy removed: %v", got)
 	}
 	remove(tower)
-	eventually(t, "the copy goes", func() bool { return len(desk.files("reviewer")) == 0 })
+	await.Until(t, "the copy goes", func() bool { return len(desk.files("reviewer")) == 0 })
 }
 
 // TestUnreadable: a file that cannot be read for now is not given up.
@@ -95,5 +96,5 @@ func TestTwins(t *testing.T) {
 	if err := os.Remove(filepath.Join(laptop.inbox("reviewer"), "twin_2.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "both copies go", func() bool { return len(desk.files("reviewer")) == 0 })
+	await.Until(t, "both copies go", func() bool { return len(desk.files("reviewer")) == 0 })
 }

@@ -17,14 +17,12 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/oacp/message"
 	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
-
-// patience is how long a test waits for what must come.
-const patience = 20 * time.Second
 
 // side is a machine: a node, a database, an OACP home and its carrier.
 type side struct {
@@ -280,7 +278,7 @@ func (s *side) files(agent string) map[string]string {
 // stored has a temporary name for a moment.
 func (s *side) noDebris(agent string) {
 	s.t.Helper()
-	eventually(s.t, s.name+" has no debris in the inbox of "+agent, func() bool {
+	await.Until(s.t, s.name+" has no debris in the inbox of "+agent, func() bool {
 		entries, err := os.ReadDir(s.inbox(agent))
 		if err != nil {
 			s.t.Fatal(err)
@@ -313,26 +311,14 @@ func (s *side) ledger(file string) (found *arrival, err error) {
 
 func (s *side) becomes(file, state string) Queued {
 	s.t.Helper()
-	eventually(s.t, file+" is "+state, func() bool { return s.queued(file).State == state })
+	await.Until(s.t, file+" is "+state, func() bool { return s.queued(file).State == state })
 	return s.queued(file)
 }
 
 func (s *side) holds(agent, file, text string) {
 	s.t.Helper()
-	eventually(s.t, s.name+" holds "+file, func() bool { _, ok := s.files(agent)[file]; return ok })
+	await.Until(s.t, s.name+" holds "+file, func() bool { _, ok := s.files(agent)[file]; return ok })
 	if got := s.files(agent)[file]; got != text {
 		s.t.Errorf("%s: %s holds %q, want %q", s.name, file, got, text)
 	}
-}
-
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(patience); time.Now().Before(end); <-tick.C {
-		if holds() {
-			return
-		}
-	}
-	t.Fatalf("%s: it never holds", what)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/openintent"
 )
@@ -39,13 +40,13 @@ func TestHostsKnowTheirGuests(t *testing.T) {
 		t.Errorf("by its role it got %v", got)
 	}
 	reviewer.must(200, "PATCH", "agents/reviewer/status", object{"status": "draining"})
-	eventually(t, "the change", func() bool { return guest()["status"] == "draining" })
+	await.Until(t, "the change", func() bool { return guest()["status"] == "draining" })
 	desk.stop()
 	reviewer.must(200, "DELETE", "agents/reviewer", nil)
 	laptop.again()
 	desk.start()
 	planner = desk.agent("planner")
-	eventually(t, "its end", func() bool {
+	await.Until(t, "its end", func() bool {
 		notice := find(planner.list(channel+"/messages?wait=0"), "sender", "system")
 		return notice != nil && notice["payload"].(object)["agent_id"] == "reviewer"
 	})
@@ -66,7 +67,7 @@ func TestListsHaveWhatLivesElsewhere(t *testing.T) {
 	var ids []any
 	for i, at := range []*agent{planner, reviewer, planner} {
 		before := time.Now().UnixMilli()
-		eventually(t, "the next millisecond", func() bool { return time.Now().UnixMilli() > before })
+		await.Until(t, "the next millisecond", func() bool { return time.Now().UnixMilli() > before })
 		ids = append([]any{at.must(201, "POST", "intents", object{"title": strings.Repeat("x", i+1)})["id"]}, ids...)
 	}
 	closed := planner.must(201, "POST", "intents", object{"title": "closed"})["id"].(string)
@@ -115,7 +116,7 @@ func TestManyStreamsAreOne(t *testing.T) {
 	own := reviewer.events("agents/reviewer/subscribe") // it has never been at the desk
 	intent := planner.must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
 	planner.must(201, "POST", "intents/"+intent+"/agents", object{"agent_id": "reviewer", "home": laptop.key.ID().String()})
-	if e := receive(t, "the assignment", own); e["event"] != "AGENT_ASSIGNED" || e["intent_id"] != intent {
+	if e := await.From(t, "the assignment", own); e["event"] != "AGENT_ASSIGNED" || e["intent_id"] != intent {
 		t.Errorf("%v", e)
 	}
 	streams := []<-chan object{own}
@@ -125,9 +126,9 @@ func TestManyStreamsAreOne(t *testing.T) {
 	hear := func(n float64) {
 		t.Helper()
 		for _, s := range streams {
-			m := receive(t, "a message", s)
+			m := await.From(t, "a message", s)
 			for m["event"] != "channel_message" {
-				m = receive(t, "a message", s)
+				m = await.From(t, "a message", s)
 			}
 			if m["payload"].(object)["n"] != n {
 				t.Errorf("%v, want %v", m, n)
@@ -166,10 +167,10 @@ func TestAHostMayRefuseChannels(t *testing.T) {
 		defer desk.Carrier.mu.Unlock()
 		return len(desk.open)
 	}
-	eventually(t, "the stream of its home", func() bool { return streams() == 1 })
+	await.Until(t, "the stream of its home", func() bool { return streams() == 1 })
 	desk.deny(kinds.Errorf(kinds.NotAuthorized, "no channels"))
 	desk.Review(func(id identity.ID) bool { return id != laptop.key.ID() })
-	eventually(t, "its end", func() bool { return streams() == 0 })
+	await.Until(t, "its end", func() bool { return streams() == 0 })
 	send := "intents/" + intent + "/channels/build/messages"
 	for _, r := range []struct{ method, path string }{{"GET", "intents/" + intent}, {"POST", send}, {"GET", "intents/" + intent + "/subscribe"}} {
 		if e := reviewer.must(403, r.method, r.path, object{"payload": object{}}); e["error"] != "not_authorized" || e["message"] != "no channels" {
@@ -249,7 +250,7 @@ func TestTooManyRequestsForAHost(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "a refusal", func() bool {
+	await.Until(t, "a refusal", func() bool {
 		answer := reviewer.do("GET", "channels/"+channel+"/messages?wait=0.001", nil)
 		answer.Body.Close()
 		return answer.StatusCode == 503 && answer.Header.Get("Retry-After") != ""
@@ -260,7 +261,7 @@ func TestTooManyRequestsForAHost(t *testing.T) {
 	}
 	cancel()
 	polls.Wait()
-	eventually(t, "room", func() bool {
+	await.Until(t, "room", func() bool {
 		answer := reviewer.do("GET", "channels/"+channel+"/messages?wait=0", nil)
 		answer.Body.Close()
 		return answer.StatusCode == 200
@@ -301,14 +302,14 @@ func TestAsksLeaveRoomForTheirReplies(t *testing.T) {
 	asks := make(chan int, maxWaiting)
 	for range maxWaiting {
 		go func() {
-			answer := planner.do("POST", channel+"/ask", object{"to": "reviewer", "payload": object{}, "timeout": patience.Seconds()})
+			answer := planner.do("POST", channel+"/ask", object{"to": "reviewer", "payload": object{}, "timeout": await.Patience.Seconds()})
 			answer.Body.Close()
 			asks <- answer.StatusCode
 		}()
 	}
 	var waiting []object
 	for range maxWaiting {
-		waiting = append(waiting, receive(t, "a request", requests))
+		waiting = append(waiting, await.From(t, "a request", requests))
 	}
 	if e := planner.must(503, "POST", channel+"/ask", object{"to": "reviewer"}); e["error"] != "overloaded" {
 		t.Errorf("one more: %v", e)
@@ -319,7 +320,7 @@ func TestAsksLeaveRoomForTheirReplies(t *testing.T) {
 		}
 	}
 	for range maxWaiting {
-		if status := receive(t, "an answer", asks); status != http.StatusOK {
+		if status := await.From(t, "an answer", asks); status != http.StatusOK {
 			t.Errorf("an ask got %d", status)
 		}
 	}
@@ -359,7 +360,7 @@ func TestMessagesWaitForTheirHost(t *testing.T) {
 	}
 	desk.start()
 	planner = desk.agent("planner")
-	eventually(t, "all messages", func() bool {
+	await.Until(t, "all messages", func() bool {
 		got := planner.list(channel + "/messages")
 		return len(got) == len(sent)
 	})
@@ -368,12 +369,12 @@ func TestMessagesWaitForTheirHost(t *testing.T) {
 			t.Errorf("%d: %v, want %s", i, m, sent[i])
 		}
 	}
-	eventually(t, "the refusal", func() bool {
+	await.Until(t, "the refusal", func() bool {
 		answer := reviewer.do("GET", channel+"/messages/"+refused, nil)
 		answer.Body.Close()
 		return answer.StatusCode == 422
 	})
-	eventually(t, "a line without parcels", func() bool {
+	await.Until(t, "a line without parcels", func() bool {
 		return reviewer.must(201, "POST", channel+"/messages", notify(21))["status"] == "delivered"
 	})
 }

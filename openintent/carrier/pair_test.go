@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/store"
@@ -25,9 +26,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// patience is how long a test waits for what must come.
-const patience = 20 * time.Second
 
 type object = map[string]any
 
@@ -179,7 +177,7 @@ func pair(t testing.TB) (desk, laptop *side) {
 // meet waits until two sides reach each other.
 func meet(t testing.TB, a, b *side) {
 	t.Helper()
-	eventually(t, "connected", func() bool {
+	await.Until(t, "connected", func() bool {
 		_, there := a.node.Peer(b.key.ID())
 		_, back := b.node.Peer(a.key.ID())
 		return there && back
@@ -195,7 +193,7 @@ type agent struct {
 }
 
 func (s *side) agent(name string) *agent {
-	a := &agent{side: s, name: name, header: http.Header{}, Client: http.Client{Transport: &http.Transport{ExpectContinueTimeout: patience}}}
+	a := &agent{side: s, name: name, header: http.Header{}, Client: http.Client{Transport: &http.Transport{ExpectContinueTimeout: await.Patience}}}
 	s.t.Cleanup(a.CloseIdleConnections)
 	return a
 }
@@ -282,28 +280,4 @@ func find(all []object, name string, value any) object {
 		}
 	}
 	return nil
-}
-
-func receive[T any](t testing.TB, what string, from <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-from:
-		return v
-	case <-time.After(patience):
-		t.Fatalf("%s does not come", what)
-		panic("unreachable")
-	}
-}
-
-// eventually asks again until it holds: for what another process decides when.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(patience); time.Now().Before(end); <-tick.C {
-		if holds() {
-			return
-		}
-	}
-	t.Fatalf("%s: it never holds", what)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
 )
@@ -88,7 +89,7 @@ func TestNobodyWaitsForSomebodyElse(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan bool)
 	go func() { defer close(ended); q.run(ctx) }()
-	eventually(t, "what is for the quick one", func() bool {
+	await.Until(t, "what is for the quick one", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return len(arrived) == 4
@@ -96,12 +97,12 @@ func TestNobodyWaitsForSomebodyElse(t *testing.T) {
 	if r, p := slices.Index(arrived, "r1"), slices.Index(arrived, "p3"); r > p {
 		t.Errorf("one agent's had to wait for all of another's: %v", arrived)
 	}
-	eventually(t, "the refusal", func() bool {
+	await.Until(t, "the refusal", func() bool {
 		status, answer, err := q.find(t.Context(), "p3", "planner")
 		return err == nil && status == http.StatusConflict && string(answer) == longRefusal
 	})
 	close(end)
-	eventually(t, "all", func() bool {
+	await.Until(t, "all", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		q.mu.Lock()
@@ -109,7 +110,7 @@ func TestNobodyWaitsForSomebodyElse(t *testing.T) {
 		return len(arrived) == 5 && len(q.lines) == 0 && q.count == 0 && q.bytes == 0
 	})
 	stop()
-	receive(t, "the end", ended)
+	await.From(t, "the end", ended)
 	err = q.db.Write(t.Context(), false, func(tx *store.Tx) error { return sqlForgetRefused(tx, time.Now().Add(-time.Hour), 2) })
 	if err != nil {
 		t.Fatal(err)
