@@ -143,7 +143,9 @@ func (e *Engine) resume(ctx context.Context, s *subscriber, after, upTo int64, w
 			return err
 		})
 		if err != nil {
-			e.cfg.Log.Error("openintent: resuming a stream failed", "error", err)
+			if ctx.Err() == nil {
+				e.cfg.Log.Error("openintent: resuming a stream failed", "error", err)
+			}
 			return false
 		}
 		after = end

@@ -78,7 +78,7 @@ func (c *Carrier) pass(p openintent.Parcel, to identity.ID, w http.ResponseWrite
 				p.Out.Header.Set(headerAgent, who.Agent)
 			}
 		},
-		Transport: transport{c, to}, FlushInterval: -1,
+		Transport: transport{c, to}, FlushInterval: -1, ErrorLog: c.server.ErrorLog,
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { failed = err },
 	}).ServeHTTP(w, r)
 	return failed

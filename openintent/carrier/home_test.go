@@ -18,7 +18,6 @@ import (
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/openintent"
 )
 
 // A host knows of another daemon's agents what their home says, with their first
@@ -399,20 +398,9 @@ func TestHostsThatLookAlikeAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, c)
-	do := func(method, path string) (status int, answer object) {
-		t.Helper()
-		r := httptest.NewRequest(method, api+path, strings.NewReader(`{"payload": {}}`))
-		r.Header.Set("X-Agent-ID", "planner")
-		w := httptest.NewRecorder()
-		c.Engine.Handler(openintent.Local).ServeHTTP(w, r)
-		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
-			t.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
-		}
-		return w.Code, answer
-	}
 	intent := "intents/intent_0102030405_01M7WK708745SZDSQ20JGH2Z1P"
 	for _, r := range []struct{ method, path string }{{"GET", intent}, {"POST", intent + "/channels/build/messages"}, {"GET", intent + "/subscribe"}} {
-		status, e := do(r.method, r.path)
+		status, e := local[object](t, c, "planner", r.method, r.path, `{"payload": {}}`)
 		text, _ := e["message"].(string)
 		if status != 404 || e["error"] != "ambiguous_host" || !strings.Contains(text, "desk ("+twins[0].ID.String()) || !strings.Contains(text, "tower ("+twins[1].ID.String()) || !strings.Contains(text, "acpctl untrust") {
 			t.Errorf("%s %s: %d %v", r.method, r.path, status, e)
@@ -422,10 +410,10 @@ func TestHostsThatLookAlikeAreRefused(t *testing.T) {
 		t.Error(err)
 	}
 	twins = twins[:1]
-	if status, m := do("POST", intent+"/channels/build/messages"); status != 201 || m["status"] != "pending" {
+	if status, m := local[object](t, c, "planner", "POST", intent+"/channels/build/messages", `{"payload": {}}`); status != 201 || m["status"] != "pending" {
 		t.Errorf("without the other: %d %v", status, m)
 	}
-	if status, e := do("GET", intent); status != 502 || e["error"] != "host_unreachable" {
+	if status, e := local[object](t, c, "planner", "GET", intent, ""); status != 502 || e["error"] != "host_unreachable" {
 		t.Errorf("without the other: %d %v", status, e)
 	}
 }

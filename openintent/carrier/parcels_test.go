@@ -125,3 +125,46 @@ func TestNobodyWaitsForSomebodyElse(t *testing.T) {
 		t.Errorf("%d refusals are kept", kept)
 	}
 }
+
+// Nothing is left for a host that is trusted no more, and all of it for the others.
+func TestWhatWaitsIsForgottenWithItsHost(t *testing.T) {
+	t.Parallel()
+	gone, other := identity.ID{1}, identity.ID{2}
+	send := func(_ context.Context, p *parcel) (int, []byte, error) {
+		if p.id == "refused" {
+			return http.StatusForbidden, []byte("{}"), nil
+		}
+		return 0, nil, kinds.Errorf(kinds.Unreachable, "away")
+	}
+	db := openStore(t)
+	q, err := openParcels(t.Context(), db, slog.New(slog.DiscardHandler), send)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := []parcel{
+		{id: "refused", host: gone, agent: "planner"}, {id: "p1", host: gone, agent: "planner"}, {id: "p2", host: gone, agent: "planner"},
+		{id: "r1", host: gone, agent: "reviewer"}, {id: "o1", host: other, agent: "planner"},
+	}
+	for _, p := range all {
+		p.answer, p.body = []byte("{}"), []byte("{}")
+		if err := q.hold(t.Context(), lineKey{p.host, p.agent}, &p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if sent, err := q.next(t.Context(), lineKey{gone, "planner"}); !sent || err != nil {
+		t.Fatal(sent, err)
+	}
+	if err := q.drop(t.Context(), gone); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		status, _, err := q.find(t.Context(), p.id, p.agent)
+		if err != nil || (status == http.StatusOK) != (p.host == other) || p.host == gone && status != 0 {
+			t.Errorf("%s: %d %v", p.id, status, err)
+		}
+	}
+	again, err := openParcels(t.Context(), db, q.log, send)
+	if err != nil || q.count != 1 || q.bytes != 2 || len(q.lines) != 1 || again.count != 1 || again.bytes != 2 || len(again.lines) != 1 {
+		t.Errorf("%d of %d bytes wait in %d lines, after a restart %d of %d in %d: %v", q.count, q.bytes, len(q.lines), again.count, again.bytes, len(again.lines), err)
+	}
+}
