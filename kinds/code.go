@@ -112,11 +112,18 @@ func FromWire(code, message string, retryAfterMS uint64) *Error {
 }
 
 // Foreign returns e as it may cross to or from a peer: with a code as [FromWire]
-// reads it and without From, which is the own daemon's to set. [Check] refuses
-// the codes that it replaces, so that none crosses in a payload of an agent's.
+// reads it and without From and details.delivered, which are the own daemon's to
+// set: who answers a message with the error of another call of its own has that one
+// delivered. [Check] refuses the codes that it replaces, so that none crosses in a
+// payload of an agent's.
 func (e *Error) Foreign() *Error {
 	f := FromWire(string(e.Code), e.Message, e.RetryAfterMS)
 	f.Details = e.Details
+	var details map[string]jsontext.Value
+	if e.Delivered() != "" && json.Unmarshal(e.Details, &details) == nil {
+		delete(details, "delivered")
+		f.Details = Encode(details).Object()
+	}
 	return f
 }
 

@@ -245,6 +245,12 @@ func TestForeign(t *testing.T) {
 	if d := cmp.Diff(&kinds.Error{Code: kinds.Internal, Message: "m", Details: details}, local.Foreign()); d != "" {
 		t.Error(d)
 	}
+	for told, want := range map[string]string{`{"delivered":"no"}`: `{}`, `{"b":1,"delivered":"unknown","a":2}`: `{"a":2,"b":1}`, `{"delivered":7}`: `{"delivered":7}`} {
+		e := (&kinds.Error{Code: kinds.Internal, Details: jsontext.Value(told)}).Foreign()
+		if string(e.Details) != want {
+			t.Errorf("details %s became %s, want %s", told, e.Details, want)
+		}
+	}
 	terse := &kinds.Error{Code: kinds.Overloaded, RetryAfterMS: 5} // the payload left retryable out
 	if d := cmp.Diff(&kinds.Error{Code: kinds.Overloaded, Retryable: true, RetryAfterMS: 5}, terse.Foreign()); d != "" {
 		t.Error(d)

@@ -251,7 +251,7 @@ func (c *conn) maybeDone() {
 	code, told := c.leaveCode, c.told
 	c.mu.Unlock()
 	if say {
-		c.control.send(&wire.Done{})
+		c.node.serving(func() { c.control.send(&wire.Done{}) }) // a call that ends does not wait for the peer to read
 	}
 	switch {
 	case over && told && code == closeShutdown:

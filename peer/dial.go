@@ -3,7 +3,6 @@ package peer
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net"
 	"slices"
 	"sync"
@@ -19,8 +18,6 @@ const (
 	dialTime    = 2800 * time.Millisecond // so that a call has its answer within 3 s
 	dialStagger = 100 * time.Millisecond
 	maxDialIPs  = 8 // of one host name
-	minBackoff  = 250 * time.Millisecond
-	maxBackoff  = 30 * time.Second
 )
 
 // dial is one attempt at a peer's addresses; the calls that need the peer wait on
@@ -246,57 +243,4 @@ func (n *Node) handshake(ctx context.Context, id identity.ID, alpn string, addr 
 		return nil, errNoRoute
 	}
 	return qc, err
-}
-
-// reconnect makes sure that one goroutine tries to reach the peer, from the
-// shortest pause on.
-func (r *remote) reconnect() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.retry != nil {
-		select {
-		case r.retry <- struct{}{}:
-		default:
-		}
-		return
-	}
-	retry := make(chan struct{}, 1)
-	if r.node.begin(func() { r.runReconnect(retry) }) {
-		r.retry = retry
-	}
-}
-
-// runReconnect dials with pauses from 0.25 s to 30 s and full jitter until the
-// peer is connected, refuses, or is not to be kept.
-func (r *remote) runReconnect(retry chan struct{}) {
-	backoff := minBackoff
-	for {
-		_, err := r.ready(r.node.ctx)
-		r.mu.Lock()
-		stop := err == nil || !r.keep || r.node.ctx.Err() != nil || err.Code == kinds.NotTrusted || err.Code == kinds.UnknownPeer
-		if stop && len(retry) == 0 {
-			r.retry = nil
-			r.mu.Unlock()
-			return
-		}
-		pause := rand.N(backoff)
-		if v := r.verdict; v != nil && v.memory > shareVerdict {
-			pause = v.memory
-		}
-		r.mu.Unlock()
-		backoff = min(2*backoff, maxBackoff)
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-retry:
-			backoff = minBackoff
-		case <-r.node.ctx.Done():
-		}
-		timer.Stop()
-		r.mu.Lock()
-		if v := r.verdict; v != nil && v.memory <= shareVerdict {
-			r.verdict = nil // calls share it; the pause was taken here
-		}
-		r.mu.Unlock()
-	}
 }

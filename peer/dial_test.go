@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,6 +76,41 @@ func TestReconnectBacksOff(t *testing.T) {
 		time.Sleep(2 * dialTime)
 		if more := len(d.times()) - n; more < 1 || more > 8 {
 			t.Errorf("%d dials after a hint", more)
+		}
+	})
+}
+
+// TestReconnectBacksOffWhereNothingLasts has a peer that hangs up as soon as it is
+// connected. A link that lasted is there again at once.
+func TestReconnectBacksOffWhereNothingLasts(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		var d dials
+		var hangsUp atomic.Bool
+		a, b := w.side(nil), w.side(nil)
+		b.cfg.Event = func(e Event) {
+			if e.Type == EventUp && hangsUp.Load() {
+				c := b.connections()[0]
+				time.AfterFunc(10*latency, func() { c.close(closeProtocolError, "test") })
+			}
+		}
+		d.counted(b.Addr().String())(&a.cfg)
+		a.trusts(b, "reviewer")
+		b.trusts(a, "planner")
+		w.start()
+		a.serve()
+		b.serve()
+		hangsUp.Store(true)
+		a.Connect(b.ID())
+		time.Sleep(10 * time.Minute)
+		if n := len(d.times()); n < 600/33 || n > 60 {
+			t.Errorf("%d dials in 10 minutes", n)
+		}
+		hangsUp.Store(false)
+		time.Sleep(maxBackoff + steadyTime)
+		b.connections()[0].close(closeProtocolError, "test")
+		time.Sleep(10 * latency)
+		if len(a.Peers()) != 1 {
+			t.Error("it is not dialled again at once")
 		}
 	})
 }

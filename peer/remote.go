@@ -24,6 +24,7 @@ type remote struct {
 
 	mu        sync.Mutex // guards what follows
 	conns     []*conn    // ready, in the order in which they became so
+	upAt      time.Time  // when the first of them did
 	past      []pastBoot // boots that were superseded, the oldest first
 	dial      *dial      // running, or nil
 	verdict   *failure   // of the last dial; nil: a connection became ready since
@@ -31,6 +32,7 @@ type remote struct {
 	failed    *kinds.Error  // why the last dial that had an address failed; nil: it did not
 	lastGood  string        // address where it last proved its key
 	keep      bool          // reconnect in the background
+	backoff   time.Duration // bounds the pause before the next dial of the background
 	retry     chan struct{} // wakes the reconnecting goroutine; nil: none runs
 	events    []Event       // still to be told, in their order
 	telling   bool          // somebody is telling them
@@ -61,6 +63,7 @@ func (r *remote) admit(c *conn) (refused *refusedError) {
 	refused = r.check(c)
 	if refused == nil {
 		if len(r.conns) == 0 {
+			r.upAt = time.Now()
 			r.note(Event{Type: EventUp, Name: c.claim, Addr: c.addr()})
 		} else if r.lastGood != c.addr() {
 			r.note(Event{Type: EventMoved, Name: c.claim, Addr: c.addr()})
@@ -201,6 +204,9 @@ func (r *remote) remove(c *conn) {
 	down := before > 0 && len(r.conns) == 0
 	keep := down && r.keep && (r.verdict == nil || !r.verdict.refused)
 	if down {
+		if time.Since(r.upAt) >= steadyTime {
+			r.backoff = 0
+		}
 		r.note(Event{Type: EventDown, Name: c.claim, Addr: c.addr()})
 	}
 	r.mu.Unlock()
@@ -218,6 +224,7 @@ func (n *Node) Connect(id identity.ID) {
 	r.mu.Lock()
 	r.keep = true
 	r.verdict = nil
+	r.backoff = 0
 	if waited && r.lastGood == "" {
 		r.lastGood = p.Addr
 	}

@@ -128,7 +128,7 @@ func (c *conn) serveTyped(s *quic.Stream, sv *served) quic.StreamErrorCode {
 		s.SetWriteDeadline(time.Now().Add(envelopeTime))
 	}
 	if err := c.outbox.write(s, out); err != nil {
-		return codeOf(err) // the sender gave up, or does not read
+		return streamInternal // the sender gave up, or reads too slowly; the handler ran
 	}
 	return streamNone
 }

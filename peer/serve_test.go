@@ -1,11 +1,15 @@
 package peer
 
 import (
+	"context"
+	"io"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/quic-go/quic-go"
 
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -123,5 +127,64 @@ func TestSlowSenders(t *testing.T) {
 		within(start, envelopeTime)
 		c.alive()
 		time.Sleep(2 * time.Minute)
+	})
+}
+
+// TestReplyThatIsNotRead: when the reply is given up, the caller does not hear that
+// its message was not delivered.
+func TestReplyThatIsNotRead(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		b, h := w.facing(func(c *Config) {
+			c.Exchange = func(context.Context, identity.ID, *wire.Envelope) (*wire.Envelope, error) {
+				return &wire.Envelope{Kind: kinds.KindResponse, Payload: kinds.Encode(&kinds.Response{Summary: strings.Repeat("!", 100_000)})}, nil
+			}
+		})
+		c := h.trusted(b)
+		go c.answerPings()
+		s := c.openBidi(append([]byte{byte(wire.StreamExchange)}, c.envelope(kinds.KindQuery, `{"question":"?"}`, nil)...)...)
+		s.Close()
+		time.Sleep(envelopeTime + time.Second)
+		_, err := io.ReadAll(s)
+		resetWith(t, err, streamInternal)
+	})
+}
+
+// TestCallsDoNotWaitForControl has a peer that reads no control items and wants the
+// connection to end: who gets a reply has it at once.
+func TestCallsDoNotWaitForControl(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, h := w.facing(nil)
+		c := h.trusted(a)
+		for range 1000 { // of which the receipts are more than c lets come
+			c.sendUni(append([]byte{byte(wire.StreamMessage)}, c.envelope(kinds.KindNotify, `{"topic":"a.b"}`, nil)...)...)
+		}
+		replied := make(chan error, 1)
+		go func() {
+			_, _, err := a.Exchange(context.Background(), c.key.ID(), query("?"))
+			replied <- err
+		}()
+		s, err := c.qc.AcceptStream(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		env, err := wire.ParseEnvelope(b[1:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.write(item(t, &wire.Goaway{}))
+		time.Sleep(10 * latency)
+		start := time.Now()
+		s.Write(c.envelope(kinds.KindResponse, `{"summary":"!"}`, func(e *wire.Envelope) { e.Ref = &env.ID }))
+		s.Close()
+		select {
+		case err := <-replied:
+			outcome{err, time.Since(start)}.answered(t, 0, 10*latency)
+		case <-time.After(time.Minute):
+			t.Error("it hangs")
+		}
 	})
 }
