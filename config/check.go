@@ -1,14 +1,12 @@
 package config
 
 import (
-	"cmp"
 	"encoding/hex"
 	"fmt"
 	"maps"
 	"math"
 	"net"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -272,37 +270,6 @@ func checkDomain(s string) error {
 		return fmt.Errorf("%s: use lower-case words with dots between them, like code or code.go", quote(s))
 	}
 	return nil
-}
-
-// fill puts the defaults where nothing was set.
-func (c *Config) fill() {
-	if c.Name == "" {
-		host, _ := os.Hostname() // without one it is "acpd"
-		c.Name = legal(host)
-	}
-	if c.MaxMessage == 0 {
-		c.MaxMessage = DefaultMaxMessage
-	}
-	if c.PostQuantum == "" {
-		c.PostQuantum = Prefer
-	}
-	if c.Discovery.MDNS == "" {
-		c.Discovery.MDNS = On
-	}
-	c.Channels.fill()
-	if c.Log.Format == "" {
-		c.Log.Format = FormatText
-	}
-	if c.Log.Level == "" {
-		c.Log.Level = LevelInfo
-	}
-}
-
-func (c *Channels) fill() {
-	c.HeldList = cmp.Or(c.HeldList, time.Second)
-	c.RequestTTL = cmp.Or(c.RequestTTL, 10*time.Minute)
-	c.Retention = cmp.Or(c.Retention, 24*time.Hour)
-	c.MaxPayload = cmp.Or(c.MaxPayload, 256<<10)
 }
 
 // legal makes a petname of a host name.

@@ -13,6 +13,8 @@
 package config
 
 import (
+	"cmp"
+	"os"
 	"reflect"
 	"slices"
 	"time"
@@ -183,4 +185,25 @@ func (l Limits) For(peer identity.ID, name, kind string) (Rate, bool) {
 		}
 	}
 	return found, best > 0
+}
+
+// fill puts the defaults where nothing was set.
+func (c *Config) fill() {
+	if c.Name == "" {
+		host, _ := os.Hostname() // without one it is "acpd"
+		c.Name = legal(host)
+	}
+	c.MaxMessage = cmp.Or(c.MaxMessage, DefaultMaxMessage)
+	c.PostQuantum = cmp.Or(c.PostQuantum, Prefer)
+	c.Discovery.MDNS = cmp.Or(c.Discovery.MDNS, On)
+	c.Channels.fill()
+	c.Log.Format = cmp.Or(c.Log.Format, FormatText)
+	c.Log.Level = cmp.Or(c.Log.Level, LevelInfo)
+}
+
+func (c *Channels) fill() {
+	c.HeldList = cmp.Or(c.HeldList, time.Second)
+	c.RequestTTL = cmp.Or(c.RequestTTL, 10*time.Minute)
+	c.Retention = cmp.Or(c.Retention, 24*time.Hour)
+	c.MaxPayload = cmp.Or(c.MaxPayload, 256<<10)
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -250,52 +249,6 @@ func (d *Daemon) policy(_ context.Context, _ *session, p *client.PolicyParams) (
 	}
 	decision := d.gate.decide(who, p.Kind, p.Domain)
 	return &client.Policy{Allowed: decision.Allowed, Rule: decision.Rule}, nil
-}
-
-// onEvent passes on what package peer tells; it does not block.
-func (d *Daemon) onEvent(e peer.Event) {
-	switch e.Type {
-	case peer.EventUp, peer.EventDown:
-		d.sightings.at(e.Peer, e.Addr, e.At)
-		d.place(e.Peer)
-		d.mail.Link(e.Peer, e.Type == peer.EventUp)
-		d.channels.Link(e.Peer, e.Type == peer.EventUp)
-	case peer.EventMoved:
-		d.sightings.at(e.Peer, e.Addr, e.At)
-		d.place(e.Peer)
-		return // it is in reach as before
-	case peer.EventTrust:
-		d.log.Info("trusted by invitation", "peer", e.Peer.Label(), "name", e.Name)
-		d.place(e.Peer)
-	case peer.EventIdentityConflict:
-		d.log.Warn("identity conflict", "peer", e.Peer.Label(), "addr", e.Addr, "detail", e.Detail)
-	case peer.EventRefused:
-		d.log.Warn("this daemon is not trusted there", "peer", e.Peer.Label())
-		d.calls.Go(func() { d.refusedBy(e.Peer, e.At) })
-	}
-	name := e.Name
-	if p, ok := d.trust.Get(e.Peer); ok {
-		name = p.Name
-	}
-	details := make(map[string]string)
-	if e.Addr != "" {
-		details["addr"] = e.Addr
-	}
-	if e.Detail != "" {
-		details["detail"] = e.Detail
-	}
-	d.event(string(e.Type), e.Peer, name, e.At, details)
-}
-
-func (d *Daemon) event(typ string, id identity.ID, name string, at time.Time, details any) {
-	if d.subscribers.list() == nil {
-		return
-	}
-	text, err := json.Marshal(details)
-	if err != nil { // an address or reason is not UTF-8
-		text = []byte("{}")
-	}
-	d.subscribers.event(client.Event{Type: typ, Peer: id, Name: name, At: at.UTC(), Details: text})
 }
 
 // coded makes an error of the trust store one for the caller.

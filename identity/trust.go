@@ -29,37 +29,6 @@ func (e *NameTakenError) Error() string {
 	return fmt.Sprintf("name %q is taken by %s: choose another", e.Name, e.By.Label())
 }
 
-// Peer is what a person's trust in one key consists of.
-type Peer struct {
-	ID    ID        `yaml:"id"`
-	Name  string    `yaml:"name"`                 // petname, unique in the store
-	Addrs []string  `yaml:"addrs,omitempty,flow"` // host:port, at most 8; shared with the store, not to be modified
-	PQ    PQHash    `yaml:"pq,omitempty"`         // zero: not pinned yet
-	Since time.Time `yaml:"since"`                // UTC, whole seconds
-}
-
-func (p Peer) equal(q Peer) bool {
-	return p.ID == q.ID && p.Name == q.Name && slices.Equal(p.Addrs, q.Addrs) && p.PQ == q.PQ && p.Since.Equal(q.Since)
-}
-
-// Block is a key that a person trusts no more, with the name and the addresses that
-// it had: they are its again when it is trusted again. A pinned post-quantum key is
-// forgotten.
-type Block struct {
-	ID    ID       `yaml:"id"`
-	Name  string   `yaml:"name,omitempty"`       // "" where it was never trusted
-	Addrs []string `yaml:"addrs,omitempty,flow"` // shared with the store, not to be modified
-}
-
-func (b Block) check() error {
-	if b.Name != "" {
-		if err := CheckName(b.Name); err != nil {
-			return err
-		}
-	}
-	return CheckAddrs(b.Addrs)
-}
-
 // TrustStore holds the trusted peers, at most 4,096, and the blocked keys. It is
 // safe for concurrent use. Reads take no lock and do no I/O. A change is in the
 // files before it is seen and before the method returns; a change that fails
@@ -169,50 +138,6 @@ func (t *TrustStore) Trust(p Peer) (Peer, error) {
 		return Peer{}, fmt.Errorf("trust: %w", err)
 	}
 	return p, nil
-}
-
-// over returns p with what it leaves zero taken from old.
-func (p Peer) over(old Peer) Peer {
-	if p.Name == "" {
-		p.Name = old.Name
-	}
-	if p.Addrs == nil {
-		p.Addrs = old.Addrs
-	}
-	if p.PQ.IsZero() {
-		p.PQ = old.PQ
-	}
-	if p.Since.IsZero() {
-		p.Since = old.Since
-	}
-	return p
-}
-
-func (p Peer) check() error {
-	if p.ID.IsZero() {
-		return errors.New("no id given")
-	}
-	if err := CheckName(p.Name); err != nil {
-		return err
-	}
-	if year := p.Since.Year(); year < 1 || year > 9999 {
-		return fmt.Errorf("since: year %d", year)
-	}
-	return CheckAddrs(p.Addrs)
-}
-
-// CheckAddrs says why addresses cannot be those of one peer: see [CheckAddr], and 8 at
-// most.
-func CheckAddrs(addrs []string) error {
-	if len(addrs) > maxAddrs {
-		return fmt.Errorf("%d addresses: give at most %d", len(addrs), maxAddrs)
-	}
-	for _, addr := range addrs {
-		if err := CheckAddr(addr); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // FreeName returns the first of name, name-2, name-3 … that no peer has. Given a
