@@ -8,7 +8,7 @@ FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build test race seeds kills lint fuzz netns interop bench demo install
+.PHONY: help build test race seeds kills lint fuzz netns interop bench pgo demo install
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -31,7 +31,7 @@ kills: ## 50 times kill -9 while mail is on its way
 
 lint: ## gofmt, vet (here, for macOS and for 32 bits), staticcheck, tidiness, known vulnerabilities where their database can be reached
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "not gofmt'ed: run gofmt -w on these files"; exit 1; }
-	$(GO) vet -tags netns,interop ./...
+	$(GO) vet -tags netns,interop,profile ./...
 	GOOS=darwin GOARCH=arm64 $(GO) vet ./...
 	GOARCH=386 $(GO) vet ./...
 	cd bench && $(GO) vet ./...
@@ -60,6 +60,9 @@ interop: ## against the OACP reference tool and the OpenIntent SDK, which it ins
 
 bench: build ## latency, throughput, CPU and memory against the floor
 	cd bench && $(GO) run . $(BENCHFLAGS)
+
+pgo: ## cmd/acpd/default.pgo anew, from the daemons of the benchmarks
+	cd bench && $(GO) run . pgo
 
 demo: build ## two daemons on this machine, and everything that they say
 	./integration/demo.sh

@@ -33,30 +33,42 @@ var channelsVariant = variant{name: "channels", programs: []string{"acpd"}}
 // and a list are there, and what daemons hold in memory. It writes a Markdown table to
 // out and progress to log.
 func channels(ctx context.Context, out, log io.Writer) error {
-	bin, err := os.MkdirTemp("", "bench")
+	figures, err := measureForums(ctx, log,
+		question{"speed", (*forum).speed}, question{"history", (*forum).history}, question{"between machines", (*forum).apart},
+		question{"streams", (*forum).streams}, question{"memory", (*forum).memory})
 	if err != nil {
 		return err
 	}
+	return reportFigures(out, figures)
+}
+
+// question is what is measured in a forum of its own.
+type question struct {
+	name    string
+	measure func(*forum) ([]figure, error)
+}
+
+func measureForums(ctx context.Context, log io.Writer, questions ...question) (all []figure, err error) {
+	bin, err := os.MkdirTemp("", "bench")
+	if err != nil {
+		return nil, err
+	}
 	defer os.RemoveAll(bin)
 	if err := buildPrograms(ctx, bin, channelsVariant.programs...); err != nil {
-		return err
+		return nil, err
 	}
-	var all []figure
-	for _, part := range []struct {
-		name    string
-		measure func(*forum) ([]figure, error)
-	}{{"speed", (*forum).speed}, {"history", (*forum).history}, {"between machines", (*forum).apart}, {"streams", (*forum).streams}, {"memory", (*forum).memory}} {
-		fmt.Fprintf(log, "%s\n", part.name)
-		figures, err := measureForum(ctx, bin, part.measure)
+	for _, q := range questions {
+		fmt.Fprintf(log, "%s\n", q.name)
+		figures, err := measureForum(ctx, bin, q.measure)
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", part.name, err)
+			return nil, fmt.Errorf("%s: %w", q.name, err)
 		}
 		all = append(all, figures...)
 	}
-	return reportFigures(out, all)
+	return all, nil
 }
 
 // forum is two daemons with an intent at the near one, and its agents.

@@ -26,6 +26,9 @@
 // sdk, with the virtual environment of make interop (../.interop/openintent), has the
 // published SDK do so over TCP, with acpd and with OpenIntent's reference server.
 //
+// The subcommand pgo measures nothing: it writes ../cmd/acpd/default.pgo, a profile of
+// the daemons under such loads, by which the compiler optimises acpd.
+//
 // The tables go to standard output as Markdown, progress to standard error.
 // It needs Linux, whose kernel tells one process the CPU time of another.
 package main
@@ -59,6 +62,8 @@ func main() {
 		err = oacp(ctx, os.Stdout, os.Stderr)
 	case len(os.Args) == 2 && os.Args[1] == "channels":
 		err = channels(ctx, os.Stdout, os.Stderr)
+	case len(os.Args) == 2 && os.Args[1] == "pgo":
+		err = profile(ctx, defaultPGO, os.Stderr, pgoLoad)
 	case len(os.Args) == 3 && os.Args[1] == "sdk":
 		err = sdk(ctx, os.Args[2], os.Stdout, os.Stderr)
 	default:
