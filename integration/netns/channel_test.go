@@ -28,7 +28,7 @@ class Critic:
         return {"echo": message.payload}
 
 critic = Critic()
-critic.Client.list_channels(sys.argv[1])  # from then on the host knows where it lives
+critic.client.list_channels(sys.argv[1])  # from then on the host knows where it lives
 critic.run()
 `
 
