@@ -119,7 +119,10 @@ func (r *remote) startDial(began time.Time) (*dial, *kinds.Error) {
 // connection is ready, whoever dialled. Callers hold mu, and call tell after it.
 func (r *remote) settle(verdict *failure) {
 	r.verdict, r.verdictAt = verdict, time.Now()
-	if verdict != nil && verdict.refused {
+	switch {
+	case verdict == nil:
+		r.failed = nil
+	case verdict.refused:
 		r.note(Event{Type: EventRefused})
 	}
 	if r.dial == nil {
@@ -147,16 +150,15 @@ func (r *remote) runDial(ctx context.Context, d *dial, pause time.Duration) {
 	}
 	r.mu.Lock()
 	switch {
+	case r.dial != d: // a connection has settled it, or Disconnect
 	case verdict != nil:
 		r.failed = verdict.Error
-	case len(addrs) > 0:
-		r.failed = nil
 	case r.failed != nil: // there were addresses a moment ago, and they are not to be tried again yet
 		verdict = &failure{Error: r.failed, memory: shareVerdict}
 	default:
 		verdict = &failure{Error: r.node.unreachable(r.id, kinds.DeliveredNo, "there is no address to try; start its daemon, or give one with acpctl trust --addr HOST:PORT"), memory: shareVerdict}
 	}
-	if r.dial == d { // else a connection that came in has settled it
+	if r.dial == d {
 		r.settle(verdict)
 	}
 	r.mu.Unlock()

@@ -431,6 +431,32 @@ func TestShutdownEndsDials(t *testing.T) {
 	})
 }
 
+// TestUntrustEndsTheDial: who waits for it hears why, and it says nothing about the
+// trust that comes after.
+func TestUntrustEndsTheDial(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, b := w.side(nil), w.side(nil)
+		a.trust.Trust(identity.Peer{ID: b.ID(), Name: "reviewer", Addrs: []string{nowhere}})
+		b.trusts(a, "planner")
+		w.start()
+		a.serve()
+		b.serve()
+		call := a.start(b, query("?"))
+		if err := a.trust.Untrust(b.ID()); err != nil {
+			t.Fatal(err)
+		}
+		a.Disconnect(b.ID())
+		(<-call).want(t, kinds.UnknownPeer, kinds.DeliveredNo, 0, 20*latency)
+		time.Sleep(10 * latency) // the dial has ended
+		a.trusts(b, "reviewer")
+		start := time.Now()
+		a.ask(b, "and now?")
+		if took := time.Since(start); took > 10*latency {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
 func TestResolve(t *testing.T) {
 	for addr, want := range map[string]string{
 		"192.0.2.1:7117":        "192.0.2.1:7117",

@@ -242,18 +242,16 @@ func (n *Node) Disconnect(id identity.ID) {
 	if r == nil {
 		return
 	}
+	code, reason, verdict := closeNotTrusted, "not trusted any more", n.unknown(id)
+	if _, trusted := n.cfg.Trust.Get(id); trusted {
+		code, reason, verdict = closeShutdown, "disconnected", n.unreachable(id, kinds.DeliveredNo, "it was disconnected; try again")
+	}
 	r.mu.Lock()
 	r.keep = false
 	r.lastGood, r.failed = "", nil
 	conns := slices.Clone(r.conns)
-	if r.dial != nil {
-		r.dial.cancel()
-	}
+	r.settle(&failure{Error: verdict})
 	r.mu.Unlock()
-	code, reason := closeNotTrusted, "not trusted any more"
-	if _, trusted := n.cfg.Trust.Get(id); trusted {
-		code, reason = closeShutdown, "disconnected"
-	}
 	for _, c := range conns {
 		c.close(code, reason)
 	}
