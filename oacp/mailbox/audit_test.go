@@ -1,10 +1,12 @@
 package mailbox
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -55,6 +57,8 @@ func TestAttachAudit(t *testing.T) {
 		"result:\n  message_auth: {reason: none yet}\n",
 		"result: {}\n",
 		"result: {message_auth: {status: ''}}\n",
+		"result:\n  why: >\n    Two files changed:\n      - a.go\n      - b.go\n    ask first.\n  also: |+\n    in\n      front\n\n",
+		"a: &a {b: 1}\nresult:\n  c: *a\n",
 	} {
 		path := writeRecord(t, text)
 		if err := AttachAudit(path, judgement); err != nil {
@@ -83,14 +87,16 @@ func TestAttachAudit(t *testing.T) {
 
 func TestAttachAuditRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"result:\n  message_auth:\n    status: verified\n": "recorded",
-		"result: done\n":           "must be a mapping",
-		"audit: {}\n":              "must be a mapping",
-		"":                         "not a YAML mapping",
-		"- result\n":               "not a YAML mapping",
-		"result: {}\nresult: {}\n": "already defined",
-		"result: {\n":              "yaml",
-		"result: {}\n---\n{}\n":    "one document",
+		"result:\n  message_auth:\n    status: verified\n":          "recorded",
+		"old: &o {status: verified}\nresult:\n  message_auth: *o\n": "recorded",
+		"result: {message_auth: {status: [x]}}\n":                   "recorded",
+		"result:\n  message_auth: &m {}\ncopy: *m\n":                "without a change",
+		"result: done\n":        "must be a mapping",
+		"audit: {}\n":           "must be a mapping",
+		"":                      "not a YAML mapping",
+		"- result\n":            "not a YAML mapping",
+		"result: {\n":           "yaml",
+		"result: {}\n---\n{}\n": "second document",
 	} {
 		path := writeRecord(t, text)
 		if err := AttachAudit(path, message.Auth{}); err == nil || !strings.Contains(err.Error(), want) {
@@ -104,6 +110,68 @@ func TestAttachAuditRefuses(t *testing.T) {
 		}
 	}
 	if err := AttachAudit(filepath.Join(t.TempDir(), "none.yaml"), message.Auth{}); !os.IsNotExist(err) {
+		t.Error(err)
+	}
+}
+
+// TestAttachAuditLink: the record behind a link is written, and stays its owner's.
+func TestAttachAuditLink(t *testing.T) {
+	path := writeRecord(t, auditRecord)
+	link := filepath.Join(t.TempDir(), "link.yaml")
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	if os.Getuid() == 0 {
+		if err := os.Chown(path, 65534, 65534); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := AttachAudit(link, message.Auth{Status: "verified"}); err != nil {
+		t.Fatal(err)
+	}
+	after, err := os.Lstat(path)
+	if err != nil || after.Mode() != before.Mode() || owner(before) != owner(after) {
+		t.Errorf("it was %v of %v, and is %v of %v, %v", before.Mode(), owner(before), after.Mode(), owner(after), err)
+	}
+	if !strings.Contains(content(t, path), "status: verified") {
+		t.Error("the record is not written")
+	}
+}
+
+func owner(info os.FileInfo) [2]uint32 {
+	st := info.Sys().(*syscall.Stat_t)
+	return [2]uint32{st.Uid, st.Gid}
+}
+
+// TestAttachAuditOdd: what is no record, or no lock, stops it at once.
+func TestAttachAuditOdd(t *testing.T) {
+	dir := t.TempDir()
+	fifo := filepath.Join(dir, "fifo.yaml")
+	locked := writeRecord(t, auditRecord)
+	for _, path := range []string{fifo, locked + ".lock"} {
+		if err := syscall.Mkfifo(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, filepath.Join(dir, "large.yaml"), strings.Repeat("#", message.MaxBytes)+"\nresult: {}\n")
+	for _, path := range []string{dir, fifo, filepath.Join(dir, "large.yaml"), locked} {
+		if err := AttachAudit(path, message.Auth{}); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*.lock")); left != nil {
+		t.Errorf("left %q", left)
+	}
+	many := new(strings.Builder)
+	for i := range 40_000 {
+		fmt.Fprintf(many, "k%d: v\n", i)
+	}
+	write(t, filepath.Join(dir, "many.yaml"), many.String()+"result: {}\n")
+	if err := AttachAudit(filepath.Join(dir, "many.yaml"), message.Auth{}); err != nil {
 		t.Error(err)
 	}
 }

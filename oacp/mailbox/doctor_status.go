@@ -18,10 +18,8 @@ import (
 
 // statusFile is an agent's status.yaml.
 type statusFile struct {
-	Runtime      *string  `yaml:"runtime"`
-	Status       *string  `yaml:"status"`
-	Capabilities []string `yaml:"capabilities"`
-	UpdatedAt    *string  `yaml:"updated_at"`
+	Runtime, Status, UpdatedAt *string // nil if they are not there
+	Capabilities               bool    // there is a list of them
 }
 
 var runtimes = []string{"claude", "codex", "cursor", "gemini", "human", "unknown"}
@@ -30,10 +28,21 @@ func (a Agent) statusPath() string { return filepath.Join(a.Dir(), "status.yaml"
 
 func (a Agent) readStatus() (s statusFile, err error) {
 	b, _, err := Read(a.statusPath())
-	if err == nil {
-		err = yaml.Unmarshal(b, &s)
+	if err != nil {
+		return s, err
 	}
-	return s, err
+	root, err := message.Load(b)
+	if err != nil {
+		return s, err
+	}
+	for key, value := range map[string]**string{"runtime": &s.Runtime, "status": &s.Status, "updated_at": &s.UpdatedAt} {
+		if n := message.Member(root, key); n != nil && n.ShortTag() != "!!null" {
+			*value = &n.Value
+		}
+	}
+	capabilities := message.Member(root, "capabilities")
+	s.Capabilities = capabilities != nil && capabilities.Kind == yaml.SequenceNode
+	return s, nil
 }
 
 func (a Agent) schema() []Finding {
@@ -70,7 +79,7 @@ func (s statusFile) validate() (lines []string) {
 	check("runtime", s.Runtime, legal, expected)
 	legal, expected = oneOf([]string{"available", "busy", "offline"})
 	check("status", s.Status, legal, expected)
-	if s.Capabilities == nil {
+	if !s.Capabilities {
 		lines = append(lines, "missing required field 'capabilities'")
 	}
 	check("updated_at", s.UpdatedAt, func(s string) bool {

@@ -5,10 +5,12 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -45,6 +47,14 @@ func TestSendSigns(t *testing.T) {
 	old, oldPin := addKey(t, p.Home, "planner", 1)
 	last, lastPin := addKey(t, p.Home, "planner", 2)
 	_, _ = addKey(t, p.Home, "reviewer", 3)
+	keys := filepath.Join(string(p.Home), "keys", trustDomain, "planner", instance)
+	write(t, filepath.Join(keys, "notes.json"), "{}")
+	write(t, filepath.Join(string(p.Home), "keys", "trust_domain"), trustDomain)
+	odd := func(letter string) string { return filepath.Join(keys, strings.Repeat(letter, kidLength)+".json") }
+	err := errors.Join(syscall.Mkfifo(odd("a"), 0o600), os.Mkdir(odd("b"), 0o700), os.Symlink("nowhere", odd("c")))
+	if err != nil {
+		t.Fatal(err)
+	}
 	pins := message.ParsePins("pins", []byte("version: 1\nsigners:\n"+oldPin+lastPin))
 	for _, c := range []struct {
 		config string
@@ -56,6 +66,9 @@ func TestSendSigns(t *testing.T) {
 		{config: "signing: {sign_messages: false}", sign: true, kids: []string{last, old}},
 		{config: "signing: {sign_messages: true, kid: " + old + "}", kids: []string{old}},
 		{config: "signing: {kid: " + old + "}"},
+		{config: "signing: {sign_messages: yes}", kids: []string{last, old}},
+		{config: "signing: {sign_messages: Off}"},
+		{config: strings.Repeat("k: v\n", 40_000) + "signing: {sign_messages: true}", kids: []string{last, old}},
 		{config: ""},
 	} {
 		configure(t, p, "planner", c.config)
@@ -94,10 +107,15 @@ func TestSendRefusesToSign(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"[]":                                        "refusing to guess",
-		"signing: true":                             "refusing to guess",
+		"[]":                                        "must be a YAML mapping",
+		"signing: true":                             "signing block must be a mapping",
 		"signing: {sign_messages: 'true'}":          "must be a boolean",
 		"signing: {sign_messages: }":                "must be a boolean",
+		"signing: {sign_messages: 'yes'}":           "must be a boolean",
+		"signing: {sign_messages: 1}":               "must be a boolean",
+		"a: 1\n---\nsigning: {sign_messages: true}": "second document",
+		"a: 1\n...\nsigning: {sign_messages: true}": "refusing to guess",
+		"\xff\xfe":                                  "not UTF-8",
 		"signing: {kid: 1}":                         "must be a non-empty string",
 		"signing: {kid: ''}":                        "must be a non-empty string",
 		"signing: {":                                "refusing to guess",

@@ -37,24 +37,23 @@ func Quarantine(path string, data []byte) (string, error) {
 		return "", fmt.Errorf("quarantine: %w", err)
 	}
 	stem := fmt.Sprintf("%s.%.4x.%s", filepath.Base(path), sha256.Sum256(data), time.Now().UTC().Format("20060102T150405Z"))
-	for n := range maxTwins {
+	temp, err := stage(dir, stem, data)
+	if err == nil {
+		err = os.Chmod(temp, 0o600)
+	}
+	for n := 0; err == nil && n < maxTwins; n++ {
 		name := stem
 		if n > 0 {
 			name = fmt.Sprintf("%s.%d", stem, n)
 		}
 		copied := filepath.Join(dir, name)
-		f, err := os.OpenFile(copied, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		if errors.Is(err, fs.ErrExist) {
-			continue
+		if err = move(temp, copied); err == nil {
+			return copied, syncDir(dir)
 		}
-		if err == nil {
-			_, err = f.Write(data)
-			err = errors.Join(err, f.Sync(), f.Close())
+		if errors.Is(err, fs.ErrExist) && n+1 < maxTwins {
+			err = nil
 		}
-		if err != nil {
-			return "", fmt.Errorf("quarantine: %w", err)
-		}
-		return copied, syncDir(dir)
 	}
-	return "", fmt.Errorf("quarantine: could not allocate a unique name for %s", stem)
+	os.Remove(temp)
+	return "", fmt.Errorf("quarantine: %w", err)
 }

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/acpd/acpd/oacp/message"
 )
 
@@ -67,6 +65,7 @@ func (h Home) Send(project string, l Letter) (Sent, error) {
 		case err != nil:
 			return s, err
 		}
+		m.ParentID = cmp.Or(parent.Message.ID, m.ParentID) // l may name the file
 		m.ConversationID = cmp.Or(m.ConversationID, parent.Message.ConversationID)
 	}
 	if !l.NoConversation {
@@ -92,6 +91,9 @@ func (h Home) Send(project string, l Letter) (Sent, error) {
 		if err := s.sign(p.Home, how.kid); err != nil {
 			return s, err
 		}
+	}
+	if n := len(s.Data); n > message.MaxBytes {
+		return s, fmt.Errorf("it has %d bytes, and no reader takes more than %d: shorten the body or the context keys", n, message.MaxBytes)
 	}
 	for _, name := range m.To {
 		if w := (Agent{p, name}).presence(m.Priority); w != "" {
@@ -187,20 +189,22 @@ func (s *Sent) write(sender Agent, draw func() string) error {
 		} else {
 			paths[i], err = publish(temps[i], name, s.Data)
 		}
+		done := order[:n]
 		if err == nil {
-			temps[i] = ""
+			temps[i], done = "", order[:n+1]
 			err = syncDir(dirs[i])
 		}
 		if err != nil {
-			return s.partial(paths, order[:n], err)
+			return partial(paths, done, err)
 		}
 	}
 	s.Inboxes, s.Outbox = paths[:last], paths[last]
 	return nil
 }
 
-// partial says which copies are there when one could not be made.
-func (s *Sent) partial(paths []string, done []int, err error) error {
+// partial says which copies can be seen when one could not be made, or not be made
+// to last.
+func partial(paths []string, done []int, err error) error {
 	if len(done) == 0 {
 		return fmt.Errorf("nothing was sent: %w", err)
 	}
@@ -208,7 +212,7 @@ func (s *Sent) partial(paths []string, done []int, err error) error {
 	for _, i := range done {
 		there = append(there, paths[i])
 	}
-	return fmt.Errorf("not every copy was written: %w; these are there: %s", err, strings.Join(there, ", "))
+	return fmt.Errorf("not every copy was written, or is sure to last: %w; these are there: %s", err, strings.Join(there, ", "))
 }
 
 // makeFolder makes a folder that is missing. A link is none.
@@ -227,11 +231,9 @@ func makeFolder(dir string) error {
 
 // presence says that an agent calls itself offline.
 func (a Agent) presence(priority string) string {
-	b, _, err := readAll(filepath.Join(a.Dir(), "status.yaml"), 0, message.MaxBytes)
-	var file struct {
-		Status string `yaml:"status"`
-	}
-	if err != nil || yaml.Unmarshal(b, &file) != nil || strings.ToLower(strings.TrimSpace(file.Status)) != "offline" {
+	file, err := readYAML(filepath.Join(a.Dir(), "status.yaml"))
+	status := message.Member(file, "status")
+	if err != nil || status == nil || strings.ToLower(strings.TrimSpace(status.Value)) != "offline" {
 		return ""
 	}
 	if priority == "P0" {

@@ -227,3 +227,27 @@ func TestCannotWrite(t *testing.T) {
 		}
 	}
 }
+
+// TestSendTooLarge: what nobody could read is not sent.
+func TestSendTooLarge(t *testing.T) {
+	p := demo(t)
+	l := question("reviewer")
+	l.Message.ContextKeys = strings.Repeat("x\n", message.MaxBytes/2)
+	if _, err := p.Home.Send(p.Name, l); err == nil || !strings.Contains(err.Error(), "shorten") {
+		t.Error(err)
+	}
+	if left := files(t, p.must(t, "reviewer").Inbox()); len(left) > 0 {
+		t.Errorf("left %q", left)
+	}
+}
+
+// TestReplyToFile: a message that is named by its file is the parent by its id.
+func TestReplyToFile(t *testing.T) {
+	p := demo(t)
+	first := send(t, p, question("reviewer"))
+	answer := question("planner")
+	answer.Message.From, answer.InReplyTo = "reviewer", filepath.Base(first.Inboxes[0])
+	if m := send(t, p, answer).Message; m.ParentID != first.Message.ID || m.ConversationID != first.Message.ConversationID {
+		t.Errorf("answers %s with %+v", first.Message.ID, m)
+	}
+}

@@ -219,8 +219,11 @@ func without(object map[string]any, members ...string) []string {
 }
 
 func shown(v any) string {
-	if s, ok := v.(string); ok {
-		return quote(s)
+	switch v := v.(type) {
+	case string:
+		return quote(v)
+	case nil:
+		return "None"
 	}
 	return fmt.Sprint(v)
 }

@@ -33,8 +33,8 @@ func Parse(data []byte) (*Document, error) {
 	if len(data) > MaxBytes {
 		return nil, fmt.Errorf("failed to read file: larger than %d bytes", MaxBytes)
 	}
-	if !utf8.Valid(data) {
-		return nil, fmt.Errorf("failed to read file: byte %d is not UTF-8", invalidUTF8(data))
+	if err := checkUTF8(data); err != nil {
+		return nil, fmt.Errorf("failed to read file: %w", err)
 	}
 	root, err := load(data)
 	if err != nil {
@@ -53,15 +53,24 @@ func Parse(data []byte) (*Document, error) {
 	return d, nil
 }
 
-func invalidUTF8(data []byte) int {
+func checkUTF8(data []byte) error {
 	for i := 0; i < len(data); {
 		r, width := utf8.DecodeRune(data[i:])
 		if r == utf8.RuneError && width == 1 {
-			return i
+			return fmt.Errorf("byte %d is not UTF-8", i)
 		}
 		i += width
 	}
-	return -1
+	return nil
+}
+
+// Load reads another file of the reference's, its one YAML document, as its library
+// does; nil if there is none. See [Member].
+func Load(data []byte) (*yaml.Node, error) {
+	if err := checkUTF8(data); err != nil {
+		return nil, err
+	}
+	return load(data)
 }
 
 // load returns the root of the only document in data, nil if there is none. It
@@ -96,7 +105,7 @@ func compose(data []byte) (*yaml.Node, error) {
 		return nil, trimYAML(err)
 	}
 	if err := dec.Decode(&second); err == nil {
-		return nil, errors.New("found a second document: write one message a file")
+		return nil, errors.New("found a second document: one is all that a file may hold")
 	} else if err != io.EOF {
 		return nil, trimYAML(err)
 	}

@@ -45,10 +45,10 @@ func readPins(root *yaml.Node) (map[string]pin, error) {
 	if root == nil || root.Kind != yaml.MappingNode {
 		return nil, errors.New(" must be a YAML mapping")
 	}
-	if v := member(root, "version"); v == nil || nested(v) || v.Value != "1" {
+	if v := Member(root, "version"); v == nil || nested(v) || v.Value != "1" {
 		return nil, fmt.Errorf(" has unsupported version %s", version(v))
 	}
-	signers := member(root, "signers")
+	signers := Member(root, "signers")
 	if null(signers) {
 		return nil, nil
 	}
@@ -65,7 +65,7 @@ func readPins(root *yaml.Node) (map[string]pin, error) {
 			return nil, fmt.Errorf(": duplicate kid '%s'", kid)
 		}
 		for _, column := range []string{"domain", "instance"} {
-			n := member(resolve(item), column)
+			n := Member(resolve(item), column)
 			if s, ok := text(n); !null(n) && (!ok || strip(s) == "") {
 				return nil, fmt.Errorf(": signers[%d]: reserved column '%s' must be a non-empty string or null", i, column)
 			}
@@ -80,25 +80,25 @@ func readPin(entry *yaml.Node) (string, pin, error) {
 	if entry.Kind != yaml.MappingNode {
 		return "", p, errors.New(" must be a mapping")
 	}
-	kid, _ := text(member(entry, "kid"))
+	kid, _ := text(Member(entry, "kid"))
 	if kid == "" {
 		return "", p, errors.New(" missing kid")
 	}
 	if err := checkKID(kid); err != nil {
 		return "", p, fmt.Errorf(": %w", err)
 	}
-	if p.agent, _ = text(member(entry, "agent")); p.agent == "" {
+	if p.agent, _ = text(Member(entry, "agent")); p.agent == "" {
 		return "", p, errors.New(" missing agent")
 	}
 	status := "active"
-	if n := member(entry, "status"); n != nil {
+	if n := Member(entry, "status"); n != nil {
 		status = strings.ToLower(strip(shownNode(n)))
 	}
 	if status != "active" && status != "revoked" {
 		return "", p, fmt.Errorf(" has unknown status '%s'", status)
 	}
 	p.revoked = status == "revoked"
-	jwk := member(entry, "jwk")
+	jwk := Member(entry, "jwk")
 	if p.revoked && null(jwk) {
 		return kid, p, nil
 	}
@@ -130,12 +130,12 @@ func readJWK(jwk *yaml.Node) (x string, key ed25519.PublicKey, err error) {
 		return "", nil, fmt.Errorf("jwk carries unexpected members [%s] — only kty/crv/x are allowed (a private 'd' component must never enter a trust file)",
 			strings.Join(extra, ", "))
 	}
-	kty, _ := text(member(jwk, "kty"))
-	crv, _ := text(member(jwk, "crv"))
+	kty, _ := text(Member(jwk, "kty"))
+	crv, _ := text(Member(jwk, "crv"))
 	if kty != "OKP" || crv != "Ed25519" {
 		return "", nil, errors.New("jwk must be an Ed25519 OKP public key")
 	}
-	x, _ = text(member(jwk, "x"))
+	x, _ = text(Member(jwk, "x"))
 	key, err = decodeCanonical(x, "jwk x")
 	if err == nil && len(key) != ed25519.PublicKeySize {
 		err = fmt.Errorf("jwk x must decode to exactly 32 bytes (got %d)", len(key))
@@ -143,8 +143,12 @@ func readJWK(jwk *yaml.Node) (x string, key ed25519.PublicKey, err error) {
 	return x, key, err
 }
 
-// member returns a mapping's value, nil if it has none.
-func member(n *yaml.Node, key string) *yaml.Node {
+// Member returns the last value of a mapping under a key, what it refers to if it is
+// an alias, and nil if n is no mapping that has it.
+func Member(n *yaml.Node, key string) *yaml.Node {
+	if n == nil || n.Kind != yaml.MappingNode {
+		return nil
+	}
 	for _, p := range pairs(n) {
 		if p.key == key {
 			return resolve(p.value)

@@ -62,7 +62,10 @@ func ParseSigningKey(data []byte) (SigningKey, error) {
 		return none, errors.New("kid does not match the thumbprint of the public key")
 	}
 	k.header = header{file.KID, "urn:oacp:agent:" + file.Domain + ":" + file.Agent, "urn:uuid:" + file.Instance}
-	return k, checkURNs(k.header.agent, k.header.instance)
+	if err := checkURNs(k.header.agent, k.header.instance); err != nil {
+		return none, err
+	}
+	return k, nil
 }
 
 // Sign appends the signatures of the keys, the newest first and 8 at most, to a

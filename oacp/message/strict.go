@@ -106,7 +106,7 @@ func (m Message) Strict() []string {
 	}
 	var lines []string
 	for _, r := range rules {
-		switch n := member(root, r.key); {
+		switch n := Member(root, r.key); {
 		case n == nil || !nested(n) && strip(n.Value) == "" || nested(n) && len(n.Content) == 0:
 			if !r.optional {
 				lines = append(lines, fmt.Sprintf("%s body: missing required field '%s'", m.Type, r.key))
