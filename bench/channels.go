@@ -12,6 +12,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/acpd/acpd/client"
 )
 
 const (
@@ -30,45 +32,11 @@ const (
 var channelsVariant = variant{name: "channels", programs: []string{"acpd"}}
 
 // channels measures OpenIntent's channels on http.sock: how fast a message, an answer
-// and a list are there, and what daemons hold in memory. It writes a Markdown table to
-// out and progress to log.
+// and a list are there, and what daemons hold in memory.
 func channels(ctx context.Context, out, log io.Writer) error {
-	figures, err := measureForums(ctx, log,
-		question{"speed", (*forum).speed}, question{"history", (*forum).history}, question{"between machines", (*forum).apart},
-		question{"streams", (*forum).streams}, question{"memory", (*forum).memory})
-	if err != nil {
-		return err
-	}
-	return reportFigures(out, figures)
-}
-
-// question is what is measured in a forum of its own.
-type question struct {
-	name    string
-	measure func(*forum) ([]figure, error)
-}
-
-func measureForums(ctx context.Context, log io.Writer, questions ...question) (all []figure, err error) {
-	bin, err := os.MkdirTemp("", "bench")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(bin)
-	if err := buildPrograms(ctx, bin, channelsVariant.programs...); err != nil {
-		return nil, err
-	}
-	for _, q := range questions {
-		fmt.Fprintf(log, "%s\n", q.name)
-		figures, err := measureForum(ctx, bin, q.measure)
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", q.name, err)
-		}
-		all = append(all, figures...)
-	}
-	return all, nil
+	return measureParts(ctx, channelsVariant, out, log,
+		part{"speed", inForum((*forum).speed)}, part{"history", inForum((*forum).history)}, part{"between machines", inForum((*forum).apart)},
+		part{"streams", inForum((*forum).streams)}, part{"memory", inForum((*forum).memory)})
 }
 
 // forum is two daemons with an intent at the near one, and its agents.
@@ -79,29 +47,27 @@ type forum struct {
 	intent, channel   string
 }
 
-func measureForum(ctx context.Context, bin string, measure func(*forum) ([]figure, error)) (figures []figure, err error) {
-	fl, err := newFleet(ctx, channelsVariant, bin)
-	if err != nil {
-		return nil, err
+// inForum has a fleet make the forum that measure needs.
+func inForum(measure func(*forum) ([]figure, error)) func(*fleet) ([]figure, error) {
+	return func(fl *fleet) (figures []figure, err error) {
+		f := &forum{fleet: fl}
+		if f.near, f.far, err = makePair(fl); err != nil {
+			return nil, err
+		}
+		if err := f.spawnPair(f.near, f.far); err != nil {
+			return nil, err
+		}
+		agents, cancel := context.WithCancel(fl.ctx)
+		defer cancel()
+		f.planner, f.reviewer = newWeb(agents, f.near, "planner"), newWeb(agents, f.near, "reviewer")
+		if f.intent, err = f.planner.made("intents", `{"title":"bench"}`); err != nil {
+			return nil, err
+		}
+		if f.channel, err = f.open("talk", ""); err != nil {
+			return nil, err
+		}
+		return measure(f)
 	}
-	defer func() { err = errors.Join(err, fl.stop()) }()
-	f := &forum{fleet: fl}
-	if f.near, f.far, err = makePair(fl); err != nil {
-		return nil, err
-	}
-	if err := f.spawnPair(f.near, f.far); err != nil {
-		return nil, err
-	}
-	agents, cancel := context.WithCancel(ctx)
-	defer cancel()
-	f.planner, f.reviewer = newWeb(agents, f.near, "planner"), newWeb(agents, f.near, "reviewer")
-	if f.intent, err = f.planner.made("intents", `{"title":"bench"}`); err != nil {
-		return nil, err
-	}
-	if f.channel, err = f.open("talk", ""); err != nil {
-		return nil, err
-	}
-	return measure(f)
 }
 
 // daemon is the near one: the last that was started.
@@ -280,6 +246,11 @@ func (f *forum) fill(path string, n int) error {
 func (f *forum) apart() ([]figure, error) {
 	post := figure{what: "a message to a channel of another daemon", unit: "ms"}
 	ask := figure{what: "ask of an agent at another daemon", unit: "ms"}
+	near := client.Client{Socket: f.near.socket()}
+	defer near.Close()
+	if _, err := near.Ping(f.ctx, client.PingParams{To: "far"}); err != nil { // the far one has no address of it
+		return nil, err
+	}
 	away := newWeb(f.planner.ctx, f.far, "reviewer")
 	if _, err := away.do("GET", f.channel, ""); err != nil { // now its home is known
 		return nil, err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -28,37 +27,10 @@ var idleVariant = variant{
 }
 
 // idle measures what a daemon costs that has nothing to do, and how long a person
-// waits for it. It writes a Markdown table to out and progress to log.
+// waits for it.
 func idle(ctx context.Context, out, log io.Writer) error {
-	bin, err := os.MkdirTemp("", "bench")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(bin)
-	if err := buildPrograms(ctx, bin, idleVariant.programs...); err != nil {
-		return err
-	}
-	var all []figure
-	for _, part := range []struct {
-		name    string
-		measure func(*fleet) ([]figure, error)
-	}{{"start and rest", measureRest}, {"ping", measurePing}, {"burst", measureBurst}, {"crowd", measureCrowd}} {
-		fmt.Fprintf(log, "%s\n", part.name)
-		f, err := newFleet(ctx, idleVariant, bin)
-		if err != nil {
-			return err
-		}
-		figures, err := part.measure(f)
-		err = errors.Join(err, f.stop())
-		if ctx.Err() != nil { // and then err says only how the processes took it
-			return context.Cause(ctx)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", part.name, err)
-		}
-		all = append(all, figures...)
-	}
-	return reportFigures(out, all)
+	return measureParts(ctx, idleVariant, out, log,
+		part{"start and rest", measureRest}, part{"ping", measurePing}, part{"burst", measureBurst}, part{"crowd", measureCrowd})
 }
 
 // measureRest starts daemons, one after the other, for the first time and again,

@@ -27,31 +27,12 @@ const (
 var oacpVariant = variant{name: "oacp", programs: []string{"acpd", "acpctl"}}
 
 // oacp measures how fast mail is carried, against a loop that copies the same files
-// as durably, how fast it is listed, and what watching inboxes costs. It writes a Markdown table to out and
-// progress to log.
-func oacp(ctx context.Context, out, log io.Writer) (err error) {
-	bin, err := os.MkdirTemp("", "bench")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(bin)
-	if err := buildPrograms(ctx, bin, oacpVariant.programs...); err != nil {
-		return err
-	}
-	f, err := newFleet(ctx, oacpVariant, bin)
-	if err != nil {
-		return err
-	}
-	m := &mail{fleet: f}
-	figures, err := m.measure(log)
-	err = errors.Join(err, f.stop())
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	return reportFigures(out, figures)
+// as durably, how fast it is listed, and what watching inboxes costs.
+func oacp(ctx context.Context, out, log io.Writer) error {
+	return measureParts(ctx, oacpVariant, out, log, part{"mail", func(f *fleet) ([]figure, error) {
+		m := &mail{fleet: f}
+		return m.measure(log)
+	}})
 }
 
 // mail is two daemons: the planner lives at the near one, everybody else at the far one.

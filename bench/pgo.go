@@ -25,8 +25,7 @@ func pgoLoad(ctx context.Context, log io.Writer) error {
 	if _, err := p.measure(ctx, log); err != nil {
 		return err
 	}
-	_, err := measureForums(ctx, log, question{"channels", (*forum).speed}, question{"channels between machines", (*forum).apart})
-	return err
+	return measureParts(ctx, channelsVariant, io.Discard, log, part{"channels", inForum((*forum).speed)}, part{"channels between machines", inForum((*forum).apart)})
 }
 
 // profile writes to file one CPU profile of all daemons that load starts. They are

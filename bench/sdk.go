@@ -33,58 +33,45 @@ func sdk(ctx context.Context, venv string, out, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	bin, err := os.MkdirTemp("", "bench")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(bin)
-	if err := buildPrograms(ctx, bin, "acpd"); err != nil {
-		return err
-	}
-	f, err := newFleet(ctx, channelsVariant, bin)
-	if err != nil {
-		return err
-	}
-	err = f.measureSDK(venv, out, log)
-	return errors.Join(err, f.stop())
+	return measureParts(ctx, channelsVariant, out, log, part{"SDK", func(f *fleet) ([]figure, error) { return f.measureSDK(venv, log) }})
 }
 
-func (f *fleet) measureSDK(venv string, out, log io.Writer) error {
+func (f *fleet) measureSDK(venv string, log io.Writer) ([]figure, error) {
 	h, err := makeHome(f.path("home"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ours, theirs := freePort(), freePort()
 	hash := sha256.Sum256([]byte(sdkKey))
 	config := fmt.Sprintf("channels:\n  listen: %s\n  keys: [{sha256: %s}]\n", ours, hex.EncodeToString(hash[:]))
 	if err := os.WriteFile(filepath.Join(h.dir, "config.yaml"), []byte(config), 0o600); err != nil {
-		return err
+		return nil, err
 	}
 	if _, err := f.spawnDaemon(h.dir, "--no-mdns"); err != nil {
-		return err
+		return nil, err
 	}
 	stop, err := startReference(f.ctx, venv, theirs, f.dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer stop()
 	fmt.Fprintln(log, "acpd")
 	post, ask, err := f.timeSDK(venv, ours, 1000, 200)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	fmt.Fprintln(log, "reference")
 	theirPost, theirAsk, err := f.timeSDK(venv, theirs, 1000, 10)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return reportFigures(out, []figure{
+	return []figure{
 		{what: "SDK ask, acpd", unit: "ms", values: ask, target: 5},
 		{what: "SDK ask, acpd: p99", unit: "ms", values: []float64{slices.Sorted(slices.Values(ask))[len(ask)*99/100]}, target: 20},
 		{what: "SDK ask, reference server", unit: "ms", values: theirAsk},
 		{what: "SDK message, acpd", unit: "ms", values: post, target: 0.6},
 		{what: "SDK message, reference server", unit: "ms", values: theirPost},
-	})
+	}, nil
 }
 
 func freePort() string {
