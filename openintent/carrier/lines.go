@@ -94,7 +94,7 @@ func (q *parcels) run(ctx context.Context) {
 			if w == nil {
 				w = newWake()
 				couriers[host] = w
-				sending.Go(func() { q.serve(ctx, host, w) })
+				sending.Go(func() { q.courier(ctx, host, w) })
 			}
 			w.up()
 		}
@@ -114,8 +114,8 @@ func (q *parcels) due() map[identity.ID]bool {
 	return hosts
 }
 
-// serve sends to a host whenever it is woken.
-func (q *parcels) serve(ctx context.Context, host identity.ID, w wake) {
+// courier sends to a host whenever it is woken.
+func (q *parcels) courier(ctx context.Context, host identity.ID, w wake) {
 	for {
 		select {
 		case <-ctx.Done():
