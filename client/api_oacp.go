@@ -49,6 +49,7 @@ type OACPBindingsParams struct {
 // OACPBindings is the result of oacp.bindings.
 type OACPBindings struct {
 	Bindings []OACPBinding `json:"bindings"`
+	Home     string        `json:"home,omitzero"` // as in OACPQueue
 }
 
 // The states of mail for a bound agent, and of mail that came.
@@ -68,7 +69,8 @@ type OACPQueueParams struct {
 // OACPQueue is the result of oacp.queue: what lies in the inboxes of bound agents.
 type OACPQueue struct {
 	Entries []OACPQueued `json:"entries"`
-	Next    string       `json:"next"` // the After that continues; "": there is no more
+	Next    string       `json:"next"`          // the After that continues; "": there is no more
+	Home    string       `json:"home,omitzero"` // of the mailboxes whose mail the daemon carries, absolute
 }
 
 // OACPQueued is one file.
@@ -124,6 +126,16 @@ func (c *Client) OACPBindings(ctx context.Context, project string) ([]OACPBindin
 		return nil, err
 	}
 	return r.Bindings, nil
+}
+
+// OACPHome returns the home of the mailboxes whose mail the daemon carries; "" from
+// a daemon that does not say it.
+func (c *Client) OACPHome(ctx context.Context) (string, error) {
+	r, err := result[OACPBindings](ctx, c, MethodOACPBindings, &OACPBindingsParams{})
+	if err != nil {
+		return "", err
+	}
+	return r.Home, nil
 }
 
 // OACPQueue returns the mail of a project, or of all for "", that is for other

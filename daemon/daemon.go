@@ -82,6 +82,7 @@ type Daemon struct {
 	count       *counts
 	sightings   *sightings
 	mail        *carrier.Carrier
+	mailHome    string // of the mailboxes whose mail is carried
 	channels    *channels
 
 	table      *discovery.Table

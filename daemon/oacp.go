@@ -22,12 +22,11 @@ const policyMail = "mail"
 
 // openMail makes the carrier of OACP mail; it uses the node only when it runs.
 func (d *Daemon) openMail(ctx context.Context, cfg *config.Config) (err error) {
-	home, err := oacpHome(cfg.OACP.Home)
-	if err != nil {
+	if d.mailHome, err = oacpHome(cfg.OACP.Home); err != nil {
 		return err
 	}
 	d.mail, err = carrier.Open(ctx, carrier.Config{
-		Home: home, DB: d.store, Log: d.log, Name: d.nameOf, Event: d.onMail,
+		Home: d.mailHome, DB: d.store, Log: d.log, Name: d.nameOf, Event: d.onMail,
 		Open: func(ctx context.Context, to identity.ID) (carrier.Stream, error) {
 			return d.node.OpenStream(ctx, to, wire.StreamMail)
 		},
@@ -103,7 +102,7 @@ func (d *Daemon) oacpUnbind(ctx context.Context, _ *session, p *client.OACPUnbin
 }
 
 func (d *Daemon) oacpBindings(_ context.Context, _ *session, p *client.OACPBindingsParams) (any, error) {
-	out := &client.OACPBindings{Bindings: []client.OACPBinding{}}
+	out := &client.OACPBindings{Bindings: []client.OACPBinding{}, Home: d.mailHome}
 	for _, b := range d.mail.Bindings(p.Project) {
 		out.Bindings = append(out.Bindings, d.describeBinding(b))
 	}
@@ -112,8 +111,8 @@ func (d *Daemon) oacpBindings(_ context.Context, _ *session, p *client.OACPBindi
 
 // oacpQueue lists the mail for other machines, as much as fits.
 func (d *Daemon) oacpQueue(_ context.Context, _ *session, p *client.OACPQueueParams) (any, error) {
-	out := &client.OACPQueue{Entries: []client.OACPQueued{}}
-	room := d.lineRoom()
+	out := &client.OACPQueue{Entries: []client.OACPQueued{}, Home: d.mailHome}
+	room := d.lineRoom() - longestJSON(d.mailHome)
 	cursor := func(q carrier.Queued) string { return valid(q.Project + "/" + q.Agent + "/" + q.File) }
 	last := p.After
 	for _, q := range d.mail.Queue(p.Project) {

@@ -173,6 +173,20 @@ func TestMailUntrusted(t *testing.T) {
 	})
 }
 
+// TestMailHome: whose mail is carried is told with the bindings and the queue.
+func TestMailHome(t *testing.T) {
+	dir, home := stateDir(t), t.TempDir()
+	writeConfig(t, dir, fmt.Sprintf("oacp: {home: %q}\n", home+"/"))
+	l := start(t, dir, "desk").dial()
+	var b client.OACPBindings
+	l.must(client.MethodOACPBindings, client.OACPBindingsParams{}, &b)
+	var q client.OACPQueue
+	l.must(client.MethodOACPQueue, client.OACPQueueParams{}, &q)
+	if b.Home != home || q.Home != home {
+		t.Errorf("the home is %q with the bindings and %q with the queue, want %q", b.Home, q.Home, home)
+	}
+}
+
 func TestOACPHome(t *testing.T) {
 	t.Setenv("HOME", "/home/user")
 	t.Setenv("OACP_HOME", "")

@@ -10,11 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/oacp/mailbox"
 )
 
 // oacp is what the verbs of acpctl oacp share. Their texts, JSON and exit codes are
-// those of the reference tool: 1 for whatever is refused, 2 for a wrong call.
+// those of the reference tool: 1 for whatever is refused, 2 for a wrong call; an error
+// of the daemon, which that tool does not have, has its own.
 type oacp struct {
 	*app
 	dir string // --oacp-dir
@@ -60,6 +62,7 @@ func (o *oacp) run(f func(ctx context.Context, args []string) error) func(*cobra
 		var told exit
 		var wrong usageError
 		var misused misuse
+		var coded *kinds.Error
 		switch {
 		case err == nil, errors.As(err, &told), errors.As(err, &wrong), cmd.Context().Err() != nil:
 			return err
@@ -75,8 +78,8 @@ func (o *oacp) run(f func(ctx context.Context, args []string) error) func(*cobra
 		switch {
 		case errors.As(err, &misused):
 			return exit(exitUsage)
-		case errors.Is(err, context.DeadlineExceeded):
-			return exit(exitTimeout)
+		case errors.As(err, &coded):
+			return exit(exitOf(coded))
 		}
 		return exit(exitLocal)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"strconv"
 	"time"
 
@@ -30,17 +31,17 @@ there (see init); the agent's folder is made.`,
 			}
 			return o.completeAgent(cmd, args, begun)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: o.asks(func(ctx context.Context, args []string) error {
 			if linger < 0 || linger%time.Second != 0 {
 				return usagef("--linger: expected whole seconds, like 90s or 10m")
 			}
 			p.Project, p.Agent, p.Peer, p.LingerSecs = args[0], args[1], args[2], uint64(linger/time.Second)
-			b, err := o.daemon.OACPBind(cmd.Context(), p)
+			b, err := o.daemon.OACPBind(ctx, p)
 			if err != nil {
 				return err
 			}
 			return o.showBinding(b)
-		},
+		}),
 	}
 	f := cmd.Flags()
 	f.StringVar(&p.Mode, "mode", "mirror", "when the copy here goes: mirror or on-stored")
@@ -59,13 +60,13 @@ func (o *oacp) unbindCmd() *cobra.Command {
 and the daemon takes mail from peers for the agent.`,
 		Args:              words("PROJECT", "AGENT"),
 		ValidArgsFunction: o.completeAgent,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			b, err := o.daemon.OACPUnbind(cmd.Context(), client.OACPUnbindParams{Project: args[0], Agent: args[1]})
+		RunE: o.asks(func(ctx context.Context, args []string) error {
+			b, err := o.daemon.OACPUnbind(ctx, client.OACPUnbindParams{Project: args[0], Agent: args[1]})
 			if err != nil {
 				return err
 			}
 			return o.showBinding(b)
-		},
+		}),
 	}
 }
 
@@ -96,8 +97,8 @@ func (o *oacp) bindingsCmd() *cobra.Command {
   acpctl oacp bindings demo --json`,
 		Args:              atMost("PROJECT"),
 		ValidArgsFunction: o.completeProject,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			all, err := o.daemon.OACPBindings(cmd.Context(), first(args))
+		RunE: o.asks(func(ctx context.Context, args []string) error {
+			all, err := o.daemon.OACPBindings(ctx, first(args))
 			if err != nil {
 				return err
 			}
@@ -110,7 +111,7 @@ func (o *oacp) bindingsCmd() *cobra.Command {
 			}
 			o.table(bindingHead, rows)
 			return nil
-		},
+		}),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
 )
 
 // The states that send prints with --wait-delivered.
@@ -28,17 +29,17 @@ type deliveries struct {
 	stop    func()
 }
 
-func (a *app) deliveries(ctx context.Context) (*deliveries, error) {
-	if _, err := a.daemon.Whoami(ctx); err != nil {
+func (o *oacp) deliveries(ctx context.Context) (*deliveries, error) {
+	if err := o.checkHome(ctx); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	d := &deliveries{app: a, news: make(chan struct{}, 1), refused: make(chan error, 1)}
+	d := &deliveries{app: o.app, news: make(chan struct{}, 1), refused: make(chan error, 1)}
 	var listening sync.WaitGroup
 	d.stop = func() { cancel(); listening.Wait() }
 	listening.Go(func() {
 		filter := client.SubscribeParams{Events: client.EventFilter{Types: []string{client.EventMail}}}
-		d.refused <- a.daemon.Subscribe(ctx, filter, nil, func(*client.Event) {
+		d.refused <- o.daemon.Subscribe(ctx, filter, nil, func(*client.Event) {
 			select {
 			case d.news <- struct{}{}:
 			default:
@@ -48,23 +49,19 @@ func (a *app) deliveries(ctx context.Context) (*deliveries, error) {
 	return d, nil
 }
 
-// awaitFor is await for a time.
+// awaitFor is await for a time; its errors continue "sent, but".
 func (d *deliveries) awaitFor(ctx context.Context, patience time.Duration, project string, files []string) error {
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	err := d.await(within, project, files)
-	if within.Err() != nil && ctx.Err() == nil {
-		return overdueError(fmt.Sprintf("sent, but not stored there within %s; it goes on its way by itself: see acpctl oacp queue %s", patience, project))
+	switch {
+	case within.Err() != nil && ctx.Err() == nil:
+		return fmt.Errorf("not stored there within %s; it goes on its way by itself: see acpctl oacp queue %s", patience, project)
+	case errors.Is(err, &kinds.Error{Code: kinds.DaemonUnavailable}):
+		return fmt.Errorf("the daemon went away; it carries the message when it is back: see acpctl oacp queue %s", project)
 	}
 	return err
 }
-
-// overdueError says that what was to follow a message did not come in time.
-type overdueError string
-
-func (e overdueError) Error() string { return string(e) }
-
-func (overdueError) Unwrap() error { return context.DeadlineExceeded }
 
 // await returns when every copy of a message is stored where its recipient lives;
 // the files are those that lie in inboxes here. It is an error if one is parked.

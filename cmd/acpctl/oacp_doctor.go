@@ -21,19 +21,21 @@ func (o *oacp) doctorCmd() *cobra.Command {
 		Example: `  acpctl oacp doctor --project demo
   acpctl oacp doctor --project demo --fix`,
 		Long: `Looks at the home and at a project: its files, messages that wait for long, files
-among them that are no sound messages, and the status of its agents. What waits for
-another machine, and why, tells acpctl oacp queue.
+among them that are no sound messages, and the status of its agents; and whether the
+daemon, if one runs, carries mail of this home. What waits for another machine, and
+why, tells acpctl oacp queue.
 
 Exit codes: 0 also with warnings, 1 with errors.`,
 		Args:              words(),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: o.run(func(context.Context, []string) error {
+		RunE: o.run(func(ctx context.Context, _ []string) error {
 			h, err := o.home()
 			if err != nil {
 				return err
 			}
 			r := h.Examine(project, fix)
-			text, bare := o.diagnosis(r, o.paint), o.diagnosis(r, func(_, s string) string { return s })
+			r.Categories = append(r.Categories, o.examineHome(ctx)...)
+			text, bare := o.diagnosis(r, project, o.paint), o.diagnosis(r, project, func(_, s string) string { return s })
 			if o.json {
 				b, err := mailbox.JSON(r, true)
 				if err != nil {
@@ -62,7 +64,7 @@ Exit codes: 0 also with warnings, 1 with errors.`,
 }
 
 // diagnosis is a report for a person.
-func (o *oacp) diagnosis(r mailbox.Report, paint func(colour, s string) string) string {
+func (o *oacp) diagnosis(r mailbox.Report, project string, paint func(colour, s string) string) string {
 	var b strings.Builder
 	if len(r.Fixed) > 0 {
 		b.WriteString("Auto-fixed:\n")
@@ -77,15 +79,25 @@ func (o *oacp) diagnosis(r mailbox.Report, paint func(colour, s string) string) 
 		}[s]
 		return paint(m[0], m[1])
 	}
+	warnings := 0
 	for _, c := range r.Categories {
 		fmt.Fprintf(&b, "%s %s\n", mark(c.Worst), c.Name)
 		for _, f := range c.Results {
+			if f.Severity == mailbox.Warn {
+				warnings++
+			}
 			fmt.Fprintf(&b, "    %s %s\n", mark(f.Severity), client.Line(f.Message))
 			if f.Hint != "" {
 				fmt.Fprintf(&b, "        %s\n", client.Line(f.Hint))
 			}
 		}
 		b.WriteString("\n")
+	}
+	if project == "" {
+		b.WriteString("Only the home was looked at: --project PROJECT looks into a project.\n")
+	}
+	if warnings > 0 {
+		fmt.Fprintf(&b, "Warnings, marked [!]: %d\n", warnings)
 	}
 	if r.HasErrors {
 		b.WriteString(paint(red, "Doctor found issues that need attention.") + "\n")

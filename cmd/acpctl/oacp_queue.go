@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -20,8 +21,8 @@ at the peer while the copy here stays; or parked, which is not carried for the
 reason that stands behind it. A parked file that is mended is carried.`,
 		Args:              atMost("PROJECT"),
 		ValidArgsFunction: o.completeProject,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			all, err := o.daemon.OACPQueue(cmd.Context(), first(args))
+		RunE: o.asks(func(ctx context.Context, args []string) error {
+			all, err := o.daemon.OACPQueue(ctx, first(args))
 			if err != nil {
 				return err
 			}
@@ -39,7 +40,7 @@ reason that stands behind it. A parked file that is mended is carried.`,
 			}
 			o.table([]string{"PROJECT", "AGENT", "PEER", "FILE", "SIZE", "STATE", "SINCE", "REASON"}, rows)
 			return nil
-		},
+		}),
 	}
 	cmd.AddCommand(o.dropCmd())
 	return cmd
@@ -53,8 +54,8 @@ func (o *oacp) dropCmd() *cobra.Command {
   acpctl oacp queue --json`,
 		Args:              words("PROJECT", "AGENT", "FILE"),
 		ValidArgsFunction: o.completeAgent,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := o.daemon.OACPDrop(cmd.Context(), client.OACPDropParams{Project: args[0], Agent: args[1], File: args[2]})
+		RunE: o.asks(func(ctx context.Context, args []string) error {
+			d, err := o.daemon.OACPDrop(ctx, client.OACPDropParams{Project: args[0], Agent: args[1], File: args[2]})
 			if err != nil {
 				return err
 			}
@@ -63,6 +64,6 @@ func (o *oacp) dropCmd() *cobra.Command {
 			}
 			o.say("%s", client.Line(d.Path))
 			return nil
-		},
+		}),
 	}
 }

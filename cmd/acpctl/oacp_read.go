@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 
 	"github.com/spf13/cobra"
 
@@ -28,8 +31,8 @@ no person reads. It changes nothing: only done takes a message out of the inbox.
 			if err != nil {
 				return err
 			}
-			if e.Info == nil {
-				return e.Err
+			if e.Data == nil {
+				return about(e.Path, e.Err)
 			}
 			if o.json {
 				return o.lines(reportRead(e), true)
@@ -37,6 +40,14 @@ no person reads. It changes nothing: only done takes a message out of the inbox.
 			return o.show(e)
 		}),
 	}
+}
+
+// about names the file that an error is about, unless the error does.
+func about(path string, err error) error {
+	if named := (*fs.PathError)(nil); err == nil || errors.As(err, &named) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", path, err)
 }
 
 // show prints a message file.

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/oacp/mailbox"
-	letters "github.com/acpd/acpd/oacp/message"
+	oacpmsg "github.com/acpd/acpd/oacp/message"
 )
 
 // inherited is what a reply took from the message that it answers.
@@ -36,7 +36,7 @@ func (i *inherited) String() string {
 }
 
 func (o *oacp) replyCmd() *cobra.Command {
-	l := &letter{}
+	d := &draft{}
 	cmd := &cobra.Command{
 		Use:   "reply PROJECT ID|FILE",
 		Short: "Answer a message",
@@ -50,44 +50,46 @@ the type that answers its type, where there is one:
   question, task_request, brainstorm_…   notification
   handoff                                handoff_complete
   review_feedback                        review_addressed
-  review_request, review_addressed       review_feedback or review_lgtm: say which`,
-		Args:              words("PROJECT", "ID|FILE"),
+  review_request, review_addressed       review_feedback or review_lgtm: say which
+
+Exit codes: as of send.`,
+		Args:              d.words("PROJECT", "ID|FILE"),
 		ValidArgsFunction: o.completeProject,
 		RunE: o.run(func(ctx context.Context, args []string) error {
 			var err error
-			if l.from, err = sender(l.from); err != nil {
+			if d.from, err = sender(d.from); err != nil {
 				return err
 			}
-			a, err := o.agent(args[0], l.from)
+			a, err := o.agent(args[0], d.from)
 			if err != nil {
 				return err
 			}
 			parent, err := a.Find(args[1])
 			if err == nil {
-				err = parent.Err
+				err = about(parent.Path, parent.Err)
 			}
 			if err == nil && parent.Message.ID == "" {
 				err = fmt.Errorf("%s has no id: nothing can answer it", parent.Path)
 			}
 			if err == nil {
-				err = l.inherit(a, parent)
+				err = d.inherit(a, parent)
 			}
 			if err != nil {
 				return err
 			}
-			return o.send(ctx, args[0], l)
+			return o.send(ctx, args[0], d)
 		}),
 	}
-	l.flags(o, cmd)
+	d.flags(o, cmd)
 	return cmd
 }
 
 // inherit takes over from a message what was not given.
-func (l *letter) inherit(a mailbox.Agent, parent mailbox.Entry) error {
+func (d *draft) inherit(a mailbox.Agent, parent mailbox.Entry) error {
 	r := a.Reply(parent.Message)
-	m, i := &l.message, &inherited{ParentID: r.ParentID}
+	m, i := &d.message, &inherited{ParentID: r.ParentID}
 	m.ParentID = r.ParentID
-	if m.To = split(l.to); len(m.To) == 0 {
+	if m.To = split(d.to); len(m.To) == 0 {
 		m.To, i.To = r.To, r.To
 	}
 	take := func(given, theirs string, noted *string) string {
@@ -96,16 +98,16 @@ func (l *letter) inherit(a mailbox.Agent, parent mailbox.Entry) error {
 		}
 		return cmp.Or(given, theirs)
 	}
-	m.Priority = cmp.Or(take(l.priority, r.Priority, &i.Priority), letters.DefaultPriority)
-	m.Subject = take(l.subject, r.Subject, &i.Subject)
+	m.Priority = cmp.Or(take(d.priority, r.Priority, &i.Priority), oacpmsg.DefaultPriority)
+	m.Subject = take(d.subject, r.Subject, &i.Subject)
 	m.ConversationID = take(m.ConversationID, r.ConversationID, &i.ConversationID)
-	if m.Type = take(l.typ, r.Type, &i.Type); m.Type == "" {
-		choices := letters.ReplyTypes(parent.Message.Type)
+	if m.Type = take(d.typ, r.Type, &i.Type); m.Type == "" {
+		choices := oacpmsg.ReplyTypes(parent.Message.Type)
 		if len(choices) == 0 {
 			return usagef("nothing need answer a %s: say what this is with --type", parent.Message.Type)
 		}
 		return usagef("say with --type whether this is %s", strings.Join(choices, " or "))
 	}
-	l.inherited = i
+	d.inherited = i
 	return nil
 }

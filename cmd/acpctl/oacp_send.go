@@ -16,17 +16,17 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/oacp/mailbox"
-	letters "github.com/acpd/acpd/oacp/message"
+	oacpmsg "github.com/acpd/acpd/oacp/message"
 )
 
-// letter is the flags of send and reply.
-type letter struct {
+// draft is the flags of send and reply.
+type draft struct {
 	from, to, typ, subject   string
 	body, bodyFile           string
 	priority                 string
 	contextKeys, contextFile string
 	expires                  string
-	message                  letters.Message // what needs no reading
+	message                  oacpmsg.Message // what needs no reading
 	inReplyTo, suffix        string
 	noConversation, create   bool
 	dryRun, quiet, sign      bool
@@ -35,41 +35,60 @@ type letter struct {
 	given                    func(flag string) bool
 }
 
-func (l *letter) flags(o *oacp, cmd *cobra.Command) {
+func (d *draft) flags(o *oacp, cmd *cobra.Command) {
 	f := cmd.Flags()
-	m := &l.message
-	l.given = f.Changed
-	f.StringVar(&l.from, "from", "", "the sender (default $OACP_AGENT or $AGENT_NAME)")
-	f.StringVar(&l.to, "to", "", "the recipient, or several with commas")
-	f.StringVar(&l.typ, "type", "", "one of "+strings.Join(letters.Types(), ", "))
-	f.StringVar(&l.subject, "subject", "", "what it is about, in one line")
-	f.StringVar(&l.body, "body", "", "the text (default: standard input, unless it is a terminal)")
-	f.StringVar(&l.bodyFile, "body-file", "", "file of the text, - for standard input")
-	f.StringVar(&l.priority, "priority", "", "P0 to P3 (default P2, of a reply that of the message)")
+	m := &d.message
+	d.given = f.Changed
+	f.StringVar(&d.from, "from", "", "the sender (default $OACP_AGENT or $AGENT_NAME)")
+	f.StringVar(&d.to, "to", "", "the recipient, or several with commas")
+	f.StringVar(&d.typ, "type", "", "one of "+strings.Join(oacpmsg.Types(), ", "))
+	f.StringVar(&d.subject, "subject", "", "what it is about, in one line")
+	f.StringVar(&d.body, "body", "", "the text (default: standard input, unless it is a terminal)")
+	f.StringVar(&d.bodyFile, "body-file", "", "file of the text, - for standard input")
+	f.StringVar(&d.priority, "priority", "", "P0 to P3 (default P2, of a reply that of the message)")
 	f.StringVar(&m.RelatedPR, "related-pr", "", "number of a pull request")
 	f.StringVar(&m.RelatedPacket, "related-packet", "", "id of a work packet")
 	f.StringVar(&m.ConversationID, "conversation-id", "", "the conversation (default: that of the message answered, else a new one)")
-	f.StringVar(&l.contextKeys, "context-keys", "", "what the recipient should know of, as text")
-	f.StringVar(&l.contextFile, "context-keys-file", "", "file of that text")
-	f.StringVar(&l.expires, "expires", "", "after how long it is out of date: 30m, 12h, 2d")
+	f.StringVar(&d.contextKeys, "context-keys", "", "what the recipient should know of, as text")
+	f.StringVar(&d.contextFile, "context-keys-file", "", "file of that text")
+	f.StringVar(&d.expires, "expires", "", "after how long it is out of date: 30m, 12h, 2d")
 	f.StringVar(&m.Channel, "channel", "", "a word to sort by, for example review")
 	f.StringVar(&m.AutonomyHint, "autonomy-hint", "", "auto_proceed: advice to the recipient")
-	f.BoolVar(&l.sign, "sign", false, "sign it with the sender's keys, of oacp key gen (default as signing.sign_messages in the sender's config.yaml)")
-	f.StringVar(&l.suffix, "suffix", "", "word at the end of the file's name")
-	f.BoolVar(&l.dryRun, "dry-run", false, "print the message, write nothing")
-	f.BoolVar(&l.quiet, "quiet", false, "print nothing if it is sent")
-	f.DurationVar(&l.wait, "wait", 0, "wait for the answer and print it; exit code 3 if none comes in time")
+	f.BoolVar(&d.sign, "sign", false, "sign it with the sender's keys, of oacp key gen (default as signing.sign_messages in the sender's config.yaml)")
+	f.StringVar(&d.suffix, "suffix", "", "word at the end of the file's name")
+	f.BoolVar(&d.dryRun, "dry-run", false, "print the message, write nothing")
+	f.BoolVar(&d.quiet, "quiet", false, "print nothing if it is sent")
+	f.DurationVar(&d.wait, "wait", 0, "wait for the answer and print it; exit code 3 if none comes in time")
 	f.Lookup("wait").NoOptDefVal = "10m"
-	f.DurationVar(&l.waitDelivered, "wait-delivered", 0, "wait until it is stored where the recipients live, and say so; exit code 3 if that takes longer")
+	f.DurationVar(&d.waitDelivered, "wait-delivered", 0, "wait until it is stored where the recipients live, and say so; exit code 3 if that takes longer")
 	f.Lookup("wait-delivered").NoOptDefVal = "2m"
 	cmd.RegisterFlagCompletionFunc("from", o.completeFlag)
 	cmd.RegisterFlagCompletionFunc("to", o.completeFlag)
-	cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(letters.Types(), cobra.ShellCompDirectiveNoFileComp))
-	cmd.RegisterFlagCompletionFunc("priority", cobra.FixedCompletions(letters.Priorities(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(oacpmsg.Types(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("priority", cobra.FixedCompletions(oacpmsg.Priorities(), cobra.ShellCompDirectiveNoFileComp))
+}
+
+// words are the arguments of send or reply, where a time is none: it was meant for
+// a flag.
+func (d *draft) words(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		err := words(names...)(cmd, args)
+		for _, arg := range args {
+			if _, bad := time.ParseDuration(arg); err == nil || bad != nil {
+				continue
+			}
+			for _, flag := range []string{"wait", "wait-delivered"} {
+				if d.given(flag) {
+					return fmt.Errorf("a time that belongs to --%s stands behind =: --%[1]s=%s", flag, arg)
+				}
+			}
+		}
+		return err
+	}
 }
 
 func (o *oacp) sendCmd() *cobra.Command {
-	l := &letter{}
+	d := &draft{}
 	cmd := &cobra.Command{
 		Use:   "send PROJECT",
 		Short: "Put a message into the inbox of one or more agents",
@@ -80,14 +99,15 @@ func (o *oacp) sendCmd() *cobra.Command {
 sender's outbox. Nothing is overwritten, and nothing is seen before it is whole and
 on the disk. A first message begins a conversation, which its answers continue.
 
-Exit codes: 0 sent, 1 refused, 2 usage, 3 sent, but not answered (--wait) or not
-stored there (--wait-delivered) in time.`,
-		Args:              words("PROJECT"),
+Exit codes: 0 sent, 1 refused, 2 usage, 3 sent, but not seen to be answered (--wait)
+or stored there (--wait-delivered), 6 not sent, as no daemon answers, which
+--wait-delivered needs.`,
+		Args:              d.words("PROJECT"),
 		ValidArgsFunction: o.completeProject,
 		RunE: o.run(func(ctx context.Context, args []string) error {
 			var missing []string
 			for _, name := range []string{"to", "type", "subject"} {
-				if !l.given(name) {
+				if !d.given(name) {
 					missing = append(missing, "--"+name)
 				}
 			}
@@ -95,95 +115,70 @@ stored there (--wait-delivered) in time.`,
 				return usagef("the following arguments are required: %s", strings.Join(missing, ", "))
 			}
 			var err error
-			if l.from, err = sender(l.from); err != nil {
+			if d.from, err = sender(d.from); err != nil {
 				return err
 			}
-			l.message.To, l.message.Type, l.message.Subject = split(l.to), l.typ, l.subject
-			l.message.Priority = cmp.Or(l.priority, letters.DefaultPriority)
-			return o.send(ctx, args[0], l)
+			d.message.To, d.message.Type, d.message.Subject = split(d.to), d.typ, d.subject
+			d.message.Priority = cmp.Or(d.priority, oacpmsg.DefaultPriority)
+			return o.send(ctx, args[0], d)
 		}),
 	}
-	l.flags(o, cmd)
+	d.flags(o, cmd)
 	f := cmd.Flags()
-	f.StringVar(&l.message.ParentID, "parent-message-id", "", "id of the message answered, in a conversation of its own")
-	f.StringVar(&l.inReplyTo, "in-reply-to", "", "id of the message answered; continues its conversation")
-	f.BoolVar(&l.noConversation, "no-conversation", false, "begin no conversation")
-	f.BoolVar(&l.create, "create", false, "make the project and the agents that are missing")
+	f.StringVar(&d.message.ParentID, "parent-message-id", "", "id of the message answered, in a conversation of its own")
+	f.StringVar(&d.inReplyTo, "in-reply-to", "", "id of the message answered; continues its conversation")
+	f.BoolVar(&d.noConversation, "no-conversation", false, "begin no conversation")
+	f.BoolVar(&d.create, "create", false, "make the project and the agents that are missing")
 	return cmd
 }
 
-// sentReport is what send prints with --json: the reference's keys and, at the end, ours.
-type sentReport struct {
-	MessageID  string   `json:"message_id"`
-	From       string   `json:"from"`
-	To         any      `json:"to"` // a name, or several
-	Type       string   `json:"type"`
-	Priority   string   `json:"priority"`
-	Subject    string   `json:"subject"`
-	Created    string   `json:"created_at_utc"`
-	DryRun     bool     `json:"dry_run"`
-	Signed     bool     `json:"signed,omitzero"`
-	KIDs       []string `json:"kids,omitempty"`
-	Warnings   []string `json:"warnings,omitempty"`
-	InboxPath  string   `json:"inbox_path,omitempty"`
-	InboxPaths []string `json:"inbox_paths,omitempty"`
-	OutboxPath string   `json:"outbox_path,omitempty"`
-	YAML       string   `json:"yaml,omitempty"`
-
-	ConversationID string      `json:"conversation_id,omitempty"`
-	ParentID       string      `json:"parent_message_id,omitempty"`
-	Inherited      *inherited  `json:"inherited,omitempty"`
-	State          string      `json:"state,omitempty"` // with --wait-delivered: queued or delivered
-	Answer         *readReport `json:"answer,omitempty"`
-}
-
-func (o *oacp) send(ctx context.Context, project string, l *letter) error {
+func (o *oacp) send(ctx context.Context, project string, d *draft) error {
 	h, err := o.home()
 	if err == nil {
-		err = l.fill(ctx, o)
+		err = d.fill(ctx, o)
 	}
 	if err != nil {
 		return err
 	}
-	l.message.From = l.from
+	d.message.From = d.from
 	var waiter *mailbox.Waiter
-	if l.wait > 0 && !l.dryRun {
-		if waiter, err = (mailbox.Agent{Project: mailbox.Project{Home: h, Name: project}, Name: l.from}).Waiter(); err != nil {
+	if d.wait > 0 && !d.dryRun {
+		if waiter, err = (mailbox.Agent{Project: mailbox.Project{Home: h, Name: project}, Name: d.from}).Waiter(); err != nil {
 			return err
 		}
 	}
-	var d *deliveries
-	if l.waitDelivered > 0 && !l.dryRun {
-		if d, err = o.deliveries(ctx); err != nil {
-			return err
+	var onTheWay *deliveries
+	if d.waitDelivered > 0 && !d.dryRun {
+		if onTheWay, err = o.deliveries(ctx); err != nil {
+			return fmt.Errorf("nothing was sent: %w", err)
 		}
-		defer d.stop()
+		defer onTheWay.stop()
 	}
 	s, err := h.Send(project, mailbox.Letter{
-		Message: l.message, InReplyTo: l.inReplyTo, NoConversation: l.noConversation,
-		Suffix: l.suffix, Create: l.create, DryRun: l.dryRun, Sign: l.sign,
+		Message: d.message, InReplyTo: d.inReplyTo, NoConversation: d.noConversation,
+		Suffix: d.suffix, Create: d.create, DryRun: d.dryRun, Sign: d.sign,
 	})
 	if err != nil {
-		return err
+		return d.explain(err)
 	}
 	for _, w := range s.Warnings {
 		fmt.Fprintln(o.err, client.Text(w))
 	}
-	report := reportSent(s, l)
+	report := reportSent(s, d)
 	if !o.json {
-		o.saySent(s, l)
+		o.saySent(s, d)
 	}
-	if d != nil {
-		var failed error
-		report.State, failed = mailDelivered, d.awaitFor(ctx, l.waitDelivered, project, s.Inboxes)
+	if onTheWay != nil {
+		report.State = mailDelivered
+		failed := onTheWay.awaitFor(ctx, d.waitDelivered, project, s.Inboxes)
 		if failed != nil {
 			report.State = mailQueued
 		}
-		if !o.json && !l.quiet {
+		if !o.json && !d.quiet {
 			o.say("  state:  %s", report.State)
 		}
 		if failed != nil {
-			return o.overdue(report, failed)
+			return o.unseen(ctx, report, failed)
 		}
 	}
 	if waiter == nil {
@@ -192,103 +187,66 @@ func (o *oacp) send(ctx context.Context, project string, l *letter) error {
 		}
 		return nil
 	}
-	answer, failed := o.await(ctx, waiter, s.Message, l.wait)
+	answer, failed := o.await(ctx, waiter, s.Message, d.wait)
 	if failed != nil {
-		return o.overdue(report, failed)
+		return o.unseen(ctx, report, failed)
 	}
 	if o.json {
 		r := reportRead(answer)
 		report.Answer = &r
 		return o.lines(report, true)
 	}
-	if !l.quiet {
+	if !d.quiet {
 		o.say("  answer: %s\n", answer.Path)
 	}
 	return o.show(answer)
 }
 
-// overdue tells that a message was sent, and that what was to follow did not.
-func (o *oacp) overdue(report sentReport, cause error) error {
-	if !o.json {
-		return cause
-	}
-	if err := o.lines(report, true); err != nil {
-		return err
-	}
-	if errors.Is(cause, context.DeadlineExceeded) {
-		return exit(exitTimeout)
-	}
-	return cause
-}
-
-func (o *oacp) await(ctx context.Context, w *mailbox.Waiter, m letters.Message, d time.Duration) (mailbox.Entry, error) {
-	ctx, cancel := context.WithTimeout(ctx, d)
+func (o *oacp) await(ctx context.Context, w *mailbox.Waiter, m oacpmsg.Message, d time.Duration) (mailbox.Entry, error) {
+	within, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	return w.Answer(ctx, m)
+	answer, err := w.Answer(within, m)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("there is no answer within %s: one will lie in the inbox of %s", d, m.From)
+	}
+	return answer, err
 }
 
-func reportSent(s mailbox.Sent, l *letter) sentReport {
-	m := s.Message
-	r := sentReport{
-		MessageID: m.ID, From: m.From, To: m.To, Type: m.Type, Priority: m.Priority, Subject: m.Subject, Created: m.Created,
-		DryRun: l.dryRun, Signed: len(s.KIDs) > 0, KIDs: s.KIDs, Warnings: s.Warnings, OutboxPath: s.Outbox,
-		ConversationID: m.ConversationID, ParentID: m.ParentID, Inherited: l.inherited,
+// explain says of what is wrong with a message where it comes from, if not from the
+// command line.
+func (d *draft) explain(err error) error {
+	if !d.given("conversation-id") && strings.Contains(err.Error(), "field 'conversation_id'") {
+		return fmt.Errorf("%w: the conversation_id is that of the message answered; --conversation-id sets another", err)
 	}
-	if l.dryRun {
-		r.YAML = string(s.Data)
-	}
-	if r.InboxPaths = s.Inboxes; len(m.To) == 1 {
-		r.To = m.To[0]
-		if r.InboxPaths = nil; len(s.Inboxes) == 1 {
-			r.InboxPath = s.Inboxes[0]
-		}
-	}
-	return r
-}
-
-func (o *oacp) saySent(s mailbox.Sent, l *letter) {
-	if l.dryRun {
-		fmt.Fprintf(o.out, "%s", s.Data)
-	}
-	if l.dryRun || l.quiet {
-		return
-	}
-	o.say("OK: %s", s.Message.ID)
-	for _, path := range s.Inboxes {
-		o.say("  inbox:  %s", path)
-	}
-	o.say("  outbox: %s", s.Outbox)
-	if l.inherited != nil {
-		o.say("  inherited: %s", client.Line(l.inherited.String()))
-	}
+	return err
 }
 
 // fill reads and checks what must be right before anything is done.
-func (l *letter) fill(ctx context.Context, o *oacp) (err error) {
-	m := &l.message
-	if !slices.Contains(letters.Types(), m.Type) {
-		return usagef("argument --type: invalid choice: '%s' (choose from %s)", m.Type, strings.Join(letters.Types(), ", "))
+func (d *draft) fill(ctx context.Context, o *oacp) (err error) {
+	m := &d.message
+	if !slices.Contains(oacpmsg.Types(), m.Type) {
+		return usagef("argument --type: invalid choice: '%s' (choose from %s)", m.Type, strings.Join(oacpmsg.Types(), ", "))
 	}
-	if !slices.Contains(letters.Priorities(), m.Priority) {
-		return usagef("argument --priority: invalid choice: '%s' (choose from %s)", m.Priority, strings.Join(letters.Priorities(), ", "))
+	if !slices.Contains(oacpmsg.Priorities(), m.Priority) {
+		return usagef("argument --priority: invalid choice: '%s' (choose from %s)", m.Priority, strings.Join(oacpmsg.Priorities(), ", "))
 	}
-	if l.wait < 0 {
+	if d.given("wait") && d.wait <= 0 {
 		return usagef("--wait: expected a duration like 30s")
 	}
-	if l.waitDelivered < 0 {
+	if d.given("wait-delivered") && d.waitDelivered <= 0 {
 		return usagef("--wait-delivered: expected a duration like 30s")
 	}
-	if m.Body, err = l.text(ctx, o); err != nil {
+	if m.Body, err = d.text(ctx, o); err != nil {
 		return err
 	}
-	m.ContextKeys = l.contextKeys
-	if l.contextFile != "" {
-		if m.ContextKeys, err = textFile("context-keys", l.contextFile); err != nil {
+	m.ContextKeys = d.contextKeys
+	if d.contextFile != "" {
+		if m.ContextKeys, err = textFile("context-keys", d.contextFile); err != nil {
 			return err
 		}
 	}
-	if l.expires != "" {
-		if m.Expires, err = letters.ExpiresAfter(l.expires, time.Now()); err != nil {
+	if d.expires != "" {
+		if m.Expires, err = oacpmsg.ExpiresAfter(d.expires, time.Now()); err != nil {
 			return misuse{err}
 		}
 	}
@@ -296,14 +254,14 @@ func (l *letter) fill(ctx context.Context, o *oacp) (err error) {
 }
 
 // text is the body: --body-file, else --body, else standard input.
-func (l *letter) text(ctx context.Context, o *oacp) (string, error) {
+func (d *draft) text(ctx context.Context, o *oacp) (string, error) {
 	switch {
-	case l.bodyFile == "-" && o.inTTY:
+	case d.bodyFile == "-" && o.inTTY:
 		return "", misusef("--body-file - specified but stdin is a terminal (no piped input)")
-	case l.given("body-file") && l.bodyFile != "-":
-		return textFile("body", l.bodyFile)
-	case !l.given("body-file") && l.given("body"):
-		return l.body, nil
+	case d.given("body-file") && d.bodyFile != "-":
+		return textFile("body", d.bodyFile)
+	case !d.given("body-file") && d.given("body"):
+		return d.body, nil
 	case o.inTTY:
 		return "", misusef("no message body provided — use --body, --body-file, or pipe to stdin")
 	}
@@ -324,12 +282,12 @@ func textFile(what, path string) (string, error) {
 		return "", misuse{err}
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, letters.MaxBytes+1))
+	b, err := io.ReadAll(io.LimitReader(f, oacpmsg.MaxBytes+1))
 	switch {
 	case err != nil:
 		return "", misuse{err}
-	case len(b) > letters.MaxBytes:
-		return "", misusef("%s file %s: over %d bytes, more than a message may have", what, path, letters.MaxBytes)
+	case len(b) > oacpmsg.MaxBytes:
+		return "", misusef("%s file %s: over %d bytes, more than a message may have", what, path, oacpmsg.MaxBytes)
 	case !utf8.Valid(b):
 		return "", misusef("%s file %s: not UTF-8 text", what, path)
 	}

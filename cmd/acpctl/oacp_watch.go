@@ -11,7 +11,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/oacp/mailbox"
-	letters "github.com/acpd/acpd/oacp/message"
+	oacpmsg "github.com/acpd/acpd/oacp/message"
 )
 
 func (o *oacp) watchCmd() *cobra.Command {
@@ -37,7 +37,7 @@ Exit codes: 0, 1 if something could not be read (the rest is told), 2 usage.`,
 				return usagef("--agent is missing")
 			case (len(w.Projects) > 0) == all:
 				return usagef("expected either --project or --all-projects")
-			case w.StateID != "" && !letters.LegalSuffix(w.StateID):
+			case w.StateID != "" && !oacpmsg.LegalSuffix(w.StateID):
 				return usagef("--state-id must match [A-Za-z0-9._-]{1,64}")
 			}
 			var err error

@@ -62,7 +62,7 @@ unreachable or unknown, 6 no daemon, 7 any other error of the peer, 130 interrup
 	cmd.SetVersionTemplate("acpctl {{.Version}}\n")
 	f := cmd.PersistentFlags()
 	f.StringVar(&a.home, "home", "", "state directory of the daemon (default $ACP_HOME or ~/.acp)")
-	f.BoolVar(&a.json, "json", false, "print JSON, one object a line")
+	f.BoolVar(&a.json, "json", false, "print JSON, one object a line; most verbs of oacp indent it")
 	cmd.AddCommand(
 		a.statusCmd(), a.whoamiCmd(), a.peersCmd(),
 		a.pingCmd(), a.queryCmd(), a.delegateCmd(), a.notifyCmd(), a.cancelCmd(), a.discoverCmd(),

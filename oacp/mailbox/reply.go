@@ -88,9 +88,6 @@ func (w *Waiter) Answer(ctx context.Context, m message.Message) (answer Entry, e
 		}
 		return []string{inbox}, soon, false, nil
 	})
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = &unanswered{inbox, err}
-	}
 	return answer, err
 }
 
@@ -103,15 +100,3 @@ func answers(answer, m message.Message) bool {
 	}
 	return m.ConversationID != "" && answer.ConversationID == m.ConversationID && slices.Contains(m.To, answer.From)
 }
-
-// unanswered says that a context ended before the answer came.
-type unanswered struct {
-	inbox string
-	cause error
-}
-
-func (e *unanswered) Error() string {
-	return "no answer in time: the message is sent, and an answer will lie in " + e.inbox
-}
-
-func (e *unanswered) Unwrap() error { return e.cause }

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/oacp/mailbox"
+)
+
+// otherHome says that the daemon carries the mail of other mailboxes than are meant.
+type otherHome struct{ meant, carried string }
+
+func (e *otherHome) Error() string {
+	return e.problem() + ": " + e.remedy()
+}
+
+func (e *otherHome) problem() string {
+	return fmt.Sprintf("the daemon carries mail of the mailboxes in %s, not of those in %s", e.carried, e.meant)
+}
+
+func (e *otherHome) remedy() string {
+	return fmt.Sprintf("OACP_HOME=%s names the former; for the latter set oacp.home in the daemon's config.yaml and restart acpd", e.carried)
+}
+
+// checkHome fails where no daemon answers, and with [*otherHome].
+func (o *oacp) checkHome(ctx context.Context) error {
+	h, err := o.home()
+	if err != nil {
+		return err
+	}
+	meant, err := filepath.Abs(string(h))
+	if err != nil {
+		return err
+	}
+	carried, err := o.daemon.OACPHome(ctx)
+	if err != nil || carried == "" || samePlace(meant, carried) {
+		return err
+	}
+	return &otherHome{meant, carried}
+}
+
+// samePlace compares absolute paths, and where links in them lead.
+func samePlace(a, b string) bool {
+	ours, err := os.Stat(a)
+	theirs, gone := os.Stat(b)
+	if err != nil || gone != nil {
+		return a == b
+	}
+	return os.SameFile(ours, theirs)
+}
+
+// asks makes a verb of f, which asks the daemon: not about mailboxes that the user has
+// named and that it does not carry the mail of.
+func (o *oacp) asks(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if o.dir != "" || os.Getenv("OACP_HOME") != "" {
+			if err := o.checkHome(cmd.Context()); err != nil {
+				return err
+			}
+		}
+		return f(cmd.Context(), args)
+	}
+}
+
+// examineHome is what the doctor finds about the daemon: nothing, unless it answers at
+// once and carries the mail of other mailboxes.
+func (o *oacp) examineHome(ctx context.Context) []mailbox.Category {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	other := (*otherHome)(nil)
+	if !errors.As(o.checkHome(ctx), &other) {
+		return nil
+	}
+	return []mailbox.Category{{Name: "Daemon", Worst: mailbox.Warn, Results: []mailbox.Finding{{
+		Name: "daemon", Severity: mailbox.Warn, Message: other.problem(), Hint: other.remedy(),
+	}}}}
+}
