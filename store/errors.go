@@ -3,6 +3,9 @@ package store
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -38,13 +41,41 @@ func (db *DB) fault(op string, err error) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	switch e.Code() & 0xff {
+	code := e.Code() & 0xff
+	switch code {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		return &CorruptError{Path: db.path, Problem: e.Error()}
 	case sqlite3.SQLITE_FULL:
-		return fmt.Errorf("store: %s: no space is left for %s: free some on its disk: %w", op, db.path, err)
-	case sqlite3.SQLITE_IOERR:
-		return fmt.Errorf("store: %s: the disk under %s fails: see the system log: %w", op, db.path, err)
+		return db.full(op, syscall.ENOSPC, err)
+	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN:
+		// SQLite keeps to itself what the system told it.
+		cause := db.grow()
+		for _, no := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
+			if errors.Is(cause, no) {
+				return db.full(op, no, err)
+			}
+		}
+		if code == sqlite3.SQLITE_IOERR {
+			return fmt.Errorf("store: %s: the disk under %s fails: see the system log: %w", op, db.path, err)
+		}
 	}
 	return err
+}
+
+// full says that there is no space, by the system's word for it, which is in the
+// error's chain.
+func (db *DB) full(op string, no syscall.Errno, err error) error {
+	return fmt.Errorf("store: %s: %s cannot grow: %w: free some space on its disk (%w)", op, db.path, no, err)
+}
+
+// grow writes a file beside the database, as large as the steps in which the index of
+// SQLite's log grows, and removes it.
+func (db *DB) grow() error {
+	f, err := os.CreateTemp(filepath.Dir(db.path), ".space-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(make([]byte, 32<<10))
+	return errors.Join(err, f.Close())
 }

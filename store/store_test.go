@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -290,4 +291,43 @@ func TestStatements(t *testing.T) {
 	if got := rows(t, db); len(got) != 2*maxStmts {
 		t.Errorf("%d rows", len(got))
 	}
+}
+
+// A disk without space is not one that fails, though SQLite calls both by one name.
+func TestOpenFullDisk(t *testing.T) {
+	db := open(t)
+	path := filepath.Join(t.TempDir(), "state.db")
+	for _, suffix := range []string{"", "-wal"} { // as a process leaves them that is killed
+		data, err := os.ReadFile(db.path + suffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path+suffix, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+		t.Fatal(err)
+	}
+	small := before
+	small.Cur = 16 << 10
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small); err != nil {
+		t.Fatal(err)
+	}
+	full, err := Open(t.Context(), path)
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+		t.Fatal(err)
+	}
+	if err == nil {
+		full.Close()
+		t.Fatal("it opened")
+	}
+	if !errors.Is(err, syscall.EFBIG) || !strings.Contains(err.Error(), path+" cannot grow: file too large: free some space") {
+		t.Errorf("got %v", err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".space-*")); left != nil {
+		t.Errorf("left: %v", left)
+	}
+	openAt(t, path)
 }
