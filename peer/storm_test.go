@@ -19,7 +19,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-var storms = flag.Int("storms", 2, "how many times TestWhatCallsSayIsTrue runs")
+var storms = flag.Int("storms", 1, "how many times TestWhatCallsSayIsTrue runs")
 
 // storm is a network that loses packets, none to all of them.
 type storm struct {
@@ -99,11 +99,11 @@ func weather(t *testing.T, w *network, net *storm) {
 	bs[0].serve()
 	a.Connect(key.ID())
 
-	const length = 2 * time.Minute
+	const length = time.Minute
 	start := time.Now()
 	var said [3]atomic.Int32
 	var busy sync.WaitGroup
-	for range 16 {
+	for range 8 {
 		busy.Go(func() {
 			for time.Since(start) < length {
 				said[call(t, a, key.ID(), known)].Add(1)
@@ -130,7 +130,7 @@ func weather(t *testing.T, w *network, net *storm) {
 	busy.Wait()
 	t.Logf("%d succeeded, %d surely not delivered, %d otherwise", said[0].Load(), said[1].Load(), said[2].Load())
 	for i := range said {
-		if said[i].Load() < 20 {
+		if said[i].Load() < 5 {
 			t.Errorf("too few calls ended so: %d", said[i].Load())
 		}
 	}
