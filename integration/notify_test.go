@@ -88,7 +88,7 @@ func TestNotifyIsHeldWithoutAWord(t *testing.T) {
 		if p.Stdout.String() != "held\n" || p.Took < atLeast {
 			t.Errorf("%s: notify says %q after %s", topic, p.Stdout.String(), p.Took)
 		}
-		await.Within(t, topic, p.Took, atLeast+3*time.Second)
+		await.Within(t, topic, p.Took, atLeast+3*time.Second+slack)
 		if said := desk.Must("inbox"); !strings.Contains(said, topic+` "now"`) {
 			t.Errorf("%s is not in the inbox: %s", topic, said)
 		}

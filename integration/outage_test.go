@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// slack is what a loaded machine may add to a promised time.
-	slack = 500 * time.Millisecond
+	// slack is what a loaded machine may add to a promised time. Package peer holds the
+	// times themselves, under a virtual clock.
+	slack = 3 * time.Second
 	// silence is how long a connection has to be silent so that it is proven
 	// before it is used (protocol, section 2).
 	silence = 500 * time.Millisecond
@@ -39,9 +40,9 @@ func TestKilledPeer(t *testing.T) {
 	if e := is(t, kinds.Unreachable, err); e.Delivered() != kinds.DeliveredNo {
 		t.Errorf("delivered %q: %v", e.Delivered(), e)
 	}
-	await.Within(t, "failure", time.Since(begun), time.Second)
+	await.Within(t, "failure", time.Since(begun), time.Second+slack)
 	p := laptop.Run(5, "query", "desk", "there?")
-	await.Within(t, "failure of acpctl", p.Took, time.Second)
+	await.Within(t, "failure of acpctl", p.Took, time.Second+slack)
 
 	desk.Start()
 	begun = time.Now()
@@ -53,7 +54,7 @@ func TestKilledPeer(t *testing.T) {
 	if summary(t, a, err) != "back" {
 		t.Error("another answer after the restart")
 	}
-	await.Within(t, "answer after the restart", time.Since(begun), time.Second)
+	await.Within(t, "answer after the restart", time.Since(begun), time.Second+slack)
 }
 
 // TestKilledPeerAtOnce: right after an answer the connection is used without a
@@ -71,7 +72,7 @@ func TestKilledPeerAtOnce(t *testing.T) {
 	if e := is(t, kinds.Unreachable, err); e.Delivered() == "" {
 		t.Errorf("nothing is said of the delivery: %v", e)
 	}
-	await.Within(t, "failure", time.Since(begun), time.Second)
+	await.Within(t, "failure", time.Since(begun), time.Second+slack)
 }
 
 // TestRestartIsNotNoticed: between two calls the other daemon is killed and comes
@@ -91,7 +92,7 @@ func TestRestartIsNotNoticed(t *testing.T) {
 		if _, err := c.Ping(ctx, client.PingParams{To: "desk"}); err != nil {
 			t.Errorf("the first call after the restart: %v", err)
 		}
-		await.Within(t, "call after the restart", time.Since(begun), time.Second)
+		await.Within(t, "call after the restart", time.Since(begun), time.Second+slack)
 	}
 	desk.Kill()
 	silent(t)
@@ -111,7 +112,7 @@ func TestRestartIsNotNoticed(t *testing.T) {
 			t.Errorf("the second call after a quick restart: %v", err)
 		}
 	}
-	await.Within(t, "calls after a quick restart", time.Since(begun), time.Second)
+	await.Within(t, "calls after a quick restart", time.Since(begun), time.Second+slack)
 }
 
 // silent waits until every connection has been silent for long enough to be

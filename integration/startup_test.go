@@ -153,7 +153,7 @@ func TestBadStart(t *testing.T) {
 			}
 			p := live.Begin(t, live.Environ(t, m.Home), argv...)
 			stderr := p.Fails(c.exit)
-			await.Within(t, "refusal", p.Took, 5*time.Second)
+			await.Within(t, "refusal", p.Took, 5*time.Second+slack)
 			for _, want := range c.want {
 				if !strings.Contains(stderr, want) {
 					t.Errorf("says %q, want %q in it", stderr, want)

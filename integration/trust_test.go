@@ -24,7 +24,7 @@ func TestStrangerWaitsForTrust(t *testing.T) {
 	if said := stranger.Stdout.String(); !strings.Contains(said, `"code":"not_trusted"`) {
 		t.Errorf("the stranger hears %s", said)
 	}
-	await.Within(t, "refusal", stranger.Took, 3*time.Second)
+	await.Within(t, "refusal", stranger.Took, 3*time.Second+slack)
 	await.Until(t, "pending", func() bool { return desk.Peer(laptop.ID).State == client.PeerPending })
 	if p := desk.Peer(laptop.ID); p.Claim != "laptop" || p.Name != "" {
 		t.Errorf("pending: %+v", p)
@@ -65,7 +65,7 @@ func TestUntrustCutsCalls(t *testing.T) {
 		if said := p.Exits(4); !strings.Contains(said, `"code":"not_trusted"`) {
 			t.Errorf("%s: %s", name, said)
 		}
-		await.Within(t, name+" ended", p.Begun.Add(p.Took).Sub(begun), time.Second)
+		await.Within(t, name+" ended", p.Begun.Add(p.Took).Sub(begun), time.Second+slack)
 	}
 	for range 2 {
 		await.From(t, "agent that is told", s.gaveUp)
