@@ -39,7 +39,7 @@ func TestMailOnAFullDisk(t *testing.T) {
 		desk.mail(name, "P2", strings.Repeat("x", 100_000))
 		await.Until(t, "the sender knows why", func() bool {
 			q := desk.queued(name)
-			return q.State == client.MailWaiting && strings.Contains(q.Reason, "laptop says: it could not be stored there") && !strings.Contains(q.Reason, laptop.Home)
+			return q.State == client.MailWaiting && strings.Contains(q.Reason, "laptop says: it could not be stored there: "+unix.EFBIG.Error()) && !strings.Contains(q.Reason, laptop.Home)
 		})
 		if got := mailIn(t, inbox); got[name] != "" {
 			t.Errorf("%s is there", name)

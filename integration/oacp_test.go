@@ -225,7 +225,7 @@ func TestMailWaits(t *testing.T) {
 	inbox := laptop.mailInbox("reviewer")
 	longer(t, "all wait", func() bool {
 		queue, err := desk.Client.OACPQueue(await.Context(t), "demo")
-		return err == nil && len(queue) == letters && !slices.ContainsFunc(queue, func(q client.OACPQueued) bool { return strings.Contains(q.Reason, "being written") })
+		return err == nil && len(queue) == letters && !slices.ContainsFunc(queue, func(q client.OACPQueued) bool { return q.SHA256 == "" })
 	})
 	laptop.Start()
 	longer(t, "all arrive", func() bool { return len(mailIn(t, inbox)) == letters })

@@ -25,6 +25,8 @@ type arrival struct {
 	key   arrivalKey
 	name  string // of the file here
 	state string
+
+	folder uint64 // in which it was seen last; 0 if that is not known
 }
 
 // arrivalKey names a message. Its id does not: a broadcast to two agents behind one
@@ -67,6 +69,9 @@ func (c *Carrier) salvage(a *arrival) (string, error) {
 	if err := sweep(inbox); err != nil {
 		return "", err
 	}
+	if a.folder, err = folderOf(inbox); err != nil {
+		return "", err
+	}
 	return a.lies(inbox)
 }
 
@@ -104,13 +109,24 @@ func sweep(inbox *os.Root) error {
 }
 
 // notice finds what is consumed of the mail that came to a place: it is no more in
-// the inbox, while the inbox is there.
+// the inbox, while the inbox is there, and not another in its place.
 func (c *Carrier) notice(ctx context.Context, p place, inbox *os.Root, found map[string]sighting, which names) {
+	folder, err := folderOf(inbox)
+	if err != nil {
+		return // the next look finds it too
+	}
 	c.mu.Lock()
-	var missing []*arrival
+	var missing, moved []*arrival
 	for name, all := range asked(c.arrivals[p], which) {
-		if _, there := found[name]; !there {
-			missing = append(missing, all...)
+		_, there := found[name]
+		for _, a := range all {
+			switch {
+			case there && a.folder != folder: // as after a restored backup
+				a.folder = folder
+				moved = append(moved, a)
+			case !there && (a.folder == folder || a.folder == 0):
+				missing = append(missing, a)
+			}
 		}
 	}
 	c.mu.Unlock()
@@ -119,23 +135,20 @@ func (c *Carrier) notice(ctx context.Context, p place, inbox *os.Root, found map
 		_, err := inbox.Lstat(a.name)
 		return !errors.Is(err, fs.ErrNotExist)
 	})
-	if len(over) == 0 {
+	if len(over) == 0 && len(moved) == 0 {
 		return
 	}
 	for _, a := range over {
 		a.state = consumed
 	}
-	err := c.cfg.DB.Write(ctx, false, func(tx *store.Tx) error {
-		for _, a := range over {
+	c.record(ctx, func(tx *store.Tx) error {
+		for _, a := range slices.Concat(over, moved) {
 			if err := sqlArrive(tx, a); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if err != nil { // a restart finds out again
-		c.cfg.Log.Warn("mail: what is consumed is not written down", "err", err)
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, a := range over {

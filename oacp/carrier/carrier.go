@@ -91,6 +91,7 @@ const (
 	rescanEvery  = 5 * time.Second        // events get lost: the folder is the truth
 	settleTime   = 300 * time.Millisecond // that a file has to rest which somebody may still be writing
 	settleTick   = 100 * time.Millisecond
+	strangeTime  = 10 * time.Second // the same, of one that is no valid message
 	firstPause   = 250 * time.Millisecond
 	longestPause = 30 * time.Second
 	refusedPause = 5 * time.Minute // after a refusal that should be permanent
@@ -119,6 +120,7 @@ type Carrier struct {
 	arriving  map[arrivalKey]struct{} // being stored
 	linked    map[identity.ID]bool    // connected
 	news      []Event                 // not told yet; see unlock
+	failures  map[failure]struct{}    // that are logged
 }
 
 // names are files of a folder; nil are all of them.
@@ -151,6 +153,7 @@ func Open(ctx context.Context, cfg Config) (*Carrier, error) {
 		receiving: make(map[identity.ID]int),
 		arriving:  make(map[arrivalKey]struct{}),
 		linked:    make(map[identity.ID]bool),
+		failures:  make(map[failure]struct{}),
 	}
 	if err := cfg.DB.Migrate(ctx, "oacp", schema); err != nil {
 		return nil, err
@@ -208,10 +211,7 @@ func (c *Carrier) keep(a *arrival) {
 
 // prune forgets what has been over for long.
 func (c *Carrier) prune(ctx context.Context) {
-	err := c.cfg.DB.Write(ctx, false, func(tx *store.Tx) error { return sqlPrune(tx, time.Now().Add(-retention)) })
-	if err != nil {
-		c.cfg.Log.Warn("mail: the ledger is not pruned", "err", err)
-	}
+	c.record(ctx, func(tx *store.Tx) error { return sqlPrune(tx, time.Now().Add(-retention)) })
 }
 
 // Link says that a peer is connected, or no more. What waits for a connected peer
@@ -312,7 +312,10 @@ func (c *Carrier) Run(ctx context.Context) error {
 func (c *Carrier) rescan() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	clear(c.hints) // of files that never came
+	maps.DeleteFunc(c.hints, func(p place, _ names) bool { // of files that never came
+		_, coming := c.dirty[p]
+		return !coming
+	})
 	now := time.Now()
 	for p, s := range c.spools {
 		c.touch(p, nil)

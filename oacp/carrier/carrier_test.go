@@ -83,10 +83,7 @@ func TestOrder(t *testing.T) {
 			}
 		}
 	}
-	await.Until(t, "all wait to be sent", func() bool {
-		q := desk.Queue("")
-		return len(q) == len(want) && !slices.ContainsFunc(q, func(q Queued) bool { return q.Reason == beingWritten })
-	})
+	desk.examined(len(want))
 	laptop.start()
 	await.Until(t, "all arrive", func() bool { return len(laptop.arrivedFiles()) == len(want) })
 	if got := laptop.files("reviewer"); !maps.Equal(got, want) {
@@ -127,10 +124,7 @@ func TestOutranked(t *testing.T) {
 		t.Fatal("nobody looks for the peer")
 	}
 	first := desk.send("reviewer", fileName("planner", "notification"), text("planner", "reviewer", "P0", "notification", "now"))
-	await.Until(t, "both are in the queue", func() bool {
-		q := desk.Queue("")
-		return len(q) == 2 && !slices.ContainsFunc(q, func(q Queued) bool { return q.Reason == beingWritten })
-	})
+	desk.examined(2)
 	close(found)
 	await.Until(t, "both arrive", func() bool { return len(laptop.arrivedFiles()) == 2 })
 	if got, want := laptop.arrivedFiles(), []string{first, last}; !slices.Equal(got, want) {
@@ -143,11 +137,7 @@ func TestOutranked(t *testing.T) {
 func TestParked(t *testing.T) {
 	desk, laptop := bound(t)
 	inbox := desk.inbox("reviewer")
-	plain := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(inbox, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	plain := func(name, text string) { deposit(t, inbox, name, text) }
 	good := text1("planner", "reviewer", "x")
 	plain("a-big.yaml", good+"#"+strings.Repeat("x", 2<<20))
 	plain("a-empty.yaml", "")

@@ -168,10 +168,7 @@ func (c *Carrier) fly(ctx context.Context, k *courier, e *entry) {
 	}
 	if err == nil && (reply.Result == wire.MailStored || reply.Result == wire.MailDuplicate) {
 		// A crash before this is on disk only delivers again, which is a duplicate.
-		err := c.cfg.DB.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return sqlDelivered(tx, k.peer, e.at, e.file, e.hash, now) })
-		if err != nil {
-			c.cfg.Log.Warn("mail: a delivery is not written down", "file", e.file, "err", err)
-		}
+		c.record(ctx, func(tx *store.Tx) error { return sqlDelivered(tx, k.peer, e.at, e.file, e.hash, now) })
 	}
 	c.mu.Lock()
 	defer c.unlock()
@@ -197,7 +194,7 @@ func (c *Carrier) fly(ctx context.Context, k *courier, e *entry) {
 		e.set(Waiting, "")
 		k.stale = true
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errChanging):
-		e.set(settling, beingWritten) // the next look decides
+		e.set(settling, "") // the next look decides
 		e.mark = mark{}
 		c.touch(e.at, names{e.file: {}})
 	case err != nil:

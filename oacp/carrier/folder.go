@@ -83,6 +83,16 @@ func markOf(info fs.FileInfo) mark {
 	return m
 }
 
+// folderOf tells a folder from another that takes its place. Its device is left out: a
+// disk may have another at the next start.
+func folderOf(dir *os.Root) (uint64, error) {
+	info, err := dir.Stat(".")
+	if err != nil {
+		return 0, err
+	}
+	return markOf(info).inode, nil
+}
+
 // letter is a message as it lies in a file.
 type letter struct {
 	mark mark
@@ -91,7 +101,7 @@ type letter struct {
 }
 
 // errChanging says that a file was written to while it was read.
-var errChanging = errors.New(beingWritten)
+var errChanging = errors.New("it is being written")
 
 // unfitError says why a file cannot be mail as it is.
 type unfitError string

@@ -3,10 +3,12 @@ package carrier
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/acpd/acpd/identity"
@@ -30,7 +32,7 @@ func (c *Carrier) look(ctx context.Context, p place, which names) {
 	inbox, err := c.openInbox(p)
 	if err != nil {
 		// A folder that is gone says nothing of its messages.
-		if !errors.Is(err, fs.ErrNotExist) {
+		if !errors.Is(err, fs.ErrNotExist) && c.failing(p.dir(), err.Error()) {
 			c.cfg.Log.Warn("mail: an inbox cannot be opened", "project", p.project, "agent", p.agent, "err", err)
 		}
 		return
@@ -39,9 +41,12 @@ func (c *Carrier) look(ctx context.Context, p place, which names) {
 	peer, bound := c.bound(p)
 	found, err := sight(inbox, which, bound)
 	if err != nil {
-		c.cfg.Log.Warn("mail: an inbox cannot be read", "project", p.project, "agent", p.agent, "err", err)
+		if c.failing(p.dir(), err.Error()) {
+			c.cfg.Log.Warn("mail: an inbox cannot be read", "project", p.project, "agent", p.agent, "err", err)
+		}
 		return
 	}
+	c.works(p.dir())
 	c.notice(ctx, p, inbox, found, which)
 
 	if !bound {
@@ -54,16 +59,19 @@ func (c *Carrier) look(ctx context.Context, p place, which names) {
 		return
 	}
 	ripe, left, prune := c.merge(s, found, which)
-	lingered := s.lingered()
 	c.unlock()
 	c.examine(ctx, peer, p, inbox, ripe)
 	if len(left) > 0 || prune {
 		c.forget(ctx, p, left, found, prune)
 	}
-	for _, e := range lingered {
-		if err := c.unlink(ctx, p, e.file, e.hash); err != nil {
-			c.cfg.Log.Warn("mail: a delivered copy cannot be removed", "project", p.project, "agent", p.agent, "file", e.file, "err", err)
-		}
+	c.mu.Lock()
+	var over []*entry
+	if s := c.spools[p]; s != nil {
+		over = s.over(which)
+	}
+	c.mu.Unlock()
+	for _, e := range over {
+		c.discard(ctx, inbox, e)
 	}
 }
 
@@ -120,10 +128,12 @@ func (c *Carrier) examine(ctx context.Context, peer identity.ID, p place, inbox 
 			known     bool
 			delivered [32]byte
 			at        time.Time
+			consumed  bool
 			arrived   bool
 		}
 		letters := make([]*letter, len(batch))
 		faults := make([]error, len(batch))
+		lacks := make([]string, len(batch)) // what it would be strange to send without
 		ranks := make([]int, len(batch))
 		verdicts := make([]verdict, len(batch))
 		for i, e := range batch {
@@ -132,6 +142,12 @@ func (c *Carrier) examine(ctx context.Context, peer identity.ID, p place, inbox 
 				m, faults[i] = message.Carriable(letters[i].data)
 				ranks[i] = rankOf(m)
 				letters[i].data = nil
+				if invalid := m.Validate(); invalid != nil {
+					lacks[i] = invalid[0]
+				}
+			}
+			if faults[i] != nil {
+				lacks[i] = faults[i].Error()
 			}
 		}
 		err := c.cfg.DB.Read(ctx, func(tx *store.Tx) (err error) {
@@ -140,7 +156,7 @@ func (c *Carrier) examine(ctx context.Context, peer identity.ID, p place, inbox 
 					continue
 				}
 				v := &verdicts[i]
-				if v.delivered, v.at, v.known, err = sqlDelivery(tx, peer, p, e.file); err != nil {
+				if v.delivered, v.at, v.consumed, v.known, err = sqlDelivery(tx, peer, p, e.file); err != nil {
 					return err
 				}
 				if v.arrived, err = sqlArrived(tx, p, letters[i].hash); err != nil {
@@ -154,7 +170,8 @@ func (c *Carrier) examine(ctx context.Context, peer identity.ID, p place, inbox 
 			return // the entries are looked at again
 		}
 		c.mu.Lock()
-		s := c.spools[p]
+		s, now := c.spools[p], time.Now()
+		var strange resting
 		for i, e := range batch {
 			if s == nil || s.Peer != peer || e.state != settling {
 				continue // the next look is at it as it is bound now
@@ -163,22 +180,29 @@ func (c *Carrier) examine(ctx context.Context, peer identity.ID, p place, inbox 
 			switch {
 			case l != nil && l.mark != e.mark:
 				continue // the next look finds another file
-			case errors.As(faults[i], new(unfitError)):
-				c.park(e, faults[i].Error())
-				continue
-			case l == nil: // it may be readable at the next look
+			case l != nil:
+				e.hash, e.rank = l.hash, ranks[i]
+			case !errors.As(faults[i], new(unfitError)): // it may be readable at the next look
 				e.reason = faults[i].Error()
 				continue
 			}
-			e.hash, e.rank = l.hash, ranks[i]
-			switch {
+			if lacks[i] != "" {
+				e.need = strangeTime
+			}
+			switch wait := e.unrested(now); {
 			case v.known && v.delivered == l.hash:
 				e.set(Delivered, "")
 				e.since = v.at
+				if v.consumed {
+					e.consumed = l.hash
+				}
 			case v.known:
 				c.park(e, "it was changed after it was delivered, and a message never changes: give it another name to send it")
 			case v.arrived:
 				c.park(e, "it came from another machine, and mail is not sent on")
+			case wait > 0:
+				e.reason = fmt.Sprintf("%s: %s; it is taken as it is when it has rested for %s", beingWritten, lacks[i], strangeTime)
+				strange.add(e.file, wait)
 			case faults[i] != nil:
 				c.park(e, faults[i].Error())
 			default:
@@ -188,6 +212,7 @@ func (c *Carrier) examine(ctx context.Context, peer identity.ID, p place, inbox 
 				k.signal()
 			}
 		}
+		c.lookAgain(p, strange)
 		c.unlock()
 	}
 }
@@ -212,7 +237,7 @@ func (c *Carrier) forget(ctx context.Context, p place, left []string, found map[
 	if len(left) == 0 {
 		return
 	}
-	err := c.cfg.DB.Write(ctx, false, func(tx *store.Tx) error {
+	err := c.record(ctx, func(tx *store.Tx) error {
 		for _, file := range left {
 			if err := sqlForget(tx, p, file); err != nil {
 				return err
@@ -220,43 +245,48 @@ func (c *Carrier) forget(ctx context.Context, p place, left []string, found map[
 		}
 		return nil
 	})
-	if err != nil { // then the file's next life under this name has to be another
-		c.cfg.Log.Warn("mail: the ledger cannot be written", "err", err)
+	if err != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if s := c.spools[p]; s != nil {
+			s.pruned = false
+		}
 	}
 }
 
-// unlink removes a delivered copy, durably, if it is still the same message.
-func (c *Carrier) unlink(ctx context.Context, p place, file string, hash [32]byte) error {
-	inbox, err := c.openInbox(p)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+// discard removes a delivered copy, durably, if it is still the same message. One that
+// cannot be removed stays in the queue with the reason, and is tried at each look.
+func (c *Carrier) discard(ctx context.Context, inbox *os.Root, e *entry) {
+	l, err := read(inbox, e.file)
+	if errors.Is(err, errChanging) || err == nil && l.hash != e.hash {
+		return // the next look parks it
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = inbox.Remove(e.file)
 	}
-	defer inbox.Close()
-	l, err := read(inbox, file)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil && !errors.Is(err, errChanging):
-		return err
-	case err != nil || l.hash != hash:
-		return nil // the next look parks it
+	if err == nil {
+		err = syncDir(inbox)
 	}
-	// The ledger first: the same file, put there again, is then sent again.
-	if err := c.cfg.DB.Write(ctx, false, func(tx *store.Tx) error { return sqlForget(tx, p, file) }); err != nil {
-		return err
-	}
-	c.mu.Lock()
-	if s := c.spools[p]; s != nil {
-		if e := s.entries[file]; e != nil && e.mark == l.mark {
-			e.state = gone
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		c.mu.Lock()
+		e.state = gone
+		if s := c.spools[e.at]; s != nil && s.entries[e.file] == e {
+			delete(s.entries, e.file)
 		}
+		c.mu.Unlock()
+		c.forget(ctx, e.at, []string{e.file}, nil, false)
+		return
 	}
+	why := err.Error()
+	if no := syscall.Errno(0); errors.As(err, &no) {
+		why = no.Error()
+	}
+	reason := "the copy here cannot be removed: " + why
+	c.mu.Lock()
+	old := e.reason
+	e.reason = reason
 	c.mu.Unlock()
-	if err := inbox.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if reason != old {
+		c.cfg.Log.Warn("mail: a delivered copy cannot be removed", "project", e.at.project, "agent", e.at.agent, "file", e.file, "err", why)
 	}
-	return syncDir(inbox)
 }

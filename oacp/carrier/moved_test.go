@@ -98,3 +98,96 @@ func TestTwins(t *testing.T) {
 	}
 	await.Until(t, "both copies go", func() bool { return len(desk.files("reviewer")) == 0 })
 }
+
+// TestEditedBack: a copy that is again what was delivered goes, if the recipient is done
+// with its own, whenever that was said.
+func TestEditedBack(t *testing.T) {
+	desk, laptop := bound(t)
+	for _, restart := range []bool{false, true} {
+		file, text := desk.question("first")
+		desk.becomes(file, Delivered)
+		desk.send("reviewer", file, text+"# edited\n")
+		desk.becomes(file, Parked)
+		if err := os.Remove(filepath.Join(laptop.inbox("reviewer"), file)); err != nil {
+			t.Fatal(err)
+		}
+		laptop.eventuallyReported()
+		if restart {
+			desk.stop()
+			desk.start()
+			desk.becomes(file, Parked)
+		}
+		desk.send("reviewer", file, text)
+		await.Until(t, "the copy goes", func() bool { return len(desk.files("reviewer")) == 0 && len(desk.Queue("")) == 0 })
+	}
+	if got := laptop.arrivedFiles(); len(got) != 2 {
+		t.Errorf("arrived: %v", got)
+	}
+}
+
+// TestInboxReplaced: what lies in a folder that another has taken the place of is not
+// consumed. It is when it goes from that folder, or from one into which it was copied.
+func TestInboxReplaced(t *testing.T) {
+	desk, laptop := bound(t)
+	p := place{"demo", "reviewer"}
+	look := func() {
+		t.Helper()
+		inbox, err := laptop.openInbox(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer inbox.Close()
+		found, err := sight(inbox, nil, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		laptop.notice(t.Context(), p, inbox, found, nil)
+	}
+	var files, texts []string
+	for _, body := range []string{"comes back", "is copied"} {
+		file, text := desk.question(body)
+		desk.becomes(file, Delivered)
+		files, texts = append(files, file), append(texts, text)
+	}
+	inbox := laptop.inbox("reviewer")
+	away := inbox + ".away"
+	swap := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Nothing looks while there is none, and a start is no reason to forget.
+	laptop.stop()
+	swap(inbox, away)
+	laptop.makeAgent("demo", "reviewer")
+	deposit(t, inbox, files[1], texts[1])
+	laptop.start()
+	look()
+	for _, file := range files {
+		if a, err := laptop.ledger(file); err != nil || a == nil || a.state != stored {
+			t.Errorf("%s: %+v, %v", file, a, err)
+		}
+	}
+	if got := desk.files("reviewer"); len(got) != 2 {
+		t.Errorf("the copies went: %v", got)
+	}
+	// The copy is the one that counts now.
+	if err := os.Remove(filepath.Join(inbox, files[1])); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "the copy of one goes", func() bool { _, there := desk.files("reviewer")[files[1]]; return !there })
+	if got := desk.files("reviewer"); got[files[0]] != texts[0] {
+		t.Errorf("left: %v", got)
+	}
+	swap(inbox, inbox+".new")
+	swap(away, inbox)
+	look()
+	if got := desk.files("reviewer"); got[files[0]] != texts[0] {
+		t.Errorf("left: %v", got)
+	}
+	if err := os.Remove(filepath.Join(inbox, files[0])); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "the copy of the other goes", func() bool { return len(desk.files("reviewer")) == 0 })
+}

@@ -40,9 +40,36 @@ type side struct {
 
 	opened func() // called when a stream is open, unless nil
 
+	log journal
+
 	mu     sync.Mutex // guards what follows
 	denial error      // what Admit says
 	events []Event
+}
+
+// journal is a log that can be read.
+type journal struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (j *journal) Write(b []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.text = append(j.text, b...)
+	return len(b), nil
+}
+
+// with are the lines that have some words.
+func (j *journal) with(words string) (lines []string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for line := range strings.Lines(string(j.text)) {
+		if strings.Contains(line, words) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }
 
 func newSide(t testing.TB, name string) *side {
@@ -90,9 +117,10 @@ func (s *side) start() {
 	if s.db, err = store.Open(s.t.Context(), filepath.Join(s.dir, "state.db")); err != nil {
 		s.t.Fatal(err)
 	}
-	log := slog.DiscardHandler
+	var log slog.Handler = slog.NewTextHandler(&s.log, nil)
 	if os.Getenv("ACPD_TEST_LOG") != "" {
-		log = slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}).WithAttrs([]slog.Attr{slog.String("side", s.name)})
+		loud := slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}).WithAttrs([]slog.Attr{slog.String("side", s.name)})
+		log = slog.NewMultiHandler(log, loud)
 	}
 	node := s.node
 	s.Carrier, err = Open(s.t.Context(), Config{
@@ -295,6 +323,15 @@ func (s *side) queued(file string) Queued {
 		}
 	}
 	return Queued{}
+}
+
+// examined waits until the queue holds so many files and each was read.
+func (s *side) examined(n int) {
+	s.t.Helper()
+	await.Until(s.t, "all are examined", func() bool {
+		q := s.Queue("")
+		return len(q) == n && !slices.ContainsFunc(q, func(q Queued) bool { return q.Hash == [32]byte{} })
+	})
 }
 
 // ledger is what came under a name, as the ledger has it; nil if nothing did.

@@ -23,7 +23,7 @@ type Queued struct {
 	Hash    [32]byte // zero where it was not read
 	Size    int64
 	State   string // Waiting, Delivered or Parked
-	Reason  string // why it waits longer than usual, or is parked
+	Reason  string // why it waits longer than usual, is parked, or does not go
 	Since   time.Time
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path"
 	"syscall"
@@ -55,7 +56,9 @@ func (c *Carrier) Serve(ctx context.Context, from identity.ID, s Stream) {
 		case e.Retryable, e.Code == kinds.Internal, e.Code == kinds.Cancelled: // a disk, a shutdown
 			reply.Result = wire.MailRetry
 		}
-		c.cfg.Log.Info("mail refused", "peer", from.Label(), "err", err)
+		c.refused(from, m, e, err)
+	} else if result == wire.MailStored {
+		c.works(from.String())
 	}
 	b, err := wire.AppendMailReply(nil, reply)
 	if err != nil {
@@ -65,6 +68,24 @@ func (c *Carrier) Serve(ctx context.Context, from identity.ID, s Stream) {
 	s.Write(b)
 }
 
+// refused logs why a peer's request was refused.
+func (c *Carrier) refused(from identity.ID, m *wire.MailRequest, e *kinds.Error, err error) {
+	if !c.failing(from.String(), e.Message) {
+		return
+	}
+	level := slog.LevelInfo
+	switch {
+	case e.Code == kinds.Internal: // somebody here has to mend that
+		level = slog.LevelWarn
+	case e.Retryable:
+		level = slog.LevelDebug
+	}
+	if m == nil { // it did not decode
+		m = new(wire.MailRequest)
+	}
+	c.cfg.Log.Log(context.Background(), level, "mail refused", "peer", from.Label(), "op", m.Op, "project", m.Project, "agent", m.Agent, "file", m.File, "err", err)
+}
+
 // coded is what a peer hears of an error: nothing of this machine's folders.
 func (c *Carrier) coded(err error) *kinds.Error {
 	e := kinds.AsError(err)
@@ -72,10 +93,8 @@ func (c *Carrier) coded(err error) *kinds.Error {
 		return e
 	}
 	why := "see its log"
-	for _, no := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
-		if errors.Is(err, no) {
-			why = no.Error()
-		}
+	if no := syscall.Errno(0); errors.As(err, &no) {
+		why = no.Error()
 	}
 	return kinds.Errorf(kinds.Internal, "it could not be stored there: %s", why)
 }
@@ -107,19 +126,35 @@ func (c *Carrier) serve(ctx context.Context, from identity.ID, m *wire.MailReque
 	return wire.MailOK, nil
 }
 
-// consumed removes the copy of a message whose recipient is done with it.
+// consumed notes that the recipient of a message is done with it. The next look
+// removes the copy, now if it is still that message, else when it is so again.
 func (c *Carrier) consumed(ctx context.Context, from identity.ID, p place, m *wire.MailRequest) error {
 	if !message.LegalFileName(m.File) {
 		return kinds.Errorf(kinds.Invalid, "filename %.80q: no message from here is called that", m.File)
 	}
 	c.mu.Lock()
-	s := c.spools[p]
-	mirror := s != nil && s.Peer == from && s.Mode == Mirror
-	c.mu.Unlock()
-	if !mirror { // no copy lies here, or its linger removes it
-		return nil
+	ours, landing := false, false
+	if s := c.spools[p]; s != nil && s.Peer == from {
+		e := s.entries[m.File]
+		ours, landing = true, e != nil && e.state == flying
 	}
-	return c.unlink(ctx, p, m.File, m.Hash)
+	c.mu.Unlock()
+	switch {
+	case !ours: // no copy lies here
+		return nil
+	case landing: // the ledger does not have it yet
+		return kinds.Errorf(kinds.Overloaded, "its delivery is not over: say that again")
+	}
+	if err := c.cfg.DB.Write(ctx, false, func(tx *store.Tx) error { return sqlConsumed(tx, from, p, m.File, m.Hash) }); err != nil {
+		return fmt.Errorf("note what is consumed: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.spools[p]; s != nil && s.Peer == from && s.entries[m.File] != nil {
+		s.entries[m.File].consumed = m.Hash
+		c.touch(p, names{m.File: {}})
+	}
+	return nil
 }
 
 // receive stores a message. Who sends may, and who is to have it lives here, before
@@ -256,6 +291,9 @@ func (c *Carrier) store(ctx context.Context, key arrivalKey, inbox *os.Root, dat
 		if a.name, err = put(inbox, localName(key.file, key.hash), data); err != nil {
 			return "", fmt.Errorf("store mail: %w", err)
 		}
+	}
+	if a.folder, err = folderOf(inbox); err != nil {
+		return "", fmt.Errorf("store mail: %w", err)
 	}
 	a.state = stored
 	if err := c.write(ctx, a, true); err != nil {

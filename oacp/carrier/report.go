@@ -85,8 +85,6 @@ func (c *Carrier) tellOf(ctx context.Context, k *courier, a *arrival) bool {
 		c.cfg.Log.Debug("mail: the sender does not want to hear what became of a message", "peer", k.peer.Label(), "file", a.key.file, "code", reply.Code)
 	}
 	a.state = reported
-	if err := c.cfg.DB.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return sqlArrive(tx, a) }); err != nil {
-		c.cfg.Log.Warn("mail: a report is not written down, so it will be repeated", "err", err)
-	}
+	c.record(ctx, func(tx *store.Tx) error { return sqlArrive(tx, a) })
 	return true
 }

@@ -19,7 +19,7 @@ const (
 )
 
 // beingWritten is the reason of one that settles.
-const beingWritten = "it is being written"
+const beingWritten = "it may still be being written"
 
 // spool is the inbox of a bound agent. Carrier.mu guards it and its entries.
 type spool struct {
@@ -50,12 +50,17 @@ type entry struct {
 	mark mark
 	seen time.Time // since when it is like this
 
+	whole bool          // its writer has given up a temporary name for it
+	need  time.Duration // how long it has to rest, unless it is whole
+
 	hash  [32]byte
 	rank  int // of priority and type: the lowest goes first
 	state string
 	since time.Time // in that state
 
-	reason  string    // why it is parked, or waits
+	consumed [32]byte // what the agent there is done with: not this, if it was changed
+
+	reason  string    // why it is parked, waits, or does not go
 	refused bool      // parked by the peer's word: offered again now and then
 	tries   int       // that failed
 	due     time.Time // of the next try, or of going when it is delivered
@@ -66,6 +71,14 @@ func (e *entry) set(state, reason string) {
 		e.since = time.Now()
 	}
 	e.state, e.reason, e.refused = state, reason, false
+}
+
+// unrested is how long an entry has to rest further before it is taken as it is.
+func (e *entry) unrested(now time.Time) time.Duration {
+	if e.whole {
+		return 0
+	}
+	return e.need - max(now.Sub(e.seen), now.Sub(time.Unix(0, e.mark.mtime)))
 }
 
 // offer makes a refused entry one that waits. The caller holds c.mu.
@@ -92,33 +105,34 @@ func (c *Carrier) offerAgain(s *spool) {
 // caller holds c.mu.
 func (c *Carrier) merge(s *spool, found map[string]sighting, which names) (ripe []*entry, left []string, prune bool) {
 	now, p := time.Now(), s.place()
-	var young names
+	var young resting
 	for name, f := range found {
 		e := s.entries[name]
 		if e == nil || e.mark != f.mark {
 			if e != nil {
 				e.state = gone
 			}
-			e = &entry{at: p, file: name, mark: f.mark, seen: now, since: now, state: settling, reason: beingWritten}
+			e = &entry{at: p, file: name, mark: f.mark, seen: now, since: now, state: settling, need: settleTime}
 			s.entries[name] = e
 		}
 		if e.state != settling {
 			continue
 		}
-		_, whole := c.hints[p][name]
-		delete(c.hints[p], name)
-		switch rest := now.Sub(time.Unix(0, f.mark.mtime)); {
+		if _, whole := c.hints[p][name]; whole {
+			e.whole = true
+			delete(c.hints[p], name)
+		}
+		switch wait := e.unrested(now); {
 		case f.unfit != "" && f.mark.size > 0:
 			c.park(e, f.unfit)
 		case !message.LegalFileName(name):
 			c.park(e, "its name: use letters, digits, dots, hyphens and underscores, a letter or digit first, at most 200 bytes, .yaml at the end")
-		case whole, rest >= settleTime, now.Sub(e.seen) >= settleTime:
+		case wait <= 0:
+			e.reason = ""
 			ripe = append(ripe, e)
 		default:
-			if young == nil {
-				young = make(names)
-			}
-			young[name] = struct{}{}
+			e.reason = cmp.Or(e.reason, beingWritten)
+			young.add(name, wait)
 		}
 	}
 	for name, e := range asked(s.entries, which) {
@@ -130,17 +144,36 @@ func (c *Carrier) merge(s *spool, found map[string]sighting, which names) (ripe 
 	for _, name := range left {
 		delete(s.entries, name)
 	}
-	if young != nil {
-		time.AfterFunc(settleTick, func() {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.touch(p, young)
-		})
-	}
+	c.lookAgain(p, young)
 	if which == nil && !s.pruned {
 		s.pruned, prune = true, true
 	}
 	return ripe, left, prune
+}
+
+// resting are files that are looked at again when the first of them has rested.
+type resting struct {
+	files names
+	first time.Duration
+}
+
+func (r *resting) add(file string, wait time.Duration) {
+	if r.files == nil {
+		r.files, r.first = make(names), wait
+	}
+	r.files[file] = struct{}{}
+	r.first = min(r.first, wait)
+}
+
+func (c *Carrier) lookAgain(p place, r resting) {
+	if r.files == nil {
+		return
+	}
+	time.AfterFunc(max(r.first, settleTick), func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.touch(p, r.files)
+	})
 }
 
 func (e *entry) event(peer identity.ID) Event {
@@ -171,15 +204,16 @@ func (e *entry) before(f *entry) int {
 	return cmp.Or(cmp.Compare(e.rank, f.rank), cmp.Compare(e.file, f.file), e.at.compare(f.at))
 }
 
-// lingered returns what was delivered long enough ago. The caller holds c.mu.
-func (s *spool) lingered() (over []*entry) {
-	if s.Mode != OnStored {
-		return nil
-	}
-	for _, e := range s.entries {
-		if e.state == Delivered && time.Since(e.since) >= s.Linger {
-			over = append(over, e)
+// over returns the copies, of some files or of all, that are to go: their agent is done
+// with its own, or they were delivered long enough ago. The caller holds c.mu.
+func (s *spool) over(which names) (all []*entry) {
+	for _, e := range asked(s.entries, which) {
+		if e.state != Delivered {
+			continue
+		}
+		if s.Mode == Mirror && e.consumed == e.hash || s.Mode == OnStored && time.Since(e.since) >= s.Linger {
+			all = append(all, e)
 		}
 	}
-	return over
+	return all
 }

@@ -45,7 +45,9 @@ CREATE TABLE oacp_arrival (
 
 CREATE INDEX oacp_arrival_hash ON oacp_arrival (hash);`, `
 ALTER TABLE oacp_delivered ADD COLUMN peer BLOB;
-UPDATE oacp_delivered SET peer = (SELECT b.peer FROM oacp_binding b WHERE b.project = oacp_delivered.project AND b.agent = oacp_delivered.agent);`,
+UPDATE oacp_delivered SET peer = (SELECT b.peer FROM oacp_binding b WHERE b.project = oacp_delivered.project AND b.agent = oacp_delivered.agent);`, `
+ALTER TABLE oacp_delivered ADD COLUMN consumed INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE oacp_arrival ADD COLUMN folder INTEGER NOT NULL DEFAULT 0;`,
 }
 
 // Bindings.
@@ -80,21 +82,27 @@ func sqlUnbind(tx *store.Tx, p place) error {
 // What was delivered and still lies here.
 
 func sqlDelivered(tx *store.Tx, peer identity.ID, p place, file string, hash [32]byte, at time.Time) error {
-	_, err := tx.Exec("INSERT OR REPLACE INTO oacp_delivered VALUES (?, ?, ?, ?, ?, ?)", p.project, p.agent, file, hash[:], at.UnixMilli(), peer[:])
+	_, err := tx.Exec("INSERT OR REPLACE INTO oacp_delivered VALUES (?, ?, ?, ?, ?, ?, FALSE)", p.project, p.agent, file, hash[:], at.UnixMilli(), peer[:])
 	return err
 }
 
-// sqlDelivery returns what was delivered to a peer from a file; ok is false if
-// nothing was.
-func sqlDelivery(tx *store.Tx, peer identity.ID, p place, file string) (hash [32]byte, at time.Time, ok bool, err error) {
+// sqlConsumed notes that a peer's agent is done with what was delivered from a file.
+func sqlConsumed(tx *store.Tx, peer identity.ID, p place, file string, hash [32]byte) error {
+	_, err := tx.Exec("UPDATE oacp_delivered SET consumed = TRUE WHERE project = ? AND agent = ? AND file = ? AND peer = ? AND hash = ?", p.project, p.agent, file, peer[:], hash[:])
+	return err
+}
+
+// sqlDelivery returns what was delivered to a peer from a file, and whether the agent
+// there is done with it; ok is false if nothing was.
+func sqlDelivery(tx *store.Tx, peer identity.ID, p place, file string) (hash [32]byte, at time.Time, consumed, ok bool, err error) {
 	var sum []byte
 	var ms int64
-	err = tx.QueryRow("SELECT hash, at FROM oacp_delivered WHERE project = ? AND agent = ? AND file = ? AND peer = ?", p.project, p.agent, file, peer[:]).Scan(&sum, &ms)
+	err = tx.QueryRow("SELECT hash, at, consumed FROM oacp_delivered WHERE project = ? AND agent = ? AND file = ? AND peer = ?", p.project, p.agent, file, peer[:]).Scan(&sum, &ms, &consumed)
 	if errors.Is(err, sql.ErrNoRows) {
-		return hash, at, false, nil
+		return hash, at, false, false, nil
 	}
 	copy(hash[:], sum)
-	return hash, time.UnixMilli(ms), err == nil, err
+	return hash, time.UnixMilli(ms), consumed, err == nil, err
 }
 
 func sqlDeliveredFiles(tx *store.Tx, p place) (files []string, err error) {
@@ -115,10 +123,12 @@ func sqlForget(tx *store.Tx, p place, file string) error {
 // What arrived.
 
 func sqlArrivals(tx *store.Tx, where string, args ...any) (all []*arrival, err error) {
-	err = tx.Each("SELECT peer, project, agent, file, hash, name, state FROM oacp_arrival WHERE "+where, func(scan func(...any) error) error {
+	err = tx.Each("SELECT peer, project, agent, file, hash, name, state, folder FROM oacp_arrival WHERE "+where, func(scan func(...any) error) error {
 		a := new(arrival)
 		var peer, hash []byte
-		err := scan(&peer, &a.key.project, &a.key.agent, &a.key.file, &hash, &a.name, &a.state)
+		var folder int64
+		err := scan(&peer, &a.key.project, &a.key.agent, &a.key.file, &hash, &a.name, &a.state, &folder)
+		a.folder = uint64(folder)
 		copy(a.key.peer[:], peer)
 		copy(a.key.hash[:], hash)
 		all = append(all, a)
@@ -148,8 +158,8 @@ func sqlArrived(tx *store.Tx, p place, hash [32]byte) (arrived bool, err error) 
 }
 
 func sqlArrive(tx *store.Tx, a *arrival) error {
-	_, err := tx.Exec("INSERT OR REPLACE INTO oacp_arrival VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-		a.key.peer[:], a.key.project, a.key.agent, a.key.file, a.key.hash[:], a.name, a.state, time.Now().UnixMilli())
+	_, err := tx.Exec("INSERT OR REPLACE INTO oacp_arrival VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		a.key.peer[:], a.key.project, a.key.agent, a.key.file, a.key.hash[:], a.name, a.state, time.Now().UnixMilli(), int64(a.folder))
 	return err
 }
 
