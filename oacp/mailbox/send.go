@@ -182,7 +182,9 @@ func (s *Sent) write(sender Agent, draw func() string) error {
 		if n == 0 { // this one decides the name
 			err = fs.ErrExist
 			for try := 0; errors.Is(err, fs.ErrExist) && try < maxTwins; try++ {
-				name = draw()
+				if try > 0 { // else it is that of the temporary file, by which acpd knows it for whole
+					name = draw()
+				}
 				paths[i] = filepath.Join(dirs[i], name)
 				err = move(temps[i], paths[i])
 			}

@@ -186,7 +186,7 @@ func TestTaken(t *testing.T) {
 	}
 	for _, to := range [][]string{{"reviewer"}, {"reviewer", "tester"}} {
 		s := Sent{Message: question(to...).Message, Data: []byte(text())}
-		names := []string{"x.yaml", "b.yaml", "a.yaml", "c.yaml", "d.yaml"} // the first is of the temporary files
+		names := []string{"b.yaml", "a.yaml", "c.yaml", "d.yaml"}
 		draw := func() (name string) { name, names = names[0], names[1:]; return name }
 		if err := s.write(planner, draw); err != nil {
 			t.Fatal(err)
@@ -205,6 +205,21 @@ func TestTaken(t *testing.T) {
 	}
 	if n := len(files(t, planner.Outbox())) + len(files(t, reviewer.Inbox())) + len(files(t, tester.Inbox())); n != 3 {
 		t.Errorf("%d files, want 3", n)
+	}
+}
+
+// TestTempName: a message has the name that its temporary file was for, so that whoever
+// watches the folder knows it for whole when that goes.
+func TestTempName(t *testing.T) {
+	p := demo(t)
+	s := Sent{Message: question("reviewer").Message, Data: []byte(text())}
+	names := []string{"temp.yaml", "another.yaml"}
+	draw := func() (name string) { name, names = names[0], names[1:]; return name }
+	if err := s.write(p.must(t, "planner"), draw); err != nil {
+		t.Fatal(err)
+	}
+	if got := filepath.Base(s.Inboxes[0]); got != "temp.yaml" || filepath.Base(s.Outbox) != got {
+		t.Errorf("sent %+v", s)
 	}
 }
 
