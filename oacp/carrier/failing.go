@@ -2,7 +2,10 @@ package carrier
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"maps"
+	"os"
 
 	"github.com/acpd/acpd/store"
 )
@@ -38,12 +41,30 @@ func (c *Carrier) works(what string) {
 
 // record writes to the ledger what is found out again if that fails.
 func (c *Carrier) record(ctx context.Context, change func(*store.Tx) error) error {
-	const ledger = "ledger"
-	err := c.cfg.DB.Write(context.WithoutCancel(ctx), false, change)
+	return c.ledger("mail: the ledger cannot be written", c.cfg.DB.Write(context.WithoutCancel(ctx), false, change))
+}
+
+// consult reads from the ledger what the next look asks again if that fails.
+func (c *Carrier) consult(ctx context.Context, ask func(*store.Tx) error) error {
+	return c.ledger("mail: the ledger cannot be read", c.cfg.DB.Read(context.WithoutCancel(ctx), ask))
+}
+
+func (c *Carrier) ledger(what string, err error) error {
 	if err == nil {
-		c.works(ledger)
-	} else if c.failing(ledger, err.Error()) {
-		c.cfg.Log.Warn("mail: the ledger cannot be written", "err", err)
+		c.works(what)
+	} else if c.failing(what, err.Error()) {
+		c.cfg.Log.Warn(what, "err", err)
 	}
 	return err
+}
+
+// bare is an error's text without the file that it is of, since each has another name.
+func bare(err error) string {
+	if e := (*fs.PathError)(nil); errors.As(err, &e) {
+		return e.Err.Error()
+	}
+	if e := (*os.LinkError)(nil); errors.As(err, &e) {
+		return e.Err.Error()
+	}
+	return err.Error()
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/acpd/acpd/integration/await"
@@ -72,6 +73,23 @@ func TestFullLedger(t *testing.T) {
 		}
 		laptop.full(false)
 		await.Until(t, "all arrive", func() bool { return len(laptop.arrivedFiles()) == (round+1)*letters })
+	}
+}
+
+// TestFilesOfNoReason: that the failing files have different names is no news.
+func TestFilesOfNoReason(t *testing.T) {
+	dir, err := os.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	_, first := dir.Open("a")
+	_, second := dir.Open("b")
+	if why := bare(fmt.Errorf("store mail: %w", first)); first.Error() == second.Error() || why != bare(second) || !strings.Contains(why, syscall.ENOENT.Error()) {
+		t.Errorf("%q, %q", why, bare(second))
+	}
+	if why, also := bare(dir.Link("a", "c")), bare(dir.Link("b", "d")); why != also || !strings.Contains(why, syscall.ENOENT.Error()) {
+		t.Errorf("%q, %q", why, also)
 	}
 }
 

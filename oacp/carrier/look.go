@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/acpd/acpd/identity"
@@ -133,7 +132,7 @@ func (c *Carrier) examine(ctx context.Context, peer identity.ID, p place, inbox 
 		}
 		letters := make([]*letter, len(batch))
 		faults := make([]error, len(batch))
-		lacks := make([]string, len(batch)) // what it would be strange to send without
+		flaws := make([]string, len(batch)) // why it is no valid message
 		ranks := make([]int, len(batch))
 		verdicts := make([]verdict, len(batch))
 		for i, e := range batch {
@@ -143,14 +142,14 @@ func (c *Carrier) examine(ctx context.Context, peer identity.ID, p place, inbox 
 				ranks[i] = rankOf(m)
 				letters[i].data = nil
 				if invalid := m.Validate(); invalid != nil {
-					lacks[i] = invalid[0]
+					flaws[i] = invalid[0]
 				}
 			}
 			if faults[i] != nil {
-				lacks[i] = faults[i].Error()
+				flaws[i] = faults[i].Error()
 			}
 		}
-		err := c.cfg.DB.Read(ctx, func(tx *store.Tx) (err error) {
+		err := c.consult(ctx, func(tx *store.Tx) (err error) {
 			for i, e := range batch {
 				if letters[i] == nil {
 					continue
@@ -166,7 +165,6 @@ func (c *Carrier) examine(ctx context.Context, peer identity.ID, p place, inbox 
 			return nil
 		})
 		if err != nil {
-			c.cfg.Log.Error("mail: the ledger cannot be read", "err", err)
 			return // the entries are looked at again
 		}
 		c.mu.Lock()
@@ -186,7 +184,7 @@ func (c *Carrier) examine(ctx context.Context, peer identity.ID, p place, inbox 
 				e.reason = faults[i].Error()
 				continue
 			}
-			if lacks[i] != "" {
+			if flaws[i] != "" {
 				e.need = strangeTime
 			}
 			switch wait := e.unrested(now); {
@@ -201,7 +199,7 @@ func (c *Carrier) examine(ctx context.Context, peer identity.ID, p place, inbox 
 			case v.arrived:
 				c.park(e, "it came from another machine, and mail is not sent on")
 			case wait > 0:
-				e.reason = fmt.Sprintf("%s: %s; it is taken as it is when it has rested for %s", beingWritten, lacks[i], strangeTime)
+				e.reason = fmt.Sprintf("%s: %s; it is taken as it is when it has rested for %s", beingWritten, flaws[i], strangeTime)
 				strange.add(e.file, wait)
 			case faults[i] != nil:
 				c.park(e, faults[i].Error())
@@ -221,7 +219,7 @@ func (c *Carrier) examine(ctx context.Context, peer identity.ID, p place, inbox 
 // went while nobody looked.
 func (c *Carrier) forget(ctx context.Context, p place, left []string, found map[string]sighting, prune bool) {
 	if prune {
-		err := c.cfg.DB.Read(ctx, func(tx *store.Tx) error {
+		err := c.consult(ctx, func(tx *store.Tx) error {
 			all, err := sqlDeliveredFiles(tx, p)
 			for _, file := range all {
 				if _, there := found[file]; !there {
@@ -231,7 +229,7 @@ func (c *Carrier) forget(ctx context.Context, p place, left []string, found map[
 			return err
 		})
 		if err != nil {
-			c.cfg.Log.Warn("mail: the ledger cannot be read", "err", err)
+			c.pruneAgain(p)
 		}
 	}
 	if len(left) == 0 {
@@ -246,11 +244,16 @@ func (c *Carrier) forget(ctx context.Context, p place, left []string, found map[
 		return nil
 	})
 	if err != nil {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if s := c.spools[p]; s != nil {
-			s.pruned = false
-		}
+		c.pruneAgain(p)
+	}
+}
+
+// pruneAgain has the next look find what the ledger knows of files that are gone.
+func (c *Carrier) pruneAgain(p place) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.spools[p]; s != nil {
+		s.pruned = false
 	}
 }
 
@@ -277,10 +280,7 @@ func (c *Carrier) discard(ctx context.Context, inbox *os.Root, e *entry) {
 		c.forget(ctx, e.at, []string{e.file}, nil, false)
 		return
 	}
-	why := err.Error()
-	if no := syscall.Errno(0); errors.As(err, &no) {
-		why = no.Error()
-	}
+	why := bare(err)
 	reason := "the copy here cannot be removed: " + why
 	c.mu.Lock()
 	old := e.reason

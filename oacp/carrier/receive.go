@@ -70,7 +70,7 @@ func (c *Carrier) Serve(ctx context.Context, from identity.ID, s Stream) {
 
 // refused logs why a peer's request was refused.
 func (c *Carrier) refused(from identity.ID, m *wire.MailRequest, e *kinds.Error, err error) {
-	if !c.failing(from.String(), e.Message) {
+	if !c.failing(from.String(), bare(err)) {
 		return
 	}
 	level := slog.LevelInfo
