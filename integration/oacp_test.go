@@ -183,8 +183,14 @@ func TestMailSurvivesKills(t *testing.T) {
 		return err == nil && len(queue) == letters && !slices.ContainsFunc(queue, func(q client.OACPQueued) bool { return q.State != client.MailDelivered })
 	})
 	stop()
-	if seen := <-looked; !maps.Equal(seen, want) {
-		t.Errorf("of %d files that were seen some were no messages", len(seen))
+	seen := <-looked // some may have come since the last look
+	for name, hash := range seen {
+		if want[name] != hash {
+			t.Errorf("%s was seen while it was not the message that was sent", name)
+		}
+	}
+	if len(seen) < letters/2 {
+		t.Errorf("%d files were seen: too few to mean anything", len(seen))
 	}
 	if got := mailIn(t, inbox); !maps.Equal(got, want) {
 		t.Errorf("%d messages arrived, not those that were sent", len(got))

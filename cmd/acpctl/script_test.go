@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -27,6 +28,9 @@ const patience = 20 * time.Second
 // TestScripts runs acpctl as it is typed, against the real acpd. Each script has
 // four short state directories, $A to $D: a socket's path cannot be long.
 func TestScripts(t *testing.T) {
+	// Commands inherit that a signal is ignored, as by nohup, but not that it is caught.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	t.Cleanup(func() { signal.Reset(syscall.SIGHUP) })
 	bin := t.TempDir()
 	if out, err := exec.Command("go", "build", "-o", bin, "../acpd").CombinedOutput(); err != nil {
 		t.Fatalf("build acpd: %v\n%s", err, out)
