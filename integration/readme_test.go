@@ -50,7 +50,7 @@ func TestReadme(t *testing.T) {
 				t.Fatalf("a console line without a machine: %q", line)
 			}
 			env := append(os.Environ(), live.Environ(t, homes[m[1]])...)
-			typed := roles.ReplaceAllString(strings.Replace(m[2], "acp://…", uri, 1), "$1 $2"+ending)
+			typed := roles.ReplaceAllString(strings.Replace(m[2], "'acp://…'", uri, 1), "$1 $2"+ending)
 			t.Log(line)
 			run++
 			if daemon, ok := strings.CutSuffix(typed, " &"); ok {
