@@ -174,7 +174,7 @@ func (e *Engine) changeAccess(c *call, need level, change func(*tx, *intent, *ac
 			return err
 		}
 		if len(access.Entries) > maxEntries || len(access.Assignments) > maxEntries {
-			return tooMany("entries", maxEntries)
+			return tooMany("entries", maxEntries, "take some back")
 		}
 		if err := t.saveAccess(in, access); err != nil {
 			return err

@@ -50,7 +50,8 @@ type channel struct {
 	recent  []*message          // the last messages, in order
 	dropped stamp               // when a message was dropped from recent that is still kept
 	open    map[string]*message // requests that may still be answered first, by id
-	swept   int                 // how many of open were left when it was last looked through
+	left    int                 // how many of open were left when it was last looked through
+	swept   stamp               // and when that was
 	asks    map[string]*ask     // who waits for responses, by the request's id
 	news    map[string]bool     // agents that got a response since their last plain list
 	bell    bell                // rung for every message, and when the channel closes
@@ -230,7 +231,7 @@ func (t *tx) open(in *intent, ch *channel) error {
 		}
 	}
 	if len(t.e.channels) >= maxChannels {
-		return tooMany("channels", maxChannels)
+		return tooMany("channels", maxChannels, "delete some")
 	}
 	ch.row, ch.in = t.row(), in
 	ch.id = t.e.newID(idChannel, t.now)

@@ -81,7 +81,7 @@ func (e *Engine) createCoordinator(c *call) (int, any, error) {
 			return conflict("intent_terminal", "the intent is %s: there is nothing to coordinate", in.status)
 		}
 		if len(in.coords) >= maxEntries {
-			return tooMany("coordinators of this intent", maxEntries)
+			return tooMany("coordinators of this intent", maxEntries, "let one of them go on")
 		}
 		doc = Coordinator{ID: e.newID(idCoordinator, t.now), IntentID: in.id, AgentID: body.AgentID, Role: body.Role, Type: body.Type,
 			Scope: "intent", Status: "active", Interval: body.Interval, GrantedAt: t.now, Metadata: body.Metadata}.beaten(t.now)

@@ -54,6 +54,6 @@ func conflict(code, format string, args ...any) *Error {
 	return refuse(http.StatusConflict, code, format, args...)
 }
 
-func tooMany(what string, max int) *Error {
-	return refuse(http.StatusTooManyRequests, "too_many", "there are %d %s already, the most that are kept: close some", max, what)
+func tooMany(what string, max int, remedy string) *Error {
+	return refuse(http.StatusTooManyRequests, "too_many", "there are %d %s already, the most that are kept: %s", max, what, remedy)
 }

@@ -37,7 +37,7 @@ func (t *tx) bind(in *intent, who Caller) error {
 		return err
 	}
 	if len(in.Homes) >= 10*maxEntries {
-		return tooMany("agents of this intent", 10*maxEntries)
+		return tooMany("agents of this intent", 10*maxEntries, "let its owner free some ids")
 	}
 	access := in.access.clone()
 	access.Homes[who.Agent] = who.Home

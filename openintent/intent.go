@@ -110,7 +110,7 @@ func (e *Engine) createIntent(c *call) (int, any, error) {
 	}
 	err = e.write(c.Context(), false, func(t *tx) error {
 		if len(e.intents) >= maxIntents {
-			return tooMany("intents", maxIntents)
+			return tooMany("intents", maxIntents, "use those that there are")
 		}
 		doc.ID, doc.CreatedAt, doc.UpdatedAt = e.newID(idIntent, t.now), t.now, t.now
 		in := &intent{row: t.row(), id: doc.ID, creator: creator, status: doc.Status, version: doc.Version, access: newAccess()}

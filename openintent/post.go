@@ -1,7 +1,9 @@
 package openintent
 
 import (
+	"maps"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -134,18 +136,31 @@ func (t *tx) reaches(ch *channel, m *message) error {
 			}
 		}
 	}
-	if m.kind == kindRequest && len(ch.open) >= max(64, 2*ch.swept) {
-		e.mu.Lock()
-		for id, r := range ch.open {
-			if r.expired(t.now) {
-				delete(ch.open, id)
-			}
-		}
-		ch.swept = len(ch.open)
-		e.mu.Unlock()
-		if len(ch.open) >= maxOpen {
-			return tooMany("open requests in this channel", maxOpen)
-		}
+	if m.kind == kindRequest {
+		return t.roomToAsk(ch)
+	}
+	return nil
+}
+
+// sweepTime is how long a channel that is full of open requests is not looked
+// through again, however many are refused meanwhile.
+const sweepTime = time.Second
+
+// roomToAsk refuses a request that the channel has no room for. Those that have
+// expired leave when there may be as many of them as of the others, or no room.
+func (t *tx) roomToAsk(ch *channel) error {
+	due := len(ch.open) >= max(64, 2*ch.left)
+	if len(ch.open) >= maxOpen {
+		due = t.now < ch.swept || t.now >= ch.swept.add(sweepTime)
+	}
+	if due {
+		t.e.mu.Lock()
+		maps.DeleteFunc(ch.open, func(_ string, r *message) bool { return r.expired(t.now) })
+		ch.left, ch.swept = len(ch.open), t.now
+		t.e.mu.Unlock()
+	}
+	if len(ch.open) >= maxOpen {
+		return tooMany("open requests in this channel", maxOpen, "come again when some are answered or have expired")
 	}
 	return nil
 }

@@ -101,7 +101,7 @@ func (e *Engine) markRead(c *call) (int, any, error) {
 		}
 		if !slices.ContainsFunc(m.reads, func(r receipt) bool { return r.agent == c.who.Agent }) {
 			if len(m.reads) >= maxEntries {
-				return tooMany("receipts of this message", maxEntries)
+				return tooMany("receipts of this message", maxEntries, "read it without one")
 			}
 			r := receipt{c.who.Agent, t.now}
 			if err := t.insertReceipt(m, r); err != nil {

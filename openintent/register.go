@@ -79,7 +79,7 @@ func (e *Engine) registerAgent(c *call) (int, any, error) {
 		a = e.agents[key]
 		if a == nil {
 			if len(e.agents) >= maxAgents || c.who.Home != "" && e.agentsAt(c.who.Home) >= maxEntries {
-				return tooMany("agents", maxAgents)
+				return tooMany("agents", maxAgents, "register one that there is with its id")
 			}
 			status = http.StatusCreated
 			a = &agent{doc: Agent{AgentID: body.AgentID, RegisteredAt: t.now, RegisteredBy: c.who.Agent, Host: c.who.Home}}

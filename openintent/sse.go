@@ -97,7 +97,7 @@ func (e *Engine) subscribe(s *subscriber) error {
 		total += len(subs)
 	}
 	if total >= maxStreams {
-		return tooMany("event streams", maxStreams)
+		return tooMany("event streams", maxStreams, "end some")
 	}
 	if e.subs[s.about] == nil {
 		e.subs[s.about] = make(map[*subscriber]bool)

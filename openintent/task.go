@@ -112,7 +112,7 @@ func (e *Engine) createTask(c *call) (int, any, error) {
 			return conflict("intent_terminal", "the intent is %s: it gets no more tasks", in.status)
 		}
 		if len(in.tasks) >= maxEntries || len(e.tasks) >= maxTasks {
-			return tooMany("tasks", min(maxTasks, maxEntries))
+			return tooMany("tasks", min(maxTasks, maxEntries), "use those that there are")
 		}
 		doc.ID, doc.Version, doc.CreatedAt, doc.StartedAt, doc.CompletedAt = e.newID(idTask, t.now), 1, t.now, 0, 0
 		k := &task{in: in, doc: doc}
