@@ -64,6 +64,11 @@ const (
 type OACPQueueParams struct {
 	Project string `json:"project,omitzero"` // "": all
 	After   string `json:"after,omitzero"`   // Next of the answer that this one continues
+
+	// With the project, these two ask for one file: also for one that is gone, or whose
+	// agent is bound no more, if it was delivered.
+	Agent string `json:"agent,omitzero"`
+	File  string `json:"file,omitzero"`
 }
 
 // OACPQueue is the result of oacp.queue: what lies in the inboxes of bound agents.
@@ -152,6 +157,16 @@ func (c *Client) OACPQueue(ctx context.Context, project string) ([]OACPQueued, e
 			return all, nil
 		}
 	}
+}
+
+// OACPFile returns what became of a file that was put into the inbox of a bound agent;
+// nil if it is not in the queue and was not delivered.
+func (c *Client) OACPFile(ctx context.Context, project, agent, file string) (*OACPQueued, error) {
+	r, err := result[OACPQueue](ctx, c, MethodOACPQueue, &OACPQueueParams{Project: project, Agent: agent, File: file})
+	if err != nil || len(r.Entries) == 0 {
+		return nil, err
+	}
+	return &r.Entries[0], nil
 }
 
 // OACPDrop gives up a file that is for another machine.

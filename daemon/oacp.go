@@ -109,9 +109,26 @@ func (d *Daemon) oacpBindings(_ context.Context, _ *session, p *client.OACPBindi
 	return out, nil
 }
 
-// oacpQueue lists the mail for other machines, as much as fits.
-func (d *Daemon) oacpQueue(_ context.Context, _ *session, p *client.OACPQueueParams) (any, error) {
+func (d *Daemon) describeQueued(q *carrier.Queued) client.OACPQueued {
+	return client.OACPQueued{
+		Project: q.Project, Agent: q.Agent, Peer: d.nameOf(q.Peer), File: valid(q.File), SHA256: hash(q.Hash),
+		Size: q.Size, State: q.State, Reason: valid(q.Reason), Since: q.Since.UTC(),
+	}
+}
+
+// oacpQueue lists the mail for other machines, as much as fits, or traces one file.
+func (d *Daemon) oacpQueue(ctx context.Context, _ *session, p *client.OACPQueueParams) (any, error) {
 	out := &client.OACPQueue{Entries: []client.OACPQueued{}, Home: d.mailHome}
+	switch whole := p.Project != "" && p.Agent != "" && p.File != ""; {
+	case whole:
+		q, err := d.mail.Trace(ctx, p.Project, p.Agent, p.File)
+		if q != nil {
+			out.Entries = append(out.Entries, d.describeQueued(q))
+		}
+		return out, err
+	case p.Agent != "" || p.File != "":
+		return nil, kinds.Errorf(kinds.Invalid, "queue: one file is asked for by project, agent and file, all three")
+	}
 	room := d.lineRoom() - longestJSON(d.mailHome)
 	cursor := func(q carrier.Queued) string { return valid(q.Project + "/" + q.Agent + "/" + q.File) }
 	last := p.After
@@ -125,10 +142,7 @@ func (d *Daemon) oacpQueue(_ context.Context, _ *session, p *client.OACPQueuePar
 			break
 		}
 		last = cursor(q)
-		out.Entries = append(out.Entries, client.OACPQueued{
-			Project: q.Project, Agent: q.Agent, Peer: d.nameOf(q.Peer), File: valid(q.File), SHA256: hash(q.Hash),
-			Size: q.Size, State: q.State, Reason: valid(q.Reason), Since: q.Since.UTC(),
-		})
+		out.Entries = append(out.Entries, d.describeQueued(&q))
 	}
 	return out, nil
 }

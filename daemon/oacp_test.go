@@ -173,6 +173,32 @@ func TestMailUntrusted(t *testing.T) {
 	})
 }
 
+// TestMailTrace: one file is asked for by all of its names, and known when it is gone.
+func TestMailTrace(t *testing.T) {
+	desk, _, out, in := mailPair(t, "")
+	sent := desk.mailEvents(t)
+	writeMail(t, out, "one.yaml")
+	d := await.From(t, "the sender's word", sent)
+	if err := os.Remove(filepath.Join(in, "one.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "the copy goes", func() bool {
+		_, err := os.Stat(filepath.Join(out, "one.yaml"))
+		return err != nil
+	})
+	c := &client.Client{Socket: desk.home.socket()}
+	defer c.Close()
+	if q, err := c.OACPFile(t.Context(), "demo", "reviewer", "one.yaml"); err != nil || q == nil || q.State != client.MailDelivered || q.SHA256 != d.SHA256 || q.Peer != "laptop" {
+		t.Errorf("%+v, %v", q, err)
+	}
+	if q, err := c.OACPFile(t.Context(), "demo", "reviewer", "two.yaml"); err != nil || q != nil {
+		t.Errorf("of a file that never was: %+v, %v", q, err)
+	}
+	for _, p := range []client.OACPQueueParams{{File: "one.yaml"}, {Project: "demo", Agent: "reviewer"}, {Project: "demo", File: "one.yaml"}} {
+		desk.dial().refused(kinds.Invalid, client.MethodOACPQueue, p)
+	}
+}
+
 // TestMailHome: whose mail is carried is told with the bindings and the queue.
 func TestMailHome(t *testing.T) {
 	dir, home := stateDir(t), t.TempDir()

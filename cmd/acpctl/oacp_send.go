@@ -149,7 +149,7 @@ func (o *oacp) send(ctx context.Context, project string, d *draft) error {
 	}
 	var onTheWay *deliveries
 	if d.waitDelivered > 0 && !d.dryRun {
-		if onTheWay, err = o.deliveries(ctx); err != nil {
+		if onTheWay, err = o.deliveries(ctx, project); err != nil {
 			return fmt.Errorf("nothing was sent: %w", err)
 		}
 		defer onTheWay.stop()
@@ -169,9 +169,13 @@ func (o *oacp) send(ctx context.Context, project string, d *draft) error {
 		o.saySent(s, d)
 	}
 	if onTheWay != nil {
-		report.State = mailDelivered
-		failed := onTheWay.awaitFor(ctx, d.waitDelivered, project, s.Inboxes)
-		if failed != nil {
+		failed := onTheWay.awaitFor(ctx, d.waitDelivered, s)
+		switch withdrawn := (*withdrawn)(nil); {
+		case failed == nil:
+			report.State = mailDelivered
+		case errors.As(failed, &withdrawn):
+			report.State = mailWithdrawn
+		default:
 			report.State = mailQueued
 		}
 		if !o.json && !d.quiet {

@@ -30,7 +30,7 @@ type sentReport struct {
 	ConversationID string      `json:"conversation_id,omitempty"`
 	ParentID       string      `json:"parent_message_id,omitempty"`
 	Inherited      *inherited  `json:"inherited,omitempty"`
-	State          string      `json:"state,omitempty"`  // with --wait-delivered: queued or delivered
+	State          string      `json:"state,omitempty"`  // with --wait-delivered: queued, delivered or withdrawn
 	Reason         string      `json:"reason,omitempty"` // why it was not seen to be delivered or answered
 	Answer         *readReport `json:"answer,omitempty"`
 }

@@ -215,8 +215,8 @@ func (c *Carrier) examine(ctx context.Context, peer identity.ID, p place, inbox 
 	}
 }
 
-// forget takes files that are gone out of the ledger; with prune also those that
-// went while nobody looked.
+// forget notes in the ledger that files are gone; with prune also those that went while
+// nobody looked.
 func (c *Carrier) forget(ctx context.Context, p place, left []string, found map[string]sighting, prune bool) {
 	if prune {
 		err := c.consult(ctx, func(tx *store.Tx) error {
@@ -237,7 +237,7 @@ func (c *Carrier) forget(ctx context.Context, p place, left []string, found map[
 	}
 	err := c.record(ctx, func(tx *store.Tx) error {
 		for _, file := range left {
-			if err := sqlForget(tx, p, file); err != nil {
+			if err := sqlGone(tx, p, file); err != nil {
 				return err
 			}
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/store"
 )
 
 // Queued is a file in the inbox of a bound agent.
@@ -40,22 +41,54 @@ func (c *Carrier) Queue(project string) []Queued {
 			continue
 		}
 		for _, e := range s.entries {
-			q := Queued{Project: p.project, Agent: p.agent, Peer: s.Peer, File: e.file, Hash: e.hash, Size: e.mark.size, State: e.state, Reason: e.reason, Since: e.since}
-			switch e.state {
-			case gone:
-				continue
-			case settling, flying:
-				q.State = Waiting
-			case Waiting:
-				if k := c.couriers[s.Peer]; k != nil && q.Reason == "" {
-					q.Reason = k.trouble
-				}
+			if e.state != gone {
+				all = append(all, c.describe(s, e))
 			}
-			all = append(all, q)
 		}
 	}
 	slices.SortFunc(all, func(a, b Queued) int { return strings.Compare(a.path(), b.path()) })
 	return all
+}
+
+// describe is what the queue says of an entry. The caller holds c.mu.
+func (c *Carrier) describe(s *spool, e *entry) Queued {
+	q := Queued{Project: s.Project, Agent: s.Agent, Peer: s.Peer, File: e.file, Hash: e.hash, Size: e.mark.size, State: e.state, Reason: e.reason, Since: e.since}
+	switch e.state {
+	case settling, flying:
+		q.State = Waiting
+	case Waiting:
+		if k := c.couriers[s.Peer]; k != nil && q.Reason == "" {
+			q.Reason = k.trouble
+		}
+	}
+	return q
+}
+
+// Trace returns what Queue says of one file or, where it is not there, what was last
+// delivered from it: that is kept for 90 days, whatever becomes of the binding. It is
+// nil for a file that is unknown, and for one that went before it was delivered.
+func (c *Carrier) Trace(ctx context.Context, project, agent, file string) (*Queued, error) {
+	p := place{project, agent}
+	c.mu.Lock()
+	if s := c.spools[p]; s != nil && s.entries[file] != nil && s.entries[file].state != gone {
+		defer c.mu.Unlock()
+		q := c.describe(s, s.entries[file])
+		return &q, nil
+	}
+	c.mu.Unlock()
+	q := &Queued{Project: project, Agent: agent, File: file, State: Delivered}
+	err := c.cfg.DB.Read(ctx, func(tx *store.Tx) error {
+		var ok bool
+		var err error
+		if q.Peer, q.Hash, q.Since, ok, err = sqlLastDelivery(tx, p, file); !ok {
+			q = nil
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for %s: %w", file, err)
+	}
+	return q, nil
 }
 
 // Drop moves a file out of a bound agent's inbox into its dead_letter folder, where

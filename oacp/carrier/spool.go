@@ -25,7 +25,7 @@ const beingWritten = "it may still be being written"
 type spool struct {
 	Binding
 	entries map[string]*entry
-	pruned  bool // the ledger knows of no file that went while nobody looked
+	pruned  bool // the ledger has no file for here that went while nobody looked
 
 	status string // of the agent, as its peer says
 	fed    string // what its status.yaml says

@@ -47,7 +47,8 @@ CREATE INDEX oacp_arrival_hash ON oacp_arrival (hash);`, `
 ALTER TABLE oacp_delivered ADD COLUMN peer BLOB;
 UPDATE oacp_delivered SET peer = (SELECT b.peer FROM oacp_binding b WHERE b.project = oacp_delivered.project AND b.agent = oacp_delivered.agent);`, `
 ALTER TABLE oacp_delivered ADD COLUMN consumed INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE oacp_arrival ADD COLUMN folder INTEGER NOT NULL DEFAULT 0;`,
+ALTER TABLE oacp_arrival ADD COLUMN folder INTEGER NOT NULL DEFAULT 0;`, `
+ALTER TABLE oacp_delivered ADD COLUMN gone INTEGER NOT NULL DEFAULT 0;`,
 }
 
 // Bindings.
@@ -72,17 +73,18 @@ func sqlBind(tx *store.Tx, b Binding) error {
 }
 
 func sqlUnbind(tx *store.Tx, p place) error {
-	if _, err := tx.Exec("DELETE FROM oacp_delivered WHERE project = ? AND agent = ?", p.project, p.agent); err != nil {
+	if _, err := tx.Exec("UPDATE oacp_delivered SET gone = TRUE WHERE project = ? AND agent = ?", p.project, p.agent); err != nil {
 		return err
 	}
 	_, err := tx.Exec("DELETE FROM oacp_binding WHERE project = ? AND agent = ?", p.project, p.agent)
 	return err
 }
 
-// What was delivered and still lies here.
+// What was delivered. Of a file that is gone, or of an agent that is bound no more, a
+// row is only the answer to who asks what became of it.
 
 func sqlDelivered(tx *store.Tx, peer identity.ID, p place, file string, hash [32]byte, at time.Time) error {
-	_, err := tx.Exec("INSERT OR REPLACE INTO oacp_delivered VALUES (?, ?, ?, ?, ?, ?, FALSE)", p.project, p.agent, file, hash[:], at.UnixMilli(), peer[:])
+	_, err := tx.Exec("INSERT OR REPLACE INTO oacp_delivered VALUES (?, ?, ?, ?, ?, ?, FALSE, FALSE)", p.project, p.agent, file, hash[:], at.UnixMilli(), peer[:])
 	return err
 }
 
@@ -92,12 +94,12 @@ func sqlConsumed(tx *store.Tx, peer identity.ID, p place, file string, hash [32]
 	return err
 }
 
-// sqlDelivery returns what was delivered to a peer from a file, and whether the agent
-// there is done with it; ok is false if nothing was.
+// sqlDelivery returns what was delivered to a peer from a file that still lies here, and
+// whether the agent there is done with it; ok is false if nothing was.
 func sqlDelivery(tx *store.Tx, peer identity.ID, p place, file string) (hash [32]byte, at time.Time, consumed, ok bool, err error) {
 	var sum []byte
 	var ms int64
-	err = tx.QueryRow("SELECT hash, at, consumed FROM oacp_delivered WHERE project = ? AND agent = ? AND file = ? AND peer = ?", p.project, p.agent, file, peer[:]).Scan(&sum, &ms, &consumed)
+	err = tx.QueryRow("SELECT hash, at, consumed FROM oacp_delivered WHERE project = ? AND agent = ? AND file = ? AND peer = ? AND NOT gone", p.project, p.agent, file, peer[:]).Scan(&sum, &ms, &consumed)
 	if errors.Is(err, sql.ErrNoRows) {
 		return hash, at, false, false, nil
 	}
@@ -106,7 +108,7 @@ func sqlDelivery(tx *store.Tx, peer identity.ID, p place, file string) (hash [32
 }
 
 func sqlDeliveredFiles(tx *store.Tx, p place) (files []string, err error) {
-	err = tx.Each("SELECT file FROM oacp_delivered WHERE project = ? AND agent = ?", func(scan func(...any) error) error {
+	err = tx.Each("SELECT file FROM oacp_delivered WHERE project = ? AND agent = ? AND NOT gone", func(scan func(...any) error) error {
 		var file string
 		err := scan(&file)
 		files = append(files, file)
@@ -115,9 +117,24 @@ func sqlDeliveredFiles(tx *store.Tx, p place) (files []string, err error) {
 	return files, err
 }
 
-func sqlForget(tx *store.Tx, p place, file string) error {
-	_, err := tx.Exec("DELETE FROM oacp_delivered WHERE project = ? AND agent = ? AND file = ?", p.project, p.agent, file)
+// sqlGone notes that a file is gone.
+func sqlGone(tx *store.Tx, p place, file string) error {
+	_, err := tx.Exec("UPDATE oacp_delivered SET gone = TRUE WHERE project = ? AND agent = ? AND file = ?", p.project, p.agent, file)
 	return err
+}
+
+// sqlLastDelivery returns what was last delivered from a file, which may be gone; ok is
+// false if nothing was.
+func sqlLastDelivery(tx *store.Tx, p place, file string) (peer identity.ID, hash [32]byte, at time.Time, ok bool, err error) {
+	var to, sum []byte
+	var ms int64
+	err = tx.QueryRow("SELECT peer, hash, at FROM oacp_delivered WHERE project = ? AND agent = ? AND file = ?", p.project, p.agent, file).Scan(&to, &sum, &ms)
+	if errors.Is(err, sql.ErrNoRows) {
+		return peer, hash, at, false, nil
+	}
+	copy(peer[:], to)
+	copy(hash[:], sum)
+	return peer, hash, time.UnixMilli(ms), err == nil, err
 }
 
 // What arrived.
@@ -170,6 +187,9 @@ func sqlUnarrive(tx *store.Tx, k arrivalKey) error {
 
 // sqlPrune forgets what has been over for long.
 func sqlPrune(tx *store.Tx, before time.Time) error {
+	if _, err := tx.Exec("DELETE FROM oacp_delivered WHERE at < ? AND gone", before.UnixMilli()); err != nil {
+		return err
+	}
 	_, err := tx.Exec("DELETE FROM oacp_arrival WHERE at < ? AND state IN (?, ?)", before.UnixMilli(), consumed, reported)
 	return err
 }
