@@ -1,11 +1,15 @@
 package carrier
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
 )
 
@@ -122,26 +126,35 @@ func (q *parcels) courier(ctx context.Context, host identity.ID, w wake) {
 			return
 		case <-w:
 		}
-		if err := q.deliver(ctx, host); err != nil && ctx.Err() == nil && !outOfReach(err) {
-			q.log.Warn("messages wait for their host", "host", host.Label(), "err", err)
+		if err := q.deliver(ctx, host); err != nil && ctx.Err() == nil {
+			level := slog.LevelWarn
+			if outOfReach(err) {
+				level = slog.LevelDebug
+			}
+			q.log.Log(ctx, level, "messages wait for their host", "host", host.Label(), "err", err)
 		}
 	}
 }
 
-// deliver sends the parcels for a host until there are none, or it cannot be reached:
-// one of each line in turn, so that nobody waits for an agent that has much to say.
-func (q *parcels) deliver(ctx context.Context, host identity.ID) error {
-	for sent := true; sent; {
-		sent = false
-		for _, k := range q.to(host) {
-			one, err := q.next(ctx, k)
-			if err != nil {
+// deliver sends the parcels for a host, one of each line in turn, so that nobody waits
+// for an agent that has much to say. What fails with one line keeps nothing from the
+// others, unless it is the host that nobody gets through to.
+func (q *parcels) deliver(ctx context.Context, host identity.ID) (failed error) {
+	for lines := q.to(host); len(lines) > 0 && ctx.Err() == nil; {
+		left := lines[:0]
+		for _, k := range lines {
+			sent, err := q.next(ctx, k)
+			if e := (*kinds.Error)(nil); errors.As(err, &e) {
 				return err
 			}
-			sent = sent || one
+			failed = cmp.Or(failed, err)
+			if sent {
+				left = append(left, k)
+			}
 		}
+		lines = left
 	}
-	return nil
+	return failed
 }
 
 // next sends the first parcel of a line, if there is one.
@@ -166,7 +179,7 @@ func (q *parcels) next(ctx context.Context, k lineKey) (sent bool, err error) {
 		if len(answer) > maxRefusal {
 			answer = []byte(longRefusal)
 		}
-		return sqlRefuse(tx, p.seq, status, answer, time.Now())
+		return sqlRefuse(tx, p.seq, digest(p.body), status, answer, time.Now())
 	})
 	if err != nil {
 		return false, err

@@ -4,11 +4,16 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -36,7 +41,7 @@ type parcel struct {
 	agent  string
 	key    string // Idempotency-Key, of its sender's choice
 	path   string
-	body   []byte
+	body   []byte // its SHA-256 once the host has refused it
 	status int    // 0: it waits; else the host has refused it
 	answer []byte // the pending message, or the refusal
 }
@@ -56,7 +61,9 @@ type parcels struct {
 	bytes int
 }
 
-// send sends a message, and returns what the host says of it.
+// send sends a message, and returns what the host says of it for good. An error is a
+// [kinds.Error] where the host takes nothing for now, and another where it did not
+// take this one.
 type send func(ctx context.Context, p *parcel) (status int, answer []byte, err error)
 
 func openParcels(ctx context.Context, db *store.DB, log *slog.Logger, send send) (*parcels, error) {
@@ -88,7 +95,7 @@ func (q *parcels) take(ctx context.Context, p *parcel, w http.ResponseWriter) er
 	defer q.leave(k, l)
 	waiting := q.waits(k)
 	if waiting && p.key != "" {
-		held, err := q.read(ctx, func(tx *store.Tx) (*parcel, error) { return sqlKeyed(tx, k, p.key) })
+		held, err := q.read(ctx, func(tx *store.Tx) (*parcel, error) { return sqlKeyed(tx, k, p.channel(), p.key) })
 		if err != nil {
 			return err
 		}
@@ -129,14 +136,30 @@ func (q *parcels) read(ctx context.Context, get func(*store.Tx) (*parcel, error)
 	return p, err
 }
 
-// repeat answers a send whose key is that of a parcel which waits.
+// channel returns the path of the channel's messages, with which that of a reply begins.
+func (p *parcel) channel() string {
+	const messages = "/messages"
+	return p.path[:strings.LastIndex(p.path, messages)+len(messages)]
+}
+
+// repeat answers a send whose key is that of a parcel which waits, or was refused.
 func (p *parcel) repeat(again *parcel, w http.ResponseWriter) error {
-	if p.status == 0 && (p.path != again.path || !bytes.Equal(p.body, again.body)) {
+	body := again.body
+	if p.status != 0 {
+		body = digest(body)
+	}
+	if p.path != again.path || !bytes.Equal(p.body, body) {
 		return &openintent.Error{Status: http.StatusUnprocessableEntity, Code: "key_reused", Message: "Idempotency-Key: it was used for another message: choose a new one"}
 	}
 	w.Header().Set("Idempotency-Replayed", "true")
 	answerWith(w, cmp.Or(p.status, http.StatusCreated), p.answer)
 	return nil
+}
+
+// digest is what is kept of the body of a parcel that was refused.
+func digest(body []byte) []byte {
+	sum := sha256.Sum256(body)
+	return sum[:]
 }
 
 // hold writes a parcel to the disk, as the last of its line.
@@ -175,10 +198,25 @@ func (c *Carrier) send(ctx context.Context, p *parcel) (status int, answer []byt
 		return 0, nil, err
 	}
 	status, answer, err = c.ask(ctx, maxAnswer, p.host, p.agent, http.MethodPost, p.path, p.body, "Content-Type", "application/json", headerMessage, p.id, headerKey, p.key)
-	if err == nil && (status >= 500 || status == http.StatusTooManyRequests) {
-		err = kinds.Errorf(kinds.Unreachable, "it answered with status %d", status)
+	switch {
+	case err != nil:
+	case status == http.StatusServiceUnavailable, status == http.StatusTooManyRequests && codeOf(answer) == kinds.Overloaded:
+		err = kinds.Errorf(kinds.Overloaded, "it answered with status %d", status)
+	case status >= 500:
+		err = fmt.Errorf("it answered with status %d", status)
 	}
 	return status, answer, err
+}
+
+// codeOf returns the code of a refusal, "" if it has none.
+func codeOf(refusal []byte) kinds.Code {
+	var e struct {
+		Error kinds.Code `json:"error"`
+	}
+	if json.Unmarshal(refusal, &e) != nil {
+		return ""
+	}
+	return e.Error
 }
 
 func answerWith(w http.ResponseWriter, status int, body []byte) {

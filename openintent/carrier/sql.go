@@ -72,9 +72,10 @@ func sqlFirst(tx *store.Tx, k lineKey) (*parcel, error) {
 	return scanParcel(tx.QueryRow("SELECT "+parcelColumns+" FROM carrier_parcel WHERE host = ? AND agent = ? AND status = 0 ORDER BY seq LIMIT 1", k.host[:], k.agent))
 }
 
-// sqlKeyed finds the parcel that was given an idempotency key.
-func sqlKeyed(tx *store.Tx, k lineKey, key string) (*parcel, error) {
-	return scanParcel(tx.QueryRow("SELECT "+parcelColumns+" FROM carrier_parcel WHERE host = ? AND agent = ? AND key = ? ORDER BY seq LIMIT 1", k.host[:], k.agent, key))
+// sqlKeyed finds the parcel for a channel that was given an idempotency key.
+func sqlKeyed(tx *store.Tx, k lineKey, channel, key string) (*parcel, error) {
+	return scanParcel(tx.QueryRow("SELECT "+parcelColumns+" FROM carrier_parcel WHERE host = ? AND agent = ? AND key = ? AND substr(path, 1, length(?)) = ? ORDER BY seq LIMIT 1",
+		k.host[:], k.agent, key, channel, channel))
 }
 
 func sqlAdd(tx *store.Tx, p *parcel, at time.Time) error {
@@ -89,8 +90,8 @@ func sqlDrop(tx *store.Tx, seq int64) error {
 }
 
 // sqlRefuse keeps what the host said instead of the parcel.
-func sqlRefuse(tx *store.Tx, seq int64, status int, answer []byte, at time.Time) error {
-	_, err := tx.Exec("UPDATE carrier_parcel SET status = ?, answer = ?, body = x'', at = ? WHERE seq = ?", status, answer, at.UnixMilli(), seq)
+func sqlRefuse(tx *store.Tx, seq int64, digest []byte, status int, answer []byte, at time.Time) error {
+	_, err := tx.Exec("UPDATE carrier_parcel SET status = ?, answer = ?, body = ?, at = ? WHERE seq = ?", status, answer, digest, at.UnixMilli(), seq)
 	return err
 }
 
