@@ -149,6 +149,10 @@ func (e *Engine) getAgent(c *call) (int, any, error) {
 
 func (e *Engine) listAgents(c *call) (int, any, error) {
 	q := c.query()
+	limit, offset, err := q.page(maxList)
+	if err != nil {
+		return 0, nil, err
+	}
 	status, role := q.Get("status"), q.Get("role_id")
 	if status != "" && !slices.Contains(agentStatuses, status) {
 		return 0, nil, invalid("status", "one of %s", strings.Join(agentStatuses, ", "))
@@ -156,14 +160,18 @@ func (e *Engine) listAgents(c *call) (int, any, error) {
 	at := now()
 	list := []Agent{}
 	e.mu.RLock()
-	for _, known := range e.agents {
+	for key, known := range e.agents {
+		if c.who.Home != "" && key.home != "" {
+			continue // another daemon hears of the agents here alone
+		}
 		a := known.shown(at)
 		if (status == "" || a.Status == status) && (role == "" || a.RoleID != nil && *a.RoleID == role) {
 			list = append(list, a)
 		}
 	}
 	e.mu.RUnlock()
-	return http.StatusOK, c.gatherAgents(list, status, role), nil
+	list = c.gatherAgents(list, status, role)
+	return http.StatusOK, array(c.room(), list[min(offset, len(list)):min(offset+limit, len(list))], func(a Agent) any { return a }), nil
 }
 
 func (e *Engine) setAgentStatus(c *call) (int, any, error) {

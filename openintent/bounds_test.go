@@ -1,6 +1,8 @@
 package openintent
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,4 +32,121 @@ func TestOpenRequestsAreBounded(t *testing.T) {
 		p.request(ch, "reviewer")
 		p.send(ch, obj{"message_type": "request", "to": "reviewer"}).refused(429, "too_many")
 	})
+}
+
+func TestChannelsAreBounded(t *testing.T) {
+	h := start(t)
+	in := h.intent("planner")
+	p, far := h.as("planner"), h.from(desk, "reviewer")
+	for _, c := range []*client{p, far} {
+		for _, a := range []*answer{
+			c.post("/intents/"+in+"/channels", obj{"name": "a", "options": obj{"x": strings.Repeat("x", maxOptions)}}),
+			c.post("/intents/"+in+"/channels", obj{"name": "a", "member_policy": "explicit", "members": longMembers(320)}),
+		} {
+			a.refused(413, "too_large")
+		}
+	}
+	ch := h.channel("planner", in, "talk", obj{"options": obj{"x": strings.Repeat("x", maxOptions/2)}})
+	p.patch(ch, obj{"options": obj{"y": strings.Repeat("y", maxOptions/2)}}).refused(413, "too_large")
+	p.patch(ch, obj{"options": obj{"y": 1}}).ok(200)
+	for i := range maxEntries - 1 {
+		far.post("/intents/"+in+"/channels", obj{"name": fmt.Sprint(i)}).ok(201).has(obj{"home": desk})
+	}
+	for _, c := range []*client{p, far} {
+		c.post("/intents/"+in+"/channels", obj{"name": "another"}).refused(429, "too_many")
+		c.post("/intents/"+in+"/channels/another/messages", obj{}).refused(429, "too_many")
+	}
+	p.patch(ch, obj{"status": "closed"}).ok(200)
+	last := "/channels/" + far.post("/intents/"+in+"/channels/another/messages", obj{}).ok(201).str("channel_id")
+	// Of the agents of one other daemon there are so many, closed ones too.
+	for range 2 {
+		if n := h.e.guests[desk]; n != maxEntries {
+			t.Fatalf("%d channels are counted", n)
+		}
+		h.restart()
+	}
+	h.e.guests[desk] = maxGuest
+	other := h.intent("planner")
+	far = h.from(desk, "reviewer")
+	far.post("/intents/"+other+"/channels", obj{"name": "a"}).refused(429, "too_many")
+	far.post("/intents/"+other+"/channels/a/messages", obj{}).refused(429, "too_many")
+	h.from(laptop, "worker").post("/intents/"+other+"/channels", obj{"name": "b"}).ok(201)
+	h.as("planner").post("/intents/"+other+"/channels", obj{"name": "c"}).ok(201)
+	far.do("DELETE", last, nil).ok(200)
+	far.post("/intents/"+other+"/channels", obj{"name": "a"}).ok(201)
+}
+
+// longMembers are the ids of n agents, 100 bytes each.
+func longMembers(n int) (ids []string) {
+	for i := range n {
+		ids = append(ids, fmt.Sprintf("a%099d", i))
+	}
+	return ids
+}
+
+// Lists have pages, and end at so many bytes.
+func TestListsOfChannelsAreBounded(t *testing.T) {
+	h := start(t)
+	in := h.intent("planner")
+	const n = 350
+	for i := range n {
+		ch := h.channel("planner", in, fmt.Sprint(i), obj{"members": longMembers(300)})
+		if i == 0 {
+			h.as("planner").patch(ch, obj{"status": "closed"}).ok(200)
+		}
+	}
+	for _, c := range []*client{h.as(""), h.as("planner"), h.as("reviewer"), h.from(desk, "worker")} {
+		var all []any
+		for pages := 0; len(all) < n; pages++ {
+			a := c.get(fmt.Sprintf("/intents/%s/channels?offset=%d", in, len(all))).ok(200)
+			if len(a.raw) > maxListBytes+maxChannel || pages > 1 {
+				t.Fatalf("%d bytes in page %d", len(a.raw), pages)
+			}
+			all = append(all, a.list("name")...)
+		}
+		if len(all) != n || all[0] != "1" || all[n-1] != "0" {
+			t.Errorf("%d channels from %v to %v", len(all), all[0], all[len(all)-1])
+		}
+		c.get("/intents/"+in+"/channels?limit=2&offset=347").is("name", "348", "349")
+		c.get("/intents/"+in+"/channels?limit=2&offset=348").is("name", "349", "0")
+		c.get("/intents/" + in + "/channels?limit=2&offset=350").is("name")
+		c.get("/intents/"+in+"/channels?limit=1001").refused(422, "invalid")
+	}
+}
+
+// What guests say of themselves does not make the lists longer that other daemons get.
+func TestOtherDaemonsAreToldOfTheAgentsHere(t *testing.T) {
+	h := start(t)
+	h.as("planner").register(obj{}).ok(201)
+	h.from(desk, "worker").register(obj{}).ok(201)
+	h.as("planner").get("/agents").is("agent_id", "planner", "worker")
+	h.as("planner").get("/agents?limit=1&offset=1").is("agent_id", "worker")
+	h.from(laptop, "reviewer").get("/agents").is("agent_id", "planner")
+	const n = 20
+	for i := range n {
+		in := h.intent("planner")
+		h.from(desk, "worker").with("If-Match", "1").post("/intents/"+in+"/state", obj{"state": obj{"x": strings.Repeat("x", 200<<10)}}).ok(200)
+		if i == 0 {
+			continue
+		}
+		if a := h.from(laptop, "reviewer").get("/intents"); len(a.raw) > 2*maxGathered {
+			t.Fatalf("a list of %d bytes", len(a.raw))
+		}
+	}
+}
+
+// An intent has so many agents of one other daemon, whatever ids it thinks of.
+func TestAgentsOfOneDaemonAreBounded(t *testing.T) {
+	h := start(t)
+	in := h.intent("planner")
+	ch := h.channel("planner", in, "talk")
+	for i := range maxEntries {
+		h.from(desk, fmt.Sprint("worker", i)).get(ch).ok(200)
+	}
+	h.from(desk, "another").get(ch).refused(429, "too_many")
+	h.from(desk, "another").send(ch, obj{}).refused(429, "too_many")
+	h.from(desk, "worker7").send(ch, obj{}).ok(201)
+	h.from(laptop, "another").send(ch, obj{}).ok(201)
+	h.as("planner").do("DELETE", "/intents/"+in+"/homes/worker7", nil).ok(204)
+	h.from(desk, "one-more").send(ch, obj{}).ok(201)
 }

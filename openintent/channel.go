@@ -15,6 +15,7 @@ type Channel struct {
 	TaskID        *string        `json:"task_id"`
 	Name          string         `json:"name"`
 	CreatedBy     string         `json:"created_by"`
+	Home          string         `json:"home,omitzero"` // of its creator, if that is another daemon
 	Members       []string       `json:"members"`
 	Policy        string         `json:"member_policy"`
 	Options       jsontext.Value `json:"options"`
@@ -73,8 +74,14 @@ func (ch *channel) floor() int64 { return max(0, ch.count-ch.opt.max) }
 
 // show returns the channel as it is answered.
 func (ch *channel) show(at stamp) Channel {
+	doc := ch.brief(at)
+	doc.Options = ch.opt.merged(doc.Options)
+	return doc
+}
+
+// brief is show without the defaults of options.
+func (ch *channel) brief(at stamp) Channel {
 	doc := ch.doc
-	doc.Options = ch.opt.merged(ch.doc.Options)
 	doc.MessageCount, doc.LastMessageAt = ch.count, ch.last
 	if doc.Status == statusOpen && ch.expired(at) {
 		doc.Status, doc.ClosedAt = statusClosed, ch.end()
@@ -84,7 +91,7 @@ func (ch *channel) show(at stamp) Channel {
 
 // stub is what an agent sees that has access to the intent and is no member.
 func (ch *channel) stub(at stamp) Channel {
-	full := ch.show(at)
+	full := ch.brief(at)
 	return Channel{ID: full.ID, IntentID: full.IntentID, Name: full.Name, Status: full.Status, Policy: full.Policy, CreatedAt: full.CreatedAt,
 		Members: []string{}, Options: jsontext.Value("{}"), Restricted: true}
 }
@@ -135,7 +142,7 @@ func (e *Engine) createChannel(c *call) (int, any, error) {
 	if body.Policy == "" {
 		body.Policy = policyIntent
 	}
-	ch := &channel{doc: Channel{Name: body.Name, CreatedBy: c.who.Agent, Policy: body.Policy, TaskID: body.TaskID, Options: body.Options}}
+	ch := &channel{doc: Channel{Name: body.Name, CreatedBy: c.who.Agent, Home: c.who.Home, Policy: body.Policy, TaskID: body.TaskID, Options: body.Options}}
 	if err := ch.prepare(body.Members); err != nil {
 		return 0, nil, err
 	}
@@ -179,11 +186,25 @@ func (ch *channel) prepare(members []string) (err error) {
 	if err := object("options", &ch.doc.Options); err != nil {
 		return err
 	}
+	if err := ch.doc.shortOptions(); err != nil {
+		return err
+	}
 	ch.opt, err = ch.doc.parse()
 	return err
 }
 
-const maxChannel = 32 << 10 // bytes of a channel's object
+const (
+	maxChannel = 32 << 10 // bytes of a channel's object
+	maxOptions = 4 << 10  // of these, of its options
+)
+
+// shortOptions refuses options that are too long to be set.
+func (doc *Channel) shortOptions() error {
+	if len(doc.Options) > maxOptions {
+		return refuse(http.StatusRequestEntityTooLarge, "too_large", "options: %d bytes, at most %d are kept: put larger data into a message", len(doc.Options), maxOptions)
+	}
+	return nil
+}
 
 // parse returns the options of a channel that is not too large to keep.
 func (doc *Channel) parse() (options, error) {
@@ -230,7 +251,18 @@ func (t *tx) open(in *intent, ch *channel) error {
 			return conflict("task_over", "the task is %s, so a channel for it would be closed", k.doc.Status)
 		}
 	}
-	if len(t.e.channels) >= maxChannels {
+	open := 0
+	for _, ch := range in.channels {
+		if ch.isOpen(t.now) {
+			open++
+		}
+	}
+	switch home := ch.doc.Home; {
+	case open >= maxEntries:
+		return tooMany("open channels in this intent", maxEntries, "close some")
+	case home != "" && t.e.guests[home] >= maxGuest:
+		return tooMany("channels of your daemon's agents", maxGuest, "delete some")
+	case len(t.e.channels) >= maxChannels:
 		return tooMany("channels", maxChannels, "delete some")
 	}
 	ch.row, ch.in = t.row(), in
@@ -242,6 +274,7 @@ func (t *tx) open(in *intent, ch *channel) error {
 	t.apply(func() {
 		in.channels = append(in.channels, ch)
 		t.e.channels[ch.id] = ch
+		t.e.guests[ch.doc.Home]++
 		t.e.setAlarm(ch)
 	})
 	return nil
@@ -258,25 +291,47 @@ func (in *intent) named(name string, at stamp) *channel {
 }
 
 func (e *Engine) listChannels(c *call) (int, any, error) {
-	return e.view(c, func(in *intent) any {
-		at := now()
-		list, closed := []Channel{}, []Channel{}
-		for _, ch := range in.channels {
-			doc := ch.show(at)
-			if !c.who.Operator && !ch.member(c.who.Agent) && !e.manages(ch, c.who, at) {
-				if !ch.opt.discoverable {
-					continue
-				}
-				doc = ch.stub(at)
-			}
-			if doc.Status == statusOpen {
-				list = append(list, doc)
-			} else {
-				closed = append(closed, doc)
-			}
+	in, err := e.intent(c, c.arg(0), levelRead)
+	if err != nil {
+		return 0, nil, err
+	}
+	limit, offset, err := c.query().page(maxList)
+	if err != nil {
+		return 0, nil, err
+	}
+	type row struct {
+		doc Channel
+		opt options
+	}
+	var list, closed []*channel
+	var page []row
+	at := now()
+	e.mu.RLock()
+	full := func(ch *channel) bool { return c.who.Operator || ch.member(c.who.Agent) || e.manages(ch, c.who, at) }
+	for _, ch := range in.channels {
+		switch {
+		case !full(ch) && !ch.opt.discoverable:
+		case ch.isOpen(at):
+			list = append(list, ch)
+		default:
+			closed = append(closed, ch)
 		}
-		return append(list, closed...)
-	})
+	}
+	list = append(list, closed...)
+	for _, ch := range list[min(offset, len(list)):min(offset+limit, len(list))] {
+		if full(ch) {
+			page = append(page, row{ch.brief(at), ch.opt})
+		} else {
+			page = append(page, row{doc: ch.stub(at)})
+		}
+	}
+	e.mu.RUnlock()
+	return http.StatusOK, array(maxListBytes, page, func(r row) any {
+		if !r.doc.Restricted {
+			r.doc.Options = r.opt.merged(r.doc.Options)
+		}
+		return r.doc
+	}), nil
 }
 
 func (e *Engine) getChannel(c *call) (int, any, error) {

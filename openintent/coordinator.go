@@ -68,7 +68,7 @@ func (e *Engine) createCoordinator(c *call) (int, any, error) {
 	if body.Interval < 1 || body.Interval > 86400 || len(body.Role) > maxAgentID {
 		return 0, nil, invalid("heartbeat_interval_seconds", "1 to 86400 seconds")
 	}
-	if err := object("metadata", &body.Metadata); err != nil {
+	if err := metadata(&body.Metadata); err != nil {
 		return 0, nil, err
 	}
 	if err := c.elsewhere(body.IntentID); err != nil {
@@ -129,14 +129,22 @@ func (e *Engine) getCoordinator(c *call) (int, any, error) {
 }
 
 func (e *Engine) listCoordinators(c *call) (int, any, error) {
-	return e.view(c, func(in *intent) any {
-		at := now()
-		list := []Coordinator{}
-		for _, co := range in.coords {
-			list = append(list, co.shown(at))
-		}
-		return list
-	})
+	in, err := e.intent(c, c.arg(0), levelRead)
+	if err != nil {
+		return 0, nil, err
+	}
+	limit, offset, err := c.query().page(maxList)
+	if err != nil {
+		return 0, nil, err
+	}
+	at := now()
+	var list []Coordinator
+	e.mu.RLock()
+	for _, co := range in.coords[min(offset, len(in.coords)):min(offset+limit, len(in.coords))] {
+		list = append(list, co.shown(at))
+	}
+	e.mu.RUnlock()
+	return http.StatusOK, array(maxListBytes, list, func(co Coordinator) any { return co }), nil
 }
 
 func (e *Engine) beatCoordinator(c *call) (int, any, error) {

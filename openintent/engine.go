@@ -80,6 +80,7 @@ type world struct {
 	rows     int64 // the highest row number of intents and channels
 	intents  map[string]*intent
 	channels map[string]*channel
+	guests   map[string]int // channels by the homes of their creators
 	agents   map[agentKey]*agent
 	tasks    map[string]*task
 	coords   map[string]*coordinator
@@ -89,9 +90,10 @@ type world struct {
 const (
 	maxIntents  = 50_000
 	maxChannels = 100_000
+	maxGuest    = 10_000 // of these, of the agents of one other daemon
 	maxAgents   = 10_000
 	maxTasks    = 50_000
-	maxEntries  = 1_000    // of one intent: access, assignments, coordinators, tasks; members of one channel; agents of one other daemon
+	maxEntries  = 1_000    // of one intent: access, assignments, coordinators, tasks, open channels, agents of one other daemon; members of one channel; agents of one other daemon
 	maxTask     = 64 << 10 // bytes
 	maxOpen     = 10_000
 )

@@ -3,13 +3,30 @@ package openintent
 import (
 	"slices"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 const (
 	maxList      = 1000    // messages in one list
-	maxListBytes = 8 << 20 // after which no further message is put into it
+	maxListBytes = 8 << 20 // after which nothing more is put into a list
+	maxGathered  = 2 << 20 // the same, of a list that goes to another daemon, which puts several together
 	maxWait      = 60 * time.Second
 )
+
+// array is a list of what show makes of each, as much of it as room has bytes for.
+func array[T any](room int, list []T, show func(T) any) jsontext.Value {
+	b := []byte{'['}
+	for _, v := range list {
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		if b = append(b, text(show(v))...); len(b) >= room {
+			break
+		}
+	}
+	return append(b, ']')
+}
 
 // filter says which messages of a channel a list is about.
 type filter struct {

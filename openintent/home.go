@@ -36,6 +36,17 @@ func (t *tx) bind(in *intent, who Caller) error {
 	if !fresh || err != nil {
 		return err
 	}
+	if who.Home != "" {
+		theirs := 0
+		for _, home := range in.Homes {
+			if home == who.Home {
+				theirs++
+			}
+		}
+		if theirs >= maxEntries {
+			return tooMany("agents of that daemon in this intent", maxEntries, "let the intent's owner free some ids")
+		}
+	}
 	if len(in.Homes) >= 10*maxEntries {
 		return tooMany("agents of this intent", 10*maxEntries, "let its owner free some ids")
 	}

@@ -191,6 +191,14 @@ func (q query) page(usual int) (limit, offset int, err error) {
 	return limit, offset, nil
 }
 
+// room is how many bytes a list may have that the caller puts together with others.
+func (c *call) room() int {
+	if c.who.Home != "" {
+		return maxGathered
+	}
+	return maxListBytes
+}
+
 // ifMatch reads the version that If-Match names, bare or in quotes.
 func (c *call) ifMatch(missing int) (int64, error) {
 	text := strings.Trim(strings.TrimPrefix(strings.TrimSpace(c.Header.Get("If-Match")), "W/"), `"`)

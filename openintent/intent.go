@@ -144,7 +144,7 @@ func (e *Engine) getIntent(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	docs, err := e.intentDocs(c.Context(), []listed{{row: in.row}})
+	docs, err := e.intentDocs(c.Context(), []listed{{row: in.row}}, maxListBytes)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -187,7 +187,7 @@ func (e *Engine) listIntents(c *call) (int, any, error) {
 		slices.SortFunc(all, func(a, b listed) int { return cmp.Compare(b.ulid, a.ulid) })
 	}
 	all = all[min(offset, len(all)):]
-	docs, err := e.intentDocs(c.Context(), all[:min(limit, len(all))])
+	docs, err := e.intentDocs(c.Context(), all[:min(limit, len(all))], c.room())
 	return http.StatusOK, members("intents", docs), err
 }
 

@@ -16,7 +16,7 @@ func (e *Engine) load(ctx context.Context) error {
 		at := now()
 		w := world{
 			intents: make(map[string]*intent), channels: make(map[string]*channel), agents: make(map[agentKey]*agent),
-			tasks: make(map[string]*task), coords: make(map[string]*coordinator),
+			tasks: make(map[string]*task), coords: make(map[string]*coordinator), guests: make(map[string]int),
 		}
 		if err := w.read(stx, at); err != nil {
 			return err
@@ -118,6 +118,7 @@ func (w *world) read(stx *store.Tx, at stamp) error {
 				ch.in.channels = append(ch.in.channels, ch)
 				ch.id = ch.doc.ID
 				w.channels[ch.id], channels[ch.row] = ch, ch
+				w.guests[ch.doc.Home]++
 				w.rows = max(w.rows, ch.row)
 				return nil
 			}),

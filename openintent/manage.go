@@ -58,6 +58,9 @@ func (p *patchChannel) change(doc *Channel) (opt options, err error) {
 		if doc.Options, err = json.Marshal(all, json.Deterministic(true)); err != nil {
 			return opt, err
 		}
+		if err := doc.shortOptions(); err != nil {
+			return opt, err
+		}
 	}
 	return doc.parse()
 }

@@ -65,13 +65,19 @@ func (s *sendMessage) draft(e *Engine) (*draft, error) {
 	if len(d.payload) > e.cfg.MaxPayload {
 		return nil, refuse(http.StatusRequestEntityTooLarge, "too_large", "payload: %d bytes, at most %d are taken: put large data elsewhere and refer to it", len(d.payload), e.cfg.MaxPayload)
 	}
-	if err := object("metadata", &d.metadata); err != nil {
-		return nil, err
+	return d, metadata(&d.metadata)
+}
+
+// metadata makes sure that v is an object that is not too long.
+func metadata(v *jsontext.Value) error {
+	const most = 64 << 10
+	if err := object("metadata", v); err != nil {
+		return err
 	}
-	if len(d.metadata) > 64<<10 {
-		return nil, refuse(http.StatusRequestEntityTooLarge, "too_large", "metadata: at most 64 KiB are taken")
+	if len(*v) > most {
+		return refuse(http.StatusRequestEntityTooLarge, "too_large", "metadata: %d bytes, at most %d are taken", len(*v), most)
 	}
-	return d, nil
+	return nil
 }
 
 // sent is the outcome of a send: the message as its sender sees it.
@@ -274,7 +280,7 @@ func (e *Engine) sendByName(c *call, intentID, name string, body sendMessage) (i
 		if _, _, err := e.enter(in.id, who, levelWrite, t.now); err != nil {
 			return nil, err
 		}
-		fresh.doc.CreatedBy, fresh.in = who.Agent, in
+		fresh.doc.CreatedBy, fresh.doc.Home, fresh.in = who.Agent, who.Home, in
 		return fresh, nil // post opens it, once it takes the message
 	})
 }

@@ -43,8 +43,8 @@ func (t *tx) intentDoc(in *intent) (doc Intent, err error) {
 	return doc, json.Unmarshal(text, &doc)
 }
 
-// intentDocs reads the objects of intents, as many as fit an answer.
-func (e *Engine) intentDocs(ctx context.Context, list []listed) ([]jsontext.Value, error) {
+// intentDocs reads the objects of intents, as many as room has bytes for.
+func (e *Engine) intentDocs(ctx context.Context, list []listed, room int) ([]jsontext.Value, error) {
 	docs, size := []jsontext.Value{}, 0
 	err := e.db.Read(ctx, func(stx *store.Tx) error {
 		for _, in := range list {
@@ -55,7 +55,7 @@ func (e *Engine) intentDocs(ctx context.Context, list []listed) ([]jsontext.Valu
 				}
 			}
 			docs = append(docs, doc)
-			if size += len(doc); size >= maxListBytes {
+			if size += len(doc); size >= room {
 				break
 			}
 		}

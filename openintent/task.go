@@ -174,7 +174,6 @@ func (e *Engine) listTasks(c *call) (int, any, error) {
 	status := q.Get("status")
 	list := []Task{}
 	e.mu.RLock()
-	defer e.mu.RUnlock()
 	for _, k := range in.tasks {
 		if status != "" && k.doc.Status != status {
 			continue
@@ -187,7 +186,8 @@ func (e *Engine) listTasks(c *call) (int, any, error) {
 		}
 		list = append(list, k.doc)
 	}
-	return http.StatusOK, list, nil
+	e.mu.RUnlock()
+	return http.StatusOK, array(maxListBytes, list, func(k Task) any { return k }), nil
 }
 
 func (e *Engine) patchTask(c *call) (int, any, error) {

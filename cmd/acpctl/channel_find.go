@@ -55,8 +55,7 @@ func (c *channels) all(ctx context.Context, intent string) ([]jsontext.Value, er
 	}
 	var found []jsontext.Value
 	for _, id := range intents {
-		var of []jsontext.Value
-		err := c.read(ctx, path("intents", id, "channels"), &of)
+		of, err := c.of(ctx, id)
 		if away := (*kinds.Error)(nil); intent == "" && errors.As(err, &away) && away.Code != kinds.DaemonUnavailable {
 			fmt.Fprintf(c.err, "acpctl channel: %s: %s\n", id, client.Line(away.Message))
 			continue
@@ -67,6 +66,20 @@ func (c *channels) all(ctx context.Context, intent string) ([]jsontext.Value, er
 		found = append(found, of...)
 	}
 	return found, nil
+}
+
+// of returns the channels of an intent.
+func (c *channels) of(ctx context.Context, intent string) ([]jsontext.Value, error) {
+	const page = 250 // which fit the 8 MiB of a list, at 32 KiB each
+	for list := []jsontext.Value{}; ; {
+		var next []jsontext.Value
+		if err := c.read(ctx, fmt.Sprintf("%s?limit=%d&offset=%d", path("intents", intent, "channels"), page, len(list)), &next); err != nil {
+			return nil, err
+		}
+		if list = append(list, next...); len(next) < page {
+			return list, nil
+		}
+	}
 }
 
 func (c *channels) intents(ctx context.Context) ([]string, error) {
