@@ -88,6 +88,9 @@ func filled(cmd *cobra.Command, args []string) (err error) {
 	return err
 }
 
+// speaker is the agent that calls, "" for the operator.
+func (c *channels) speaker() string { return cmp.Or(c.agent, os.Getenv("ACP_AGENT")) }
+
 // path joins the parts of a URL below the API's prefix.
 func path(parts ...string) string {
 	for i, p := range parts {
@@ -117,7 +120,7 @@ func (c *channels) request(ctx context.Context, method, path string, body any, k
 		return nil, err
 	}
 	r.Header.Set("Content-Type", "application/json")
-	if agent := cmp.Or(c.agent, os.Getenv("ACP_AGENT")); agent != "" {
+	if agent := c.speaker(); agent != "" {
 		r.Header.Set("X-Agent-ID", agent)
 	}
 	if key != "" {

@@ -136,9 +136,37 @@ func (c *channels) find(ctx context.Context, arg string) (string, error) {
 	case 1:
 		return found[0].ID, nil
 	case 0:
+		if err := c.elsewhere(ctx, arg); err != nil {
+			return "", err
+		}
 		return "", hint{kinds.Errorf(kinds.NotFound, "there is no open channel %q that you can see", arg), "acpctl channel list shows those that there are, with --as AGENT those of other machines too"}
 	}
 	return "", usagef("CHANNEL: %d channels are called %q: name one as %s/%s or by its id", len(found), arg, found[0].Intent, arg)
+}
+
+// elsewhere is the error of a channel that is not found while it may be on a machine
+// that is out of reach; nil if there is none that would be asked.
+func (c *channels) elsewhere(ctx context.Context, arg string) error {
+	if c.speaker() == "" {
+		return nil // an operator is one here alone
+	}
+	peers, err := c.daemon.Peers(ctx)
+	if err != nil {
+		return err
+	}
+	var away []string
+	for _, p := range peers {
+		if p.State == client.PeerTrusted {
+			away = append(away, cmp.Or(p.Name, p.ID.Label()))
+		}
+	}
+	switch len(away) {
+	case 0:
+		return nil
+	case 1:
+		return kinds.Errorf(kinds.Unreachable, "there is no open channel %q in reach; it may be on %s, which is not: try again when that is back, or name it by its id", arg, away[0])
+	}
+	return kinds.Errorf(kinds.Unreachable, "there is no open channel %q in reach; it may be on %s or another of the %d machines that are not: try again when they are back, or name it by its id", arg, away[0], len(away))
 }
 
 // apart takes INTENT/NAME apart; any other name has no intent.

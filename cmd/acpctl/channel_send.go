@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"time"
 
@@ -23,7 +24,7 @@ func (c *channels) sendCmd() *cobra.Command {
   acpctl channel send INTENT/progress --payload '{"done": 3}'      creates the channel if there is none
   acpctl channel send questions 'Which schema?' --request --to role:reviewer --expires 10m`,
 		Long: `Prints the message's id. If its channel is on a machine that is out of reach, the
-daemon sends it when that is back. TEXT may be - (standard input) or @file.`,
+daemon sends it when that is back; "pending: …" on standard error tells of that. TEXT may be - (standard input) or @file.`,
 		Args:              s.args("CHANNEL"),
 		ValidArgsFunction: c.completeChannels,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -58,10 +59,7 @@ daemon sends it when that is back. TEXT may be - (standard input) or @file.`,
 			if err != nil {
 				return err
 			}
-			if m, err := decodeMessage(v); err == nil && m.Status == "pending" {
-				c.talk("its channel is on a machine that is out of reach: it is sent when that is back")
-			}
-			return c.made(v)
+			return c.sent(v)
 		},
 	}
 	s.flags(cmd)
@@ -81,8 +79,8 @@ func (c *channels) replyCmd() *cobra.Command {
 		Short: "Reply to a request",
 		Example: `  acpctl channel reply questions MESSAGE 'v2.3' --as reviewer
   acpctl channel reply questions MESSAGE --payload '{"answer": "v2.3"}' --as reviewer`,
-		Long: `MESSAGE is the request's id, as tail shows it. Prints the reply's id. TEXT may be -
-(standard input) or @file.`,
+		Long: `MESSAGE is the request's id, as tail shows it. Prints the reply's id, as send does.
+TEXT may be - (standard input) or @file.`,
 		Args:              s.args("CHANNEL", "MESSAGE"),
 		ValidArgsFunction: c.completeChannels,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -99,7 +97,7 @@ func (c *channels) replyCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.made(v)
+			return c.sent(v)
 		},
 	}
 	s.flags(cmd)
@@ -172,6 +170,19 @@ if nobody replies in time.`,
 	f.IntVar(&least, "min", 0, "wait for so many replies")
 	f.BoolVar(&all, "all", false, "wait for everybody who was asked, or what there is at the timeout")
 	return cmd
+}
+
+// sent prints the id of a message, and tells of one that waits: also where no person
+// reads, since a script must not take it for delivered.
+func (c *channels) sent(v jsontext.Value) error {
+	m, err := decodeMessage(v)
+	if err != nil {
+		return err
+	}
+	if m.Status == "pending" && !c.json {
+		fmt.Fprintln(c.err, "pending: its host is out of reach; it is sent when that is back")
+	}
+	return c.made(v)
 }
 
 // idOf is the id of what the daemon has made.

@@ -54,6 +54,28 @@ func TestChannelTextIsTamed(t *testing.T) {
 	f.want(f.run("channel", "tail", "chan_1"), 0, "2026-11-20T14:00:00Z\tplanner\t*\tnotify\tmsg_1\tabcd next\n", "")
 }
 
+// What is not found may be where nobody can be asked.
+func TestChannelMayBeElsewhere(t *testing.T) {
+	f := newFake(t)
+	f.web(map[string]string{"GET intents": `{"intents":[]}`})
+	near, stranger := client.Peer{ID: me, Name: "laptop", State: client.PeerConnected}, client.Peer{ID: me, State: client.PeerPending}
+	far := client.Peer{ID: deskID, Name: "desk", State: client.PeerTrusted}
+	for _, want := range []struct {
+		peers []client.Peer
+		code  int
+		words string
+	}{
+		{[]client.Peer{near, stranger}, 1, "that you can see"},
+		{[]client.Peer{near, stranger, far}, 5, "it may be on desk, which is not"},
+		{[]client.Peer{far, far, far}, 5, "it may be on desk or another of the 3 machines that are not"},
+	} {
+		f.on(client.MethodPeers, &client.Peers{Peers: want.peers})
+		if got := f.run("channel", "show", "questions", "--as", "reviewer"); got.code != want.code || !strings.Contains(got.err, want.words) {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+}
+
 // A host that is out of reach is told of, and the other channels are listed.
 func TestChannelListGoesOn(t *testing.T) {
 	f := newFake(t)

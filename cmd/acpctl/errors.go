@@ -79,11 +79,26 @@ func (a *app) report(ctx context.Context, cmd *cobra.Command, args []string, err
 		return code
 	}
 	message := strings.TrimPrefix(client.Text(e.Message), cmd.Name()+": ") // which stands before it
+	if e.From != "" {
+		message = a.called(ctx, e.From) + " says: " + message
+	}
 	fmt.Fprintf(a.err, "%s: %s\n", cmd.CommandPath(), message)
 	if code == exitUsage {
 		fmt.Fprintf(a.err, "See: %s --help\n", cmd.CommandPath())
 	}
 	return code
+}
+
+// called is what the peer with an id is called here.
+func (a *app) called(ctx context.Context, id string) string {
+	if peers, err := a.daemon.Peers(ctx); err == nil {
+		for _, p := range peers {
+			if p.ID.String() == id && p.Name != "" {
+				return p.Name
+			}
+		}
+	}
+	return client.Line(id)
 }
 
 // sameID replaces a remedy of the daemon's that repeatable has not put in words of

@@ -26,12 +26,14 @@ func TestEveryCodeHasItsExit(t *testing.T) {
 		theirs := kinds.Errorf(row.Code, "what went wrong")
 		theirs.From = deskID.String()
 		f.on(client.MethodQuery, theirs)
-		f.want(f.run("query", "desk", "hi"), row.Exit, "", "acpctl query: what went wrong\n")
+		f.want(f.run("query", "desk", "hi"), row.Exit, "", "acpctl query: "+deskID.String()+" says: what went wrong\n")
 		f.want(f.run("query", "desk", "hi", "--json"), row.Exit,
 			fmt.Sprintf(`{"error":{"code":%q,"message":"what went wrong","retryable":%v,"from":%q}}`+"\n", row.Code, row.Retryable, deskID), "")
 	}
 	f.on(client.MethodQuery, &kinds.Error{Code: "of_the_future", Message: "new", From: deskID.String()})
-	f.want(f.run("query", "desk", "hi"), exitFailed, "", "acpctl query: new\n")
+	f.want(f.run("query", "desk", "hi"), exitFailed, "", "acpctl query: "+deskID.String()+" says: new\n")
+	f.on(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: me, Name: "laptop"}, {ID: deskID, Name: "desk"}}})
+	f.want(f.run("query", "de5c", "hi"), exitFailed, "", "acpctl query: desk says: new\n")
 	f.on(client.MethodQuery, client.MethodNotFound("query"))
 	if got := f.run("query", "desk", "hi", "--json"); got.code != exitLocal || !strings.HasPrefix(got.out, `{"error":{"code":"internal"`) {
 		t.Errorf("a daemon that does not know the method: %+v", got)
