@@ -69,8 +69,10 @@ func (e *Engine) ask(c *call) (int, any, error) {
 	d.ask = a
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
-	if c.Header.Get(headerKey) != "" {
-		return 0, nil, refuse(http.StatusBadRequest, "bad_key", headerKey+": an ask cannot be repeated: send a request and list its responses")
+	for _, name := range []string{headerKey, headerID} {
+		if c.Header.Get(name) != "" && (name == headerKey || who.Home != "") {
+			return 0, nil, refuse(http.StatusBadRequest, "bad_key", "%s: an ask cannot be repeated: send a request and list its responses", name)
+		}
 	}
 	if _, err := e.send(c, who, d, ch.durable(e), e.existing(ch)); err != nil {
 		return 0, nil, err

@@ -2,12 +2,13 @@ package openintent
 
 import (
 	"fmt"
-	"github.com/go-json-experiment/json/jsontext"
 	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/store"
 )
