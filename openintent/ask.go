@@ -36,6 +36,17 @@ const (
 	maxAskTimeout = time.Hour
 )
 
+// wait returns how long the sender waits.
+func (m *askMessage) wait() (time.Duration, error) {
+	switch {
+	case m.Timeout == 0:
+		return askTimeout, nil
+	case !(m.Timeout >= 0.001 && m.Timeout <= maxAskTimeout.Seconds()):
+		return 0, invalid("timeout", "0.001 to %d seconds", int(maxAskTimeout.Seconds()))
+	}
+	return time.Duration(m.Timeout * float64(time.Second)), nil
+}
+
 // ask sends a request and answers when its responses are there: one round trip.
 func (e *Engine) ask(c *call) (int, any, error) {
 	var body askMessage
@@ -46,12 +57,9 @@ func (e *Engine) ask(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	timeout := askTimeout
-	if body.Timeout != 0 {
-		if !(body.Timeout >= 0.001 && body.Timeout <= maxAskTimeout.Seconds()) {
-			return 0, nil, invalid("timeout", "0.001 to %d seconds", int(maxAskTimeout.Seconds()))
-		}
-		timeout = time.Duration(body.Timeout * float64(time.Second))
+	timeout, err := body.wait()
+	if err != nil {
+		return 0, nil, err
 	}
 	if body.Min < 0 || body.Min > maxEntries {
 		return 0, nil, invalid("min_responses", "1 to %d", maxEntries)

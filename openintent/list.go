@@ -120,20 +120,15 @@ func (e *Engine) filter(c *call, ch *channel) (*filter, time.Duration, error) {
 		}
 		f.limit = n
 	}
-	var wait time.Duration
-	if text := q.Get("wait"); text != "" {
-		s, err := strconv.ParseFloat(text, 64)
-		if err != nil || !(s >= 0 && s <= maxWait.Seconds()) {
-			return nil, 0, invalid("wait", "0 to %d seconds", int(maxWait.Seconds()))
-		}
-		wait = time.Duration(s * float64(time.Second))
+	wait, err := q.wait()
+	if err != nil {
+		return nil, 0, err
 	}
 	since := q.Get("since")
 	if since == "" {
 		f.newest = true
 		return f, wait, nil
 	}
-	var err error
 	if strings.HasPrefix(since, idMessage+"_") {
 		prefix, _, at, number, ok := splitID(since)
 		if !ok || prefix != idMessage {
@@ -155,6 +150,19 @@ func (e *Engine) filter(c *call, ch *channel) (*filter, time.Duration, error) {
 		err = refuse(http.StatusBadRequest, "bad_cursor", "since: neither the id of a message nor a time: %v", err)
 	}
 	return f, wait, err
+}
+
+// wait reads how long a list may wait for a message.
+func (q query) wait() (time.Duration, error) {
+	text := q.Get("wait")
+	if text == "" {
+		return 0, nil
+	}
+	s, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(s >= 0 && s <= maxWait.Seconds()) {
+		return 0, invalid("wait", "0 to %d seconds", int(maxWait.Seconds()))
+	}
+	return time.Duration(s * float64(time.Second)), nil
 }
 
 // collect returns the messages that f matches as an array, and how many they

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -13,6 +14,10 @@ type Parcel struct {
 	Host   string // ten hex digits of the daemon's id
 	Caller Caller
 	Body   []byte // of the request, whose Body it is too
+
+	// Wait is how long the caller wants the host to wait: the timeout of an ask, and
+	// what a list of messages says.
+	Wait time.Duration
 
 	// MessageID is the id of the message that the request sends, empty if it
 	// sends none. The host takes it over from the header X-Message-ID, and sends
@@ -31,10 +36,20 @@ func (c *call) elsewhere(id string) error {
 	}
 	c.e.follow(host) // its agent may be told of something from now on
 	p := Parcel{Host: host, Caller: c.who, Body: c.body}
-	if slices.Contains(sends, c.route.path) && c.Method == "POST" {
-		if err := c.pend(&p); err != nil {
-			return err
+	var err error
+	switch {
+	case slices.Contains(sends, c.route.path) && c.Method == "POST":
+		err = c.pend(&p)
+	case c.route.path == asks:
+		var body askMessage
+		if err = c.decode(&body); err == nil {
+			p.Wait, err = body.wait()
 		}
+	default:
+		p.Wait, err = c.query().wait()
+	}
+	if err != nil {
+		return err
 	}
 	if c.body != nil {
 		c.Body = io.NopCloser(bytes.NewReader(c.body))
@@ -42,6 +57,8 @@ func (c *call) elsewhere(id string) error {
 	c.e.cfg.Forward(p, c.w, c.Request)
 	return errAnswered
 }
+
+const asks = "channels/{channel}/ask"
 
 // sends are the paths to which messages are posted.
 var sends = []string{"channels/{channel}/messages", "intents/{intent}/channels/{name}/messages", "channels/{channel}/messages/{message}/reply"}

@@ -3,7 +3,6 @@ package carrier
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -136,6 +135,8 @@ func (c *Carrier) relay(ctx context.Context, host identity.ID, begun func()) err
 	if err != nil {
 		return err
 	}
+	silence := time.AfterFunc(answerTime, cancel)
+	defer silence.Stop()
 	answer, err := c.request(ctx, host, openintent.Daemon, http.MethodGet, api+"subscribe/home", nil, "Last-Event-ID", cursor)
 	if err != nil {
 		return err
@@ -145,19 +146,5 @@ func (c *Carrier) relay(ctx context.Context, host identity.ID, begun func()) err
 		return fmt.Errorf("it answered %s", answer.Status)
 	}
 	begun()
-	idle := time.AfterFunc(followIdle, cancel)
-	defer idle.Stop()
-	return c.Engine.Relay(ctx, digits, pinged{answer.Body, idle})
-}
-
-// pinged is a stream that must not fall silent.
-type pinged struct {
-	io.Reader
-	idle *time.Timer
-}
-
-func (p pinged) Read(b []byte) (int, error) {
-	n, err := p.Reader.Read(b)
-	p.idle.Reset(followIdle)
-	return n, err
+	return c.Engine.Relay(ctx, digits, heard{answer.Body, silence, followIdle})
 }

@@ -1,6 +1,7 @@
 package carrier
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,8 +20,10 @@ import (
 // This daemon as the home of agents that have to do with intents elsewhere.
 
 const (
-	gatherTime  = 2 * time.Second // for all hosts to give a list
-	maxGathered = 4 << 20         // bytes of the list of one; of a longer one that much, which is none
+	gatherTime  = 2 * time.Second  // for all hosts to give a list
+	answerTime  = 20 * time.Second // for a host to begin with an answer, and to go on with it
+	askGrace    = 2 * time.Second  // for the answer to an ask, beyond its timeout
+	maxGathered = 4 << 20          // bytes of the list of one; of a longer one that much, which is none
 
 	// Of the 64 streams to a host these may be for asks and lists, which wait: the
 	// others are for what they wait for.
@@ -54,9 +57,17 @@ func (c *Carrier) pass(p openintent.Parcel, to identity.ID, w http.ResponseWrite
 			return nil
 		}
 	}
+	within := answerTime + p.Wait
+	if last == "ask" {
+		within = askGrace + p.Wait
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	silence := time.AfterFunc(within, func() { end(context.DeadlineExceeded) })
+	defer silence.Stop()
 	if !who.Operator {
 		if err := c.records.introduce(ctx, to, who.Agent); err != nil {
-			return err
+			return unanswered(ctx, err, kinds.DeliveredNo)
 		}
 	}
 	if last == "ask" || last == "messages" {
@@ -79,9 +90,29 @@ func (c *Carrier) pass(p openintent.Parcel, to identity.ID, w http.ResponseWrite
 			}
 		},
 		Transport: transport{c, to}, FlushInterval: -1, ErrorLog: c.server.ErrorLog,
+		ModifyResponse: func(answer *http.Response) error {
+			silence.Stop()
+			answer.Body = heard{answer.Body, silence, answerTime}
+			return nil
+		},
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { failed = err },
-	}).ServeHTTP(w, r)
-	return failed
+	}).ServeHTTP(w, r.WithContext(ctx))
+	return unanswered(ctx, failed, kinds.DeliveredUnknown)
+}
+
+// unanswered returns why a request failed with err, which may have been for lack of
+// time; delivered is what is known where err does not say.
+func unanswered(ctx context.Context, err error, delivered kinds.Delivered) error {
+	if err == nil || context.Cause(ctx) != context.DeadlineExceeded {
+		return err
+	}
+	if e, ok := errors.AsType[*kinds.Error](err); ok {
+		delivered = cmp.Or(e.Delivered(), delivered)
+	}
+	if delivered == kinds.DeliveredNo {
+		return kinds.Errorf(kinds.Timeout, "it was not reached in time: try again").WithDelivered(delivered)
+	}
+	return kinds.Errorf(kinds.Timeout, "it gave no answer in time: what was asked may be done; look, then try again").WithDelivered(delivered)
 }
 
 // wait takes one of the places at a host for what waits there.
@@ -132,6 +163,8 @@ func noAnswer(w http.ResponseWriter, host string, err error) {
 	case e.Code == kinds.Internal && e.From == "":
 		answer.Message, answer.More = host+" hosts the intent and did not answer to the end: what was asked of it may be done; look, then try again",
 			map[string]any{"delivered": kinds.DeliveredUnknown}
+	case e.Code == kinds.Timeout:
+		answer.Status, answer.Code = http.StatusGatewayTimeout, "host_timeout"
 	case e.Code == kinds.Overloaded:
 		answer.Status, answer.Code = http.StatusServiceUnavailable, string(e.Code)
 		w.Header().Set("Retry-After", "1")

@@ -9,6 +9,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -103,3 +104,17 @@ type body struct {
 }
 
 func (b body) Close() error { return b.s.Close() }
+
+// heard is a body that its reader does not wait for without end: when nothing has come
+// for so long, the timer ends the request.
+type heard struct {
+	io.ReadCloser
+	silence *time.Timer
+	most    time.Duration
+}
+
+func (h heard) Read(b []byte) (int, error) {
+	h.silence.Reset(h.most)
+	defer h.silence.Stop()
+	return h.ReadCloser.Read(b)
+}
