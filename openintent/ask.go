@@ -74,15 +74,13 @@ func (e *Engine) ask(c *call) (int, any, error) {
 		return 0, nil, err
 	}
 	a := &ask{}
-	d.ask = a
+	d.ask, d.sender = a, who.Agent
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
-	for _, name := range []string{headerKey, headerID} {
-		if c.Header.Get(name) != "" && (name == headerKey || who.Home != "") {
-			return 0, nil, refuse(http.StatusBadRequest, "bad_key", "%s: an ask cannot be repeated: send a request and list its responses", name)
-		}
+	if c.Header.Get(headerKey) != "" {
+		return 0, nil, refuse(http.StatusBadRequest, "bad_key", headerKey+": an ask cannot be repeated: send a request and list its responses")
 	}
-	if _, err := e.send(c, who, d, ch.durable(e), e.existing(ch)); err != nil {
+	if _, err := e.send(c, &outgoing{draft: *d, who: who}, ch.durable(e), e.existing(ch)); err != nil {
 		return 0, nil, err
 	}
 	defer func() {

@@ -66,25 +66,11 @@ var sends = []string{"channels/{channel}/messages", "intents/{intent}/channels/{
 // pend makes the message that a send is answered with while its host is out of
 // reach. Whatever can be refused without the host is.
 func (c *call) pend(p *Parcel) error {
-	var body sendMessage
-	if err := c.decode(&body); err != nil {
-		return err
-	}
-	if c.route.path == sends[2] {
-		id := c.arg(1)
-		body.Kind, body.Correlation, body.To = kindResponse, &id, nil
-	}
-	d, err := body.draft(c.e)
+	d, err := c.outgoing()
 	if err != nil {
 		return err
 	}
-	if _, err := c.key(); err != nil {
-		return err
-	}
-	who, err := c.as("sender", body.Sender)
-	if err != nil {
-		return err
-	}
+	who := d.who
 	if who.Operator {
 		return errNoOperator
 	}

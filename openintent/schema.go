@@ -103,4 +103,27 @@ CREATE TABLE openintent_sent (
 	PRIMARY KEY (channel, sender, key)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX openintent_sent_at ON openintent_sent (at);
+`,
+	// What was said outlives the channel, and is the id of the message rather than
+	// all of it: who repeats it has the rest.
+	`
+DROP INDEX openintent_sent_at;
+ALTER TABLE openintent_sent RENAME TO openintent_sent_before;
+CREATE TABLE openintent_sent (
+	key       TEXT NOT NULL,
+	home      TEXT NOT NULL,
+	sender    TEXT NOT NULL,
+	channel   TEXT NOT NULL,
+	hash      BLOB NOT NULL,
+	at        INTEGER NOT NULL,
+	id        TEXT NOT NULL,
+	recipient TEXT NOT NULL,
+	PRIMARY KEY (key, home, sender, channel)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX openintent_sent_at ON openintent_sent (at);
+INSERT INTO openintent_sent
+	SELECT s.key, coalesce(json_extract(i.access, '$.homes."' || s.sender || '"'), ''), s.sender, c.id, s.hash, s.at,
+		CAST(s.doc AS TEXT) ->> 'id', coalesce(CAST(s.doc AS TEXT) ->> 'to', '')
+	FROM openintent_sent_before s JOIN openintent_channel c ON c.row = s.channel JOIN openintent_intent i ON i.row = c.intent;
+DROP TABLE openintent_sent_before;
 `}

@@ -1,11 +1,8 @@
 package openintent
 
 import (
-	"cmp"
-	"crypto/sha256"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -87,41 +84,64 @@ type sent struct {
 	repeat bool // an earlier send with the same Idempotency-Key made it
 }
 
-const (
-	headerKey = "Idempotency-Key"
-	keyTTL    = 7 * 24 * time.Hour
-
-	// headerID is the id of a message that a home has accepted, and answered as
-	// pending, while its host was out of reach. Homes alone may choose ids, of
-	// their own making and without a number; each is a key where there is none.
-	headerID = "X-Message-ID"
-)
-
-// key reads the key under which a send is made once.
-func (c *call) key() (string, error) {
-	key := c.Header.Get(headerKey)
-	if len(key) > maxName {
-		return "", refuse(http.StatusBadRequest, "bad_key", "%s: at most %d bytes", headerKey, maxName)
-	}
-	return key, nil
+// outgoing is a send on its way to its channel.
+type outgoing struct {
+	draft
+	once
+	who    Caller // the sender: the caller, or an agent that it may act as
+	intent string // what the body names
 }
 
-// send puts a draft into the channel that find returns, in one write. who is
-// the sender, the caller or an agent that it may act as.
-func (e *Engine) send(c *call, who Caller, d *draft, durable bool, find func(*tx) (*channel, error)) (sent, error) {
-	var out sent
-	d.sender = who.Agent
-	key, err := c.key()
-	if err != nil {
-		return out, err
-	}
-	if id := c.Header.Get(headerID); id != "" && who.Home != "" {
-		if prefix, host, _, number, ok := splitID(id); !ok || prefix != idMessage || !strings.HasPrefix(who.Home, host) || number != 0 {
-			return out, refuse(http.StatusBadRequest, "bad_id", "%s: a home chooses ids with its own digits and the number 0", headerID)
+// sending makes a handler of send. What was said to an earlier one it says again.
+func sending(send func(*Engine, *call, *outgoing) (sent, error)) func(*Engine, *call) (int, any, error) {
+	return func(e *Engine, c *call) (int, any, error) {
+		o, err := c.outgoing()
+		if err != nil {
+			return 0, nil, err
 		}
-		d.id, key = id, cmp.Or(key, id)
+		s := sent{repeat: true}
+		if s.doc, err = e.saidBefore(c.Context(), o); err == nil && s.doc == nil {
+			s, err = send(e, c, o)
+		}
+		if err != nil {
+			return 0, nil, err
+		}
+		if s.repeat {
+			c.w.Header().Set("Idempotency-Replayed", "true")
+		}
+		return http.StatusCreated, s.doc, nil
 	}
-	err = e.write(c.Context(), durable, func(t *tx) error {
+}
+
+// outgoing reads the body of a send.
+func (c *call) outgoing() (*outgoing, error) {
+	var body sendMessage
+	if err := c.decode(&body); err != nil {
+		return nil, err
+	}
+	if c.route.path == sends[2] { // a reply
+		id := c.arg(1)
+		body.Kind, body.Correlation, body.To = kindResponse, &id, nil
+	}
+	d, err := body.draft(c.e)
+	if err != nil {
+		return nil, err
+	}
+	o := &outgoing{draft: *d, intent: body.IntentID}
+	if o.who, err = c.as("sender", body.Sender); err != nil {
+		return nil, err
+	}
+	o.sender = o.who.Agent
+	o.once, err = c.once(o.who)
+	o.draft.id = o.once.given
+	return o, err
+}
+
+// send puts a message into the channel that find returns, in one write.
+func (e *Engine) send(c *call, o *outgoing, durable bool, find func(*tx) (*channel, error)) (sent, error) {
+	var out sent
+	who := o.who
+	err := e.write(c.Context(), durable, func(t *tx) error {
 		ch, err := find(t)
 		if err != nil {
 			return err
@@ -136,16 +156,14 @@ func (e *Engine) send(c *call, who Caller, d *draft, durable bool, find func(*tx
 			}
 			return forbidden(codeNotMember, "the channel is for its members: ask its creator to add you")
 		}
-		var hash [sha256.Size]byte
-		if key != "" {
-			hash = sha256.Sum256(append([]byte(c.URL.Path+"\n"), c.body...))
-			if out.doc, err = t.sentBefore(ch, who.Agent, key, hash[:]); err != nil || out.doc != nil {
+		if o.key != "" {
+			if out.doc, err = o.repeated(t.Tx, ch.id, t.now); err != nil || out.doc != nil {
 				out.repeat = out.doc != nil
 				return err
 			}
 		}
-		if d.id != "" {
-			if out.doc, err = t.given(ch, who, d.id); err != nil || out.doc != nil {
+		if o.given != "" {
+			if out.doc, err = t.given(ch, who, o.given); err != nil || out.doc != nil {
 				out.repeat = out.doc != nil
 				return err
 			}
@@ -153,7 +171,7 @@ func (e *Engine) send(c *call, who Caller, d *draft, durable bool, find func(*tx
 		if !ch.isOpen(t.now) {
 			return conflict(codeClosed, "the channel is closed: open another")
 		}
-		if out.m, err = t.post(ch, d); err != nil {
+		if out.m, err = t.post(ch, &o.draft); err != nil {
 			return err
 		}
 		if fresh {
@@ -161,37 +179,16 @@ func (e *Engine) send(c *call, who Caller, d *draft, durable bool, find func(*tx
 				return err
 			}
 		}
-		out.doc = out.m.append(nil, who.Agent, t.now, false)
-		if key != "" {
-			return t.keepSent(ch, who.Agent, key, hash[:], out.doc)
+		out.doc = out.m.append(nil, who.Agent, out.m.at, false)
+		if o.key == "" {
+			return nil
 		}
-		return nil
+		if err := t.forgetSent(); err != nil {
+			return err
+		}
+		return t.keepSaid(o, out.m)
 	})
 	return out, err
-}
-
-// given returns the message with an id of its home's choice, if there is one: that
-// may have been sent so long ago that its key is forgotten.
-func (t *tx) given(ch *channel, who Caller, id string) (jsontext.Value, error) {
-	taken, err := t.isGiven(id)
-	if !taken || err != nil {
-		return nil, err
-	}
-	m, err := t.message(ch, id)
-	if err != nil {
-		return nil, err
-	}
-	if m == nil || m.sender != who.Agent {
-		return nil, conflict("id_taken", "%s: another message has this id: choose another", headerID)
-	}
-	return m.append(nil, who.Agent, t.now, false), nil
-}
-
-func (s sent) answer(c *call) (int, any, error) {
-	if s.repeat {
-		c.w.Header().Set("Idempotency-Replayed", "true")
-	}
-	return http.StatusCreated, s.doc, nil
 }
 
 // existing returns a find for send: the channel must still be there.
@@ -205,111 +202,73 @@ func (e *Engine) existing(ch *channel) func(*tx) (*channel, error) {
 	}
 }
 
-func (e *Engine) postMessage(c *call) (int, any, error) {
-	var body sendMessage
-	if err := c.decode(&body); err != nil {
-		return 0, nil, err
-	}
+func (e *Engine) postMessage(c *call, o *outgoing) (sent, error) {
 	ch, err := e.channel(c, c.arg(0))
 	if err != nil {
 		// Implicit creation: what is no channel is a name in the intent that is named.
-		if r, ok := err.(*Error); ok && r.Status == http.StatusNotFound && body.IntentID != "" {
+		if r, ok := err.(*Error); ok && r.Status == http.StatusNotFound && o.intent != "" {
 			if _, isID := HostOf(c.arg(0)); !isID {
-				if err := c.elsewhere(body.IntentID); err != nil {
-					return 0, nil, err
+				if err := c.elsewhere(o.intent); err != nil {
+					return sent{}, err
 				}
-				return e.sendByName(c, body.IntentID, c.arg(0), body)
+				return e.sendByName(c, o, o.intent, c.arg(0))
 			}
 		}
-		return 0, nil, err
+		return sent{}, err
 	}
-	if body.IntentID != "" && body.IntentID != ch.in.id {
-		return 0, nil, invalid("intent_id", "the channel belongs to another intent")
+	if o.intent != "" && o.intent != ch.in.id {
+		return sent{}, invalid("intent_id", "the channel belongs to another intent")
 	}
-	return e.sendTo(c, body, ch.durable(e), e.existing(ch))
+	return e.send(c, o, ch.durable(e), e.existing(ch))
 }
 
-func (e *Engine) postByName(c *call) (int, any, error) {
-	var body sendMessage
-	if err := c.decode(&body); err != nil {
-		return 0, nil, err
-	}
-	return e.sendByName(c, c.arg(0), c.arg(1), body)
-}
-
-func (e *Engine) sendTo(c *call, body sendMessage, durable bool, find func(*tx) (*channel, error)) (int, any, error) {
-	d, err := body.draft(e)
-	if err != nil {
-		return 0, nil, err
-	}
-	who, err := c.as("sender", body.Sender)
-	if err != nil {
-		return 0, nil, err
-	}
-	s, err := e.send(c, who, d, durable, find)
-	if err != nil {
-		return 0, nil, err
-	}
-	return s.answer(c)
+func (e *Engine) postByName(c *call, o *outgoing) (sent, error) {
+	return e.sendByName(c, o, c.arg(0), c.arg(1))
 }
 
 // sendByName sends to the intent's open channel of that name, and creates it if
 // there is none (C11).
-func (e *Engine) sendByName(c *call, intentID, name string, body sendMessage) (int, any, error) {
+func (e *Engine) sendByName(c *call, o *outgoing, intentID, name string) (sent, error) {
 	in, err := e.intent(c, intentID, levelRead)
 	if err != nil {
-		return 0, nil, err
+		return sent{}, err
 	}
-	fresh := &channel{doc: Channel{Name: name, Policy: policyIntent, Status: statusOpen}}
+	fresh := &channel{doc: Channel{Name: name, CreatedBy: o.who.Agent, Home: o.who.Home, Policy: policyIntent, Status: statusOpen}}
 	if err := fresh.prepare(nil); err != nil {
-		return 0, nil, err
+		return sent{}, err
 	}
 	e.mu.RLock()
 	ch := in.named(name, now())
 	durable := ch != nil && ch.opt.audit
 	e.mu.RUnlock()
-	return e.sendTo(c, body, durable, func(t *tx) (*channel, error) {
+	return e.send(c, o, durable, func(t *tx) (*channel, error) {
 		in := e.intents[in.id]
 		if ch := in.named(name, t.now); ch != nil {
 			return ch, nil
 		}
-		who, err := c.as("sender", body.Sender)
-		if err != nil {
+		if _, _, err := e.enter(in.id, o.who, levelWrite, t.now); err != nil {
 			return nil, err
 		}
-		if _, _, err := e.enter(in.id, who, levelWrite, t.now); err != nil {
-			return nil, err
-		}
-		fresh.doc.CreatedBy, fresh.doc.Home, fresh.in = who.Agent, who.Home, in
+		fresh.in = in
 		return fresh, nil // post opens it, once it takes the message
 	})
 }
 
-func (e *Engine) reply(c *call) (int, any, error) {
-	var body sendMessage
-	if err := c.decode(&body); err != nil {
-		return 0, nil, err
-	}
+func (e *Engine) reply(c *call, o *outgoing) (sent, error) {
 	ch, err := e.channel(c, c.arg(0))
 	if err != nil {
-		return 0, nil, err
+		return sent{}, err
 	}
-	id := c.arg(1)
-	body.Kind, body.Correlation, body.To = kindResponse, &id, nil
-	return e.sendTo(c, body, ch.durable(e), func(t *tx) (*channel, error) {
+	return e.send(c, o, ch.durable(e), func(t *tx) (*channel, error) {
 		ch, err := e.existing(ch)(t)
 		if err != nil {
 			return nil, err
 		}
-		m, err := t.message(ch, id)
+		m, err := t.message(ch, o.correlation)
 		if err != nil {
 			return nil, err
 		}
-		who, err := c.as("sender", body.Sender)
-		if err != nil {
-			return nil, err
-		}
-		if ch.member(who.Agent) && (m == nil || !e.sees(m, who, t.now)) {
+		if ch.member(o.sender) && (m == nil || !e.sees(m, o.who, t.now)) {
 			return nil, notFound("message")
 		}
 		return ch, nil

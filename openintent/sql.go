@@ -196,23 +196,27 @@ func (t *tx) evict(ch *channel, last *message) error {
 	return err
 }
 
-func (t *tx) sentBefore(ch *channel, sender, key string, hash []byte) (doc []byte, err error) {
-	if _, err := t.Exec("DELETE FROM openintent_sent WHERE at < ?", int64(t.now.add(-keyTTL))); err != nil {
-		return nil, err
-	}
-	var before []byte
-	err = t.QueryRow("SELECT hash, doc FROM openintent_sent WHERE channel = ? AND sender = ? AND key = ?", ch.row, sender, key).Scan(&before, &doc)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	if err == nil && string(before) != string(hash) {
-		return nil, invalid("Idempotency-Key", "it was used with another message: take a new one")
-	}
-	return doc, err
+// forgetSent forgets keys that are too old.
+func (t *tx) forgetSent() error {
+	_, err := t.Exec("DELETE FROM openintent_sent WHERE at < ?", int64(t.now.add(-keyTTL)))
+	return err
 }
 
-func (t *tx) keepSent(ch *channel, sender, key string, hash, doc []byte) error {
-	_, err := t.Exec("INSERT INTO openintent_sent VALUES (?, ?, ?, ?, ?, ?)", ch.row, sender, key, hash, int64(t.now), doc)
+// readSaid calls each with what was said to sends of that sender with that key.
+func readSaid(stx *store.Tx, o *outgoing, at stamp, each func(said, []byte)) error {
+	return stx.Each("SELECT channel, id, recipient, at, hash FROM openintent_sent WHERE key = ? AND home = ? AND sender = ? AND at >= ?", func(scan func(...any) error) error {
+		var s said
+		var hash []byte
+		if err := scan(&s.channel, &s.id, &s.to, &s.at, &hash); err != nil {
+			return err
+		}
+		each(s, hash)
+		return nil
+	}, o.key, o.who.Home, o.sender, int64(at.add(-keyTTL)))
+}
+
+func (t *tx) keepSaid(o *outgoing, m *message) error {
+	_, err := t.Exec("INSERT INTO openintent_sent VALUES (?, ?, ?, ?, ?, ?, ?, ?)", o.key, o.who.Home, o.sender, m.ch.id, o.hash[:], int64(m.at), m.id, m.to)
 	return err
 }
 

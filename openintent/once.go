@@ -1,0 +1,116 @@
+package openintent
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/store"
+)
+
+const (
+	headerKey = "Idempotency-Key"
+	keyTTL    = 7 * 24 * time.Hour
+
+	// headerID is the id of a message that a home has accepted, and answered as
+	// pending, while its host was out of reach. Homes alone may choose ids, of
+	// their own making and without a number; each is a key where there is none.
+	headerID = "X-Message-ID"
+)
+
+// once is what makes a send happen once, however often it is made.
+type once struct {
+	key   string // empty: nothing does
+	given string // the message's id that the sender's home has chosen
+	hash  [sha256.Size]byte
+}
+
+// said is what was answered to a send with a key. The rest is in the send.
+type said struct {
+	channel, id, to string
+	at              stamp
+}
+
+// idempotencyKey reads the key under which a send is made once.
+func (c *call) idempotencyKey() (string, error) {
+	key := c.Header.Get(headerKey)
+	if len(key) > maxName {
+		return "", refuse(http.StatusBadRequest, "bad_key", "%s: at most %d bytes", headerKey, maxName)
+	}
+	return key, nil
+}
+
+func (c *call) once(who Caller) (o once, err error) {
+	if o.key, err = c.idempotencyKey(); err != nil {
+		return o, err
+	}
+	if id := c.Header.Get(headerID); id != "" && who.Home != "" {
+		if prefix, host, _, number, ok := splitID(id); !ok || prefix != idMessage || !strings.HasPrefix(who.Home, host) || number != 0 {
+			return o, refuse(http.StatusBadRequest, "bad_id", "%s: a home chooses ids with its own digits and the number 0", headerID)
+		}
+		o.given, o.key = id, cmp.Or(o.key, id)
+	}
+	if o.key != "" {
+		o.hash = sha256.Sum256(append([]byte(c.URL.Path+"\n"), c.body...))
+	}
+	return o, nil
+}
+
+// saidBefore returns the answer to a send that was made before, nil if it was
+// not: whatever has become of its channel and of its sender's access since.
+func (e *Engine) saidBefore(ctx context.Context, o *outgoing) (doc jsontext.Value, err error) {
+	if o.key == "" {
+		return nil, nil
+	}
+	err = e.db.Read(ctx, func(stx *store.Tx) (err error) {
+		doc, err = o.repeated(stx, "", now())
+		return err
+	})
+	return doc, err
+}
+
+// repeated is saidBefore in a transaction. A key that was used in the channel for
+// another message is refused.
+func (o *outgoing) repeated(stx *store.Tx, channel string, at stamp) (doc jsontext.Value, err error) {
+	reused := false
+	err = readSaid(stx, o, at, func(s said, hash []byte) {
+		if string(hash) == string(o.hash[:]) {
+			doc = s.answer(&o.draft)
+		}
+		reused = reused || s.channel == channel
+	})
+	if err == nil && doc == nil && reused {
+		err = invalid(headerKey, "it was used with another message: take a new one")
+	}
+	return doc, err
+}
+
+// answer is the message of d as it was answered when it was sent.
+func (s said) answer(d *draft) jsontext.Value {
+	m := &message{ch: &channel{id: s.channel}, id: s.id, kind: d.kind, sender: d.sender, to: s.to, correlation: d.correlation,
+		at: s.at, expires: d.expires, state: &state{deadline: d.expires}}
+	m.encode(d.payload, d.metadata)
+	return m.append(nil, d.sender, m.at, false)
+}
+
+// given returns the message with an id of its home's choice, if there is one: that
+// may have been sent so long ago that its key is forgotten.
+func (t *tx) given(ch *channel, who Caller, id string) (jsontext.Value, error) {
+	taken, err := t.isGiven(id)
+	if !taken || err != nil {
+		return nil, err
+	}
+	m, err := t.message(ch, id)
+	if err != nil {
+		return nil, err
+	}
+	if m == nil || m.sender != who.Agent {
+		return nil, conflict("id_taken", "%s: another message has this id: choose another", headerID)
+	}
+	return m.append(nil, who.Agent, t.now, false), nil
+}

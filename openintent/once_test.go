@@ -1,0 +1,122 @@
+package openintent
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/acpd/acpd/store"
+)
+
+// What was said to a send is said to its repetition, whatever has happened since.
+func TestARepeatedSendIsAnsweredAsTheFirst(t *testing.T) {
+	const home = "fedcba9876543210"
+	away := start(t, func(c *Config) { c.Host = home[:HostDigits] })
+	for _, key := range []string{headerKey, headerID} {
+		for how, happens := range map[string]func(p *client, in, ch string){
+			"read":    func(p *client, _, ch string) { p.get(ch + "/messages").ok(200) },
+			"closed":  func(p *client, _, ch string) { p.patch(ch, obj{"status": "closed"}).ok(200) },
+			"removed": func(p *client, _, ch string) { p.patch(ch, obj{"remove_members": []string{"reviewer"}}).ok(200) },
+			"hidden": func(p *client, _, ch string) {
+				p.patch(ch, obj{"remove_members": []string{"reviewer"}, "options": obj{"discoverable": false}}).ok(200)
+			},
+			"deleted": func(p *client, _, ch string) { p.do("DELETE", ch, nil).ok(200) },
+			"denied": func(p *client, in, _ string) {
+				p.do("PUT", "/intents/"+in+"/acl", obj{"default_policy": "closed"}).ok(200)
+			},
+			"evicted": func(p *client, in, ch string) {
+				p.patch(ch, obj{"options": obj{"max_messages": 1}}).ok(200)
+				for range 3 {
+					p.say(ch, obj{})
+				}
+			},
+			"restarted": func(p *client, in, ch string) { p.host.restart() },
+		} {
+			t.Run(key+" "+how, func(t *testing.T) {
+				h := start(t)
+				in := h.intent("planner")
+				ch := h.channel("planner", in, "talk", obj{"member_policy": "explicit", "members": []string{"planner", "reviewer"}})
+				asked := h.as("planner").request(ch, "reviewer")
+				from := func() *client {
+					if key == headerKey {
+						return h.as("reviewer")
+					}
+					return h.from(home, "reviewer")
+				}
+				body := obj{"sender": "reviewer", "payload": obj{"a": strings.Repeat("x", 1<<10)}, "metadata": obj{"b": "c"}}
+				var paths, keys []string
+				var firsts []*answer
+				for _, path := range []string{ch + "/messages", ch + "/messages/" + asked + "/reply", "/intents/" + in + "/channels/talk/messages"} {
+					k := away.e.messageID(now(), 0)
+					paths, keys = append(paths, path), append(keys, k)
+					firsts = append(firsts, from().with(key, k).post(path, body).ok(201))
+				}
+				happens(h.as("planner"), in, ch)
+				for i, path := range paths {
+					again := from().with(key, keys[i]).post(path, body).ok(201)
+					if string(again.raw) != string(firsts[i].raw) || again.header.Get("Idempotency-Replayed") != "true" {
+						t.Errorf("%s: first %s, then %s", path, firsts[i].raw, again.raw)
+					}
+					if key == headerKey { // it is for its sender alone, and for this message
+						if a := h.as("desk").with(key, keys[i]).post(path, obj{"payload": body["payload"], "metadata": body["metadata"]}); a.header.Get("Idempotency-Replayed") != "" {
+							t.Errorf("%s: desk is told %s", path, a.raw)
+						}
+						if a := from().with(key, keys[i]).post(path, obj{"payload": obj{}}); a.status < 400 && (how == "read" || how == "restarted") {
+							t.Errorf("%s: another message gets %s", path, a.raw)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// Keys of an earlier version are still known.
+func TestKeysAreMigrated(t *testing.T) {
+	ctx := context.Background()
+	db, err := store.Open(ctx, filepath.Join(t.TempDir(), "state.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.Migrate(ctx, "openintent", schema[:1]); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Write(ctx, true, func(tx *store.Tx) error {
+		for _, q := range []string{
+			`INSERT INTO openintent_intent VALUES (1, 'intent_1', '{}', '{"homes":{"a.b":"desk","planner":""}}')`,
+			`INSERT INTO openintent_channel VALUES (2, 'chan_1', 1, '{}')`,
+			`INSERT INTO openintent_sent VALUES (2, 'a.b', 'k', CAST('h' AS BLOB), 7, CAST('{"id":"msg_1","to":null}' AS BLOB)), (2, 'planner', 'k', CAST('h' AS BLOB), 7, CAST('{"id":"msg_2","to":"x"}' AS BLOB))`,
+		} {
+			if _, err := tx.Exec(q); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Migrate(ctx, "openintent", schema); err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[Caller]said)
+	if err := db.Read(ctx, func(tx *store.Tx) error {
+		for _, who := range []Caller{{Agent: "a.b", Home: "desk"}, {Agent: "planner"}, {Agent: "a.b"}} {
+			o := &outgoing{who: who, once: once{key: "k"}, draft: draft{sender: who.Agent}}
+			if err := readSaid(tx, o, 0, func(s said, hash []byte) {
+				if string(hash) == "h" {
+					got[who] = s
+				}
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 2 || got[Caller{Agent: "a.b", Home: "desk"}] != (said{"chan_1", "msg_1", "", 7}) || got[Caller{Agent: "planner"}] != (said{"chan_1", "msg_2", "x", 7}) {
+		t.Errorf("%+v", got)
+	}
+}
