@@ -98,7 +98,7 @@ func (c *channels) add(log *slog.Logger, l net.Listener, identify func(*http.Req
 		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
 		ErrorLog: slog.NewLogLogger(log.Handler(), httpBacklog),
 	}
-	c.listener, c.servers = append(c.listener, l), append(c.servers, s)
+	c.listener, c.servers = append(c.listener, partsListener{l}), append(c.servers, s)
 }
 
 // run serves until ctx ends; then it ends the event streams, lets other answers
@@ -175,3 +175,18 @@ func (c quickConn) Read(b []byte) (int, error) {
 	acknowledge(c.TCPConn) // the kernel forgets it, so each time
 	return n, err
 }
+
+// partsListener accepts connections that end when their clients do not read.
+type partsListener struct{ net.Listener }
+
+func (l partsListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return partsConn{c}, nil
+}
+
+type partsConn struct{ net.Conn }
+
+func (c partsConn) Write(b []byte) (int, error) { return carrier.WriteParts(c.Conn, b) }

@@ -3,12 +3,16 @@ package daemon
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -240,3 +244,25 @@ func TestAPolicyMayForbidChannels(t *testing.T) {
 	}
 	reviewer.must(200, "GET", intent, nil)
 }
+
+// A client that does not read its answer is not waited for.
+func TestClientsMustRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		here, there := net.Pipe()
+		defer there.Close()
+		c, err := partsListener{oneListener{here}}.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if _, err := c.Write([]byte("HTTP/1.1 200 OK")); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) > time.Minute {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
+// oneListener is a listener that has a connection.
+type oneListener struct{ net.Conn }
+
+func (l oneListener) Accept() (net.Conn, error) { return l.Conn, nil }
+func (l oneListener) Addr() net.Addr            { return l.LocalAddr() }

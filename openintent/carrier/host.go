@@ -47,7 +47,8 @@ func (c *Carrier) newServer() *http.Server {
 		// A home says nothing after its request. To the server this would mean that it
 		// has left, so a request has the context of its stream instead.
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			handler.ServeHTTP(w, r.WithContext(connOf(r).ctx))
+			from := connOf(r)
+			handler.ServeHTTP(&answer{ResponseWriter: w, c: c, to: from, read: r.Method == http.MethodGet}, r.WithContext(from.ctx))
 		}),
 		ConnContext:    func(_ context.Context, s net.Conn) context.Context { return s.(*conn).ctx },
 		MaxHeaderBytes: maxHeader, ReadHeaderTimeout: headTime, ReadTimeout: requestTime,
@@ -113,9 +114,12 @@ type conn struct {
 	Stream
 	home identity.ID
 	nth  int                // of the home's that are open
+	size int                // bytes of the answer; guarded by the carrier's mu
 	ctx  context.Context    // of its request
 	end  context.CancelFunc // to be called when it has ended
 }
+
+func (c *conn) Write(b []byte) (int, error) { return WriteParts(c.Stream, b) }
 
 func (c *conn) Close() error {
 	defer c.end()

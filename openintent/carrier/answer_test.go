@@ -1,0 +1,83 @@
+package carrier
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+)
+
+// A home that does not read its answers is kept few of them, and not for long.
+func TestAnswersThatNobodyReads(t *testing.T) {
+	t.Parallel()
+	c := alone(t, slog.DiscardHandler)
+	c.ctx.Done() // makes its channel, which belongs to no bubble
+	_, made := local[object](t, c, "planner", "POST", "intents", `{"title": "Ship it"}`)
+	_, made = local[object](t, c, "planner", "POST", "intents/"+made["id"].(string)+"/channels", `{"name": "build"}`)
+	messages := "channels/" + made["id"].(string) + "/messages"
+	large := fmt.Sprintf(`{"payload": {"text": %q}}`, strings.Repeat("x", 250_000))
+	for range 33 {
+		local[object](t, c, "planner", "POST", messages, large)
+	}
+	list := fmt.Sprintf("GET /api/v1/%s?wait=0 HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: reviewer\r\n\r\n", messages)
+	send := fmt.Sprintf("POST /api/v1/%s HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: reviewer\r\nContent-Length: %d\r\n\r\n%s", messages, len(large), large)
+	synctest.Test(t, func(t *testing.T) {
+		var serving sync.WaitGroup
+		ask := func(from identity.ID, text string) (*http.Response, error) {
+			here, there := net.Pipe()
+			t.Cleanup(func() { there.Close() })
+			serving.Go(func() { c.Serve(t.Context(), from, piped{here}) })
+			go io.WriteString(there, text)
+			return http.ReadResponse(bufio.NewReader(there), nil)
+		}
+		began, size, refused := time.Now(), int64(0), 0
+		for n := range 10 {
+			r, err := ask(identity.ID{1}, list)
+			if err != nil {
+				t.Fatal(err)
+			}
+			size += r.ContentLength
+			if r.StatusCode == http.StatusTooManyRequests && r.ContentLength < 1000 && r.Header.Get("Retry-After") != "" {
+				io.Copy(io.Discard, r.Body)
+				refused++
+			} else if r.StatusCode != http.StatusOK || r.ContentLength < 8e6 || refused > 0 {
+				t.Errorf("%d: %s of %d bytes", n, r.Status, r.ContentLength)
+			}
+		}
+		if size > maxUnread || refused > 7 {
+			t.Errorf("%d bytes are kept, %d lists were refused", size, refused)
+		}
+		for from, text := range map[identity.ID]string{{1}: send, {2}: strings.Replace(list, "reviewer", "tester", 1)} {
+			r, err := ask(from, text)
+			if err != nil || r.StatusCode >= 300 {
+				t.Fatal(r, err)
+			}
+			if n, err := io.Copy(io.Discard, r.Body); n != r.ContentLength || n < writePart {
+				t.Errorf("%d of %d bytes: %v", n, r.ContentLength, err)
+			}
+		}
+		serving.Wait()
+		if took := time.Since(began); took != stallTime {
+			t.Errorf("they were kept for %v", took)
+		}
+		r, err := ask(identity.ID{1}, list)
+		if err != nil || r.StatusCode != http.StatusOK {
+			t.Fatal(r, err)
+		}
+		for n := int64(0); n < r.ContentLength; n += writePart { // slowly, yet it reads
+			time.Sleep(stallTime/2 - time.Second) // a part is read in two
+			if _, err := io.CopyN(io.Discard, r.Body, min(writePart, r.ContentLength-n)); err != nil {
+				t.Fatalf("after %d bytes: %v", n, err)
+			}
+		}
+	})
+}
