@@ -91,16 +91,25 @@ func (e *Engine) agentLevel(in *intent, agent string, at stamp) level {
 	return l
 }
 
-// intent finds an intent for which the caller has a level. One that it cannot
-// see is not there.
+// intent finds an intent for which the caller has a level, and binds its agent:
+// who reads uses its id. One that it cannot see is not there.
 func (e *Engine) intent(c *call, id string, need level) (*intent, error) {
-	e.mu.RLock()
-	in, fresh, err := e.enter(id, c.who, need, now())
-	e.mu.RUnlock()
-	if err != nil || !fresh || c.who.Home == "" {
+	in, fresh, err := e.look(c, id, need)
+	if err != nil || !fresh {
 		return in, err
 	}
-	return in, e.write(c.Context(), false, func(t *tx) error { return t.bind(in, c.who) })
+	return in, e.bind(c, in)
+}
+
+// look is intent for what binds in a write of its own, if it is not refused.
+func (e *Engine) look(c *call, id string, need level) (in *intent, fresh bool, err error) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.enter(id, c.who, need, now())
+}
+
+func (e *Engine) bind(c *call, in *intent) error {
+	return e.write(c.Context(), false, func(t *tx) error { return t.bind(t.e.intents[in.id], c.who) })
 }
 
 func (e *Engine) enter(id string, who Caller, need level, at stamp) (*intent, bool, error) {

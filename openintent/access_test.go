@@ -283,6 +283,13 @@ func TestHomes(t *testing.T) {
 	h.from(laptop, "reviewer").get(ch).ok(200)
 	h.from(desk, "reviewer").get(ch).refused(409, "agent_homed_elsewhere")
 	h.from(laptop, "reviewer").do("DELETE", "/intents/"+in+"/homes/planner", nil).refused(403, "no_permission")
+	// So it is here, and a request that is refused claims nothing, wherever it comes from.
+	h.from(desk, "lathe").send(ch, obj{"message_type": "response", "correlation_id": "msg_1"}).refused(422, "invalid")
+	h.as("lathe").messages(ch).ok(200)
+	h.from(desk, "lathe").messages(ch).refused(409, "agent_homed_elsewhere")
+	h.as("drill").send(ch, obj{"message_type": "response", "correlation_id": "msg_1"}).refused(422, "invalid")
+	h.from(desk, "drill").messages(ch).ok(200)
+	h.as("drill").messages(ch).refused(409, "agent_homed_elsewhere")
 	// An id that is registered here, or named with a home, cannot be claimed.
 	h.as("lamp").register(obj{}).ok(201)
 	h.from(desk, "lamp").get(ch).refused(409, "agent_homed_elsewhere")

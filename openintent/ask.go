@@ -53,7 +53,7 @@ func (e *Engine) ask(c *call) (int, any, error) {
 	if err := c.decode(&body); err != nil {
 		return 0, nil, err
 	}
-	ch, err := e.channel(c, c.arg(0))
+	ch, _, err := e.lookFor(c, c.arg(0))
 	if err != nil {
 		return 0, nil, err
 	}

@@ -101,18 +101,25 @@ func (ch *channel) member(agent string) bool {
 	return ch.doc.Policy == policyIntent || slices.Contains(ch.doc.Members, agent)
 }
 
-// channel finds a channel whose intent the caller can see.
+// channel finds a channel whose intent the caller can see, and binds its agent.
 func (e *Engine) channel(c *call, id string) (*channel, error) {
+	ch, fresh, err := e.lookFor(c, id)
+	if err != nil || !fresh {
+		return ch, err
+	}
+	return ch, e.bind(c, ch.in)
+}
+
+// lookFor is channel for what binds in a write of its own.
+func (e *Engine) lookFor(c *call, id string) (ch *channel, fresh bool, err error) {
 	e.mu.RLock()
-	ch := e.channels[id]
+	ch = e.channels[id]
 	e.mu.RUnlock()
 	if ch == nil {
-		return nil, notFound("channel")
+		return nil, false, notFound("channel")
 	}
-	if _, err := e.intent(c, ch.in.id, levelRead); err != nil {
-		return nil, hidden(err, "channel")
-	}
-	return ch, nil
+	_, fresh, err = e.look(c, ch.in.id, levelRead)
+	return ch, fresh, hidden(err, "channel")
 }
 
 // reads refuses who may not see the messages of a channel that it can see.

@@ -144,6 +144,7 @@ func TestARestartChangesNothing(t *testing.T) {
 						t.Fatalf("%s: %d %s", a.what, a.status, a.raw)
 					}
 				}
+				c.view() // the first look binds who has not been there before
 				before := c.view()
 				h.restart()
 				for path, was := range c.view() {

@@ -68,7 +68,7 @@ func (p *patchChannel) change(doc *Channel) (opt options, err error) {
 // manage runs fn on a channel in a write, if the caller manages it, or only
 // closes it and is an admin of the intent.
 func (e *Engine) manage(c *call, closes bool, fn func(*tx, *channel) error) (*channel, error) {
-	ch, err := e.channel(c, c.arg(0))
+	ch, _, err := e.lookFor(c, c.arg(0))
 	if err != nil {
 		return nil, err
 	}

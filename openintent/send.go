@@ -203,7 +203,7 @@ func (e *Engine) existing(ch *channel) func(*tx) (*channel, error) {
 }
 
 func (e *Engine) postMessage(c *call, o *outgoing) (sent, error) {
-	ch, err := e.channel(c, c.arg(0))
+	ch, _, err := e.lookFor(c, c.arg(0))
 	if err != nil {
 		// Implicit creation: what is no channel is a name in the intent that is named.
 		if r, ok := err.(*Error); ok && r.Status == http.StatusNotFound && o.intent != "" {
@@ -229,7 +229,7 @@ func (e *Engine) postByName(c *call, o *outgoing) (sent, error) {
 // sendByName sends to the intent's open channel of that name, and creates it if
 // there is none (C11).
 func (e *Engine) sendByName(c *call, o *outgoing, intentID, name string) (sent, error) {
-	in, err := e.intent(c, intentID, levelRead)
+	in, _, err := e.look(c, intentID, levelRead)
 	if err != nil {
 		return sent{}, err
 	}
@@ -255,7 +255,7 @@ func (e *Engine) sendByName(c *call, o *outgoing, intentID, name string) (sent, 
 }
 
 func (e *Engine) reply(c *call, o *outgoing) (sent, error) {
-	ch, err := e.channel(c, c.arg(0))
+	ch, _, err := e.lookFor(c, c.arg(0))
 	if err != nil {
 		return sent{}, err
 	}
