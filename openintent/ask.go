@@ -101,7 +101,7 @@ func (e *Engine) ask(c *call) (int, any, error) {
 		case <-timer.C:
 			return e.answers(a, who, &body, a.late())
 		case <-e.done:
-			return e.answers(a, who, &body, refuse(http.StatusServiceUnavailable, "stopping", "the daemon stops: list the responses when it is back"))
+			return e.answers(a, who, &body, refuse(http.StatusServiceUnavailable, "stopping", "the intent's host stops: list the responses when it is back"))
 		case <-c.Context().Done():
 			return 0, nil, c.Context().Err()
 		}

@@ -52,7 +52,11 @@ func (e *Engine) Handler(identify func(*http.Request) (Caller, error)) http.Hand
 			respond(w, status, body)
 		case err == errAnswered:
 		case r.Context().Err() != nil:
-			refuse(http.StatusServiceUnavailable, "cancelled", "this daemon stops, or who asked has left: what was asked may be done; look, then try again").Answer(w)
+			stops := "this daemon"
+			if c.who.Home != "" {
+				stops = "the intent's host"
+			}
+			refuse(http.StatusServiceUnavailable, "cancelled", "%s stops, or who asked has left: what was asked may be done; look, then try again", stops).with("delivered", "unknown").Answer(w)
 		default:
 			r, ok := errors.AsType[*Error](err)
 			if !ok {

@@ -134,6 +134,30 @@ func TestHalfARequestIsNoRequest(t *testing.T) {
 	}
 }
 
+// An ask whose host stops says that it is the host, and what is known of the request.
+func TestAnAskOfAHostThatStops(t *testing.T) {
+	t.Parallel()
+	c := alone(t, slog.DiscardHandler)
+	_, made := local[object](t, c, "planner", "POST", "intents", `{"title": "Ship it"}`)
+	_, made = local[object](t, c, "planner", "POST", "intents/"+made["id"].(string)+"/channels", `{"name": "build"}`)
+	channel, body := "channels/"+made["id"].(string), `{"to": "planner", "payload": {}}`
+	s := &spoken{in: strings.NewReader(fmt.Sprintf("POST /api/v1/%s/ask HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: reviewer\r\nContent-Length: %d\r\n\r\n%s", channel, len(body), body))}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan bool)
+	go func() { defer close(ended); c.Serve(ctx, identity.ID{1}, s) }()
+	await.Until(t, "the request", func() bool {
+		_, got := local[[]object](t, c, "planner", "GET", channel+"/messages", "")
+		return len(got) == 1
+	})
+	stop()
+	await.From(t, "the end", ended)
+	_, text, _ := strings.Cut(s.said(), "\r\n\r\n")
+	var e object
+	if err := json.Unmarshal([]byte(text), &e); err != nil || e["error"] != "cancelled" || e["delivered"] != "unknown" || !strings.HasPrefix(e["message"].(string), "the intent's host stops") {
+		t.Errorf("%s", s.said())
+	}
+}
+
 // One that does not go on ends too, in the end.
 func TestSilenceIsNotListenedToForLong(t *testing.T) {
 	t.Parallel()
