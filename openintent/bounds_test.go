@@ -60,17 +60,25 @@ func TestChannelsAreBounded(t *testing.T) {
 	last := "/channels/" + far.post("/intents/"+in+"/channels/another/messages", obj{}).ok(201).str("channel_id")
 	// Of the agents of one other daemon there are so many, closed ones too.
 	for range 2 {
-		if n := h.e.guests[desk]; n != maxEntries {
+		if n := h.e.guests[desk].channels; n != maxEntries {
 			t.Fatalf("%d channels are counted", n)
 		}
 		h.restart()
 	}
-	h.e.guests[desk] = maxGuest
+	h.e.count(desk, maxGuest-maxEntries, maxGuest)
 	other := h.intent("planner")
 	far = h.from(desk, "reviewer")
 	far.post("/intents/"+other+"/channels", obj{"name": "a"}).refused(429, "too_many")
 	far.post("/intents/"+other+"/channels/a/messages", obj{}).refused(429, "too_many")
 	h.from(laptop, "worker").post("/intents/"+other+"/channels", obj{"name": "b"}).ok(201)
+	far.post("/tasks", obj{"intent_id": other, "name": "n"}).refused(429, "too_many")
+	h.as("planner").post("/tasks", obj{"intent_id": other, "name": "n", "home": desk}).ok(201).has(obj{"home": nil})
+	task := h.from(laptop, "worker").post("/tasks", obj{"intent_id": other, "name": "n"}).ok(201).has(obj{"home": laptop}).id()
+	h.from(laptop, "worker").with("If-Match", "1").patch("/tasks/"+task, obj{"home": desk}).ok(200).has(obj{"home": laptop})
+	if n := h.e.guests[laptop]; n != (made{1, 1}) {
+		t.Errorf("counted %+v", n)
+	}
+	far.post("/intents/"+other+"/events", obj{"event_type": "comment", "payload": obj{"x": strings.Repeat("x", maxEvent)}}).refused(413, "too_large")
 	h.as("planner").post("/intents/"+other+"/channels", obj{"name": "c"}).ok(201)
 	far.do("DELETE", last, nil).ok(200)
 	far.post("/intents/"+other+"/channels", obj{"name": "a"}).ok(201)
@@ -149,4 +157,29 @@ func TestAgentsOfOneDaemonAreBounded(t *testing.T) {
 	h.from(laptop, "another").send(ch, obj{}).ok(201)
 	h.as("planner").do("DELETE", "/intents/"+in+"/homes/worker7", nil).ok(204)
 	h.from(desk, "one-more").send(ch, obj{}).ok(201)
+}
+
+// Who holds a role is kept with the messages to it no longer than their text.
+func TestRecipientsAreBounded(t *testing.T) {
+	h, in, ch := team(t)
+	const holders, n = 500, 2000
+	for i := range holders {
+		a := h.from(desk, fmt.Sprint("worker", i))
+		a.register(obj{"role_id": "tester"}).ok(201)
+		a.get("/intents/" + in).ok(200)
+	}
+	for range n {
+		h.as("planner").request(ch, "role:tester")
+	}
+	kept := 0
+	for _, m := range h.e.memory {
+		kept += len(m.recipients)
+	}
+	for _, m := range h.e.channels[strings.TrimPrefix(ch, "/channels/")].open {
+		kept += len(m.recipients)
+	}
+	if kept < holders || kept > recentBytes/recipientBytes {
+		t.Errorf("%d recipients of %d requests are in memory", kept, n)
+	}
+	h.from(desk, "worker7").messages(ch).ok(200)
 }

@@ -267,8 +267,8 @@ func (t *tx) open(in *intent, ch *channel) error {
 	switch home := ch.doc.Home; {
 	case open >= maxEntries:
 		return tooMany("open channels in this intent", maxEntries, "close some")
-	case home != "" && t.e.guests[home] >= maxGuest:
-		return tooMany("channels of your daemon's agents", maxGuest, "delete some")
+	case home != "" && t.e.guests[home].channels >= maxGuest:
+		return tooMany("channels of your daemon's agents", maxGuest, "delete some, or let an agent there create them")
 	case len(t.e.channels) >= maxChannels:
 		return tooMany("channels", maxChannels, "delete some")
 	}
@@ -281,7 +281,7 @@ func (t *tx) open(in *intent, ch *channel) error {
 	t.apply(func() {
 		in.channels = append(in.channels, ch)
 		t.e.channels[ch.id] = ch
-		t.e.guests[ch.doc.Home]++
+		t.e.count(ch.doc.Home, 1, 0)
 		t.e.setAlarm(ch)
 	})
 	return nil

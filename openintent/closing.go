@@ -78,7 +78,7 @@ func (t *tx) purge(ch *channel) error {
 	}
 	t.apply(func() {
 		delete(t.e.channels, ch.id)
-		t.e.guests[ch.doc.Home]--
+		t.e.count(ch.doc.Home, -1, 0)
 		ch.in.channels = slices.DeleteFunc(slices.Clone(ch.in.channels), func(c *channel) bool { return c == ch })
 		ch.recent = nil
 	})

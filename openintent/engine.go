@@ -80,17 +80,20 @@ type world struct {
 	rows     int64 // the highest row number of intents and channels
 	intents  map[string]*intent
 	channels map[string]*channel
-	guests   map[string]int // channels by the homes of their creators
+	guests   map[string]made // what agents have created, by their home
 	agents   map[agentKey]*agent
 	tasks    map[string]*task
 	coords   map[string]*coordinator
 }
 
+// made counts what the agents of one daemon have created.
+type made struct{ channels, tasks int }
+
 // What one daemon keeps. Beyond, requests for more are refused.
 const (
 	maxIntents  = 50_000
 	maxChannels = 100_000
-	maxGuest    = 10_000 // of these, of the agents of one other daemon
+	maxGuest    = 2_000 // channels, and tasks, that the agents of one other daemon have created
 	maxAgents   = 10_000
 	maxTasks    = 50_000
 	maxEntries  = 1_000    // of one intent: access, assignments, coordinators, tasks, open channels, agents of one other daemon; members of one channel; agents of one other daemon

@@ -114,6 +114,8 @@ type postEvent struct {
 	Parent  *string        `json:"parent_event_id"`
 }
 
+const maxEvent = 256 << 10 // bytes of an event's payload
+
 var (
 	eventForm = regexp.MustCompile(`^[a-z][a-z0-9_.]{0,63}$`)
 	traceForm = regexp.MustCompile(`^[0-9a-f]{32}$`)
@@ -136,6 +138,9 @@ func (e *Engine) postEvent(c *call) (int, any, error) {
 	}
 	if err := object("payload", &body.Payload); err != nil {
 		return 0, nil, err
+	}
+	if len(body.Payload) > maxEvent {
+		return 0, nil, refuse(http.StatusRequestEntityTooLarge, "too_large", "payload: %d bytes, at most %d are logged: put large data elsewhere and refer to it", len(body.Payload), maxEvent)
 	}
 	ev := event{kind: body.Type, actor: actor, payload: body.Payload}
 	if body.TraceID != nil {

@@ -33,8 +33,11 @@ type settlement struct {
 // together. Others are read from the store.
 const recentBytes = 8 << 20
 
-// messageBytes is what a message costs beyond its head.
-const messageBytes = 300
+// What a message costs beyond its head: by itself, and for each of its recipients.
+const (
+	messageBytes   = 300
+	recipientBytes = 16
+)
 
 func (f *feed) start() {
 	f.next = 1
@@ -99,7 +102,7 @@ func (e *Engine) remember(m *message) {
 	}
 }
 
-func (m *message) size() int { return len(m.head) + messageBytes }
+func (m *message) size() int { return len(m.head) + messageBytes + recipientBytes*len(m.recipients) }
 
 // forget takes the oldest message out of memory.
 func (ch *channel) forget() {

@@ -11,6 +11,12 @@ import (
 // Guests are agents that are at home at another daemon. What is known of them is
 // what their home says: who they are and whether they work, and no more.
 
+// count counts what an agent of that home has created, or what is gone.
+func (w *world) count(home string, channels, tasks int) {
+	m := w.guests[home]
+	w.guests[home] = made{m.channels + channels, m.tasks + tasks}
+}
+
 // guest is an agent's record as its home tells it.
 type guest struct {
 	Status    string  `json:"status"`

@@ -16,7 +16,7 @@ func (e *Engine) load(ctx context.Context) error {
 		at := now()
 		w := world{
 			intents: make(map[string]*intent), channels: make(map[string]*channel), agents: make(map[agentKey]*agent),
-			tasks: make(map[string]*task), coords: make(map[string]*coordinator), guests: make(map[string]int),
+			tasks: make(map[string]*task), coords: make(map[string]*coordinator), guests: make(map[string]made),
 		}
 		if err := w.read(stx, at); err != nil {
 			return err
@@ -84,6 +84,7 @@ func (w *world) read(stx *store.Tx, at stamp) error {
 			k.in = byRow[row]
 			k.in.tasks = append(k.in.tasks, k)
 			w.tasks[k.doc.ID] = k
+			w.count(k.doc.Home, 0, 1)
 			return nil
 		}),
 		stx.Each("SELECT doc, intent FROM openintent_coordinator ORDER BY id", func(scan func(...any) error) error {
@@ -118,7 +119,7 @@ func (w *world) read(stx *store.Tx, at stamp) error {
 				ch.in.channels = append(ch.in.channels, ch)
 				ch.id = ch.doc.ID
 				w.channels[ch.id], channels[ch.row] = ch, ch
-				w.guests[ch.doc.Home]++
+				w.count(ch.doc.Home, 1, 0)
 				w.rows = max(w.rows, ch.row)
 				return nil
 			}),

@@ -51,10 +51,11 @@ type state struct {
 	reads    []receipt
 }
 
-// light returns m without its text, for where it is kept for long.
+// light returns m without its text and its recipients, which may be a thousand,
+// for where it is kept for long.
 func (m *message) light() *message {
 	l := *m
-	l.head = nil
+	l.head, l.recipients = nil, nil
 	return &l
 }
 

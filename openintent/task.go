@@ -37,6 +37,7 @@ type Task struct {
 	CreatedAt    stamp          `json:"created_at"`
 	StartedAt    stamp          `json:"started_at"`
 	CompletedAt  stamp          `json:"completed_at"`
+	Home         string         `json:"home,omitzero"` // of its creator, if that is another daemon
 }
 
 type task struct {
@@ -114,7 +115,11 @@ func (e *Engine) createTask(c *call) (int, any, error) {
 		if len(in.tasks) >= maxEntries || len(e.tasks) >= maxTasks {
 			return tooMany("tasks", min(maxTasks, maxEntries), "use those that there are")
 		}
+		if c.who.Home != "" && e.guests[c.who.Home].tasks >= maxGuest {
+			return tooMany("tasks of your daemon's agents", maxGuest, "let an agent of the intent's own daemon create them")
+		}
 		doc.ID, doc.Version, doc.CreatedAt, doc.StartedAt, doc.CompletedAt = e.newID(idTask, t.now), 1, t.now, 0, 0
+		doc.Home = c.who.Home
 		k := &task{in: in, doc: doc}
 		if err := t.saveTask(in, doc); err != nil {
 			return err
@@ -122,6 +127,7 @@ func (e *Engine) createTask(c *call) (int, any, error) {
 		t.apply(func() {
 			in.tasks = append(in.tasks, k)
 			e.tasks[doc.ID] = k
+			e.count(doc.Home, 0, 1)
 		})
 		_, err := t.log(in, event{kind: "task.created", actor: c.who.Agent, payload: members("task_id", doc.ID, "name", doc.Name)})
 		return err
@@ -222,7 +228,7 @@ func (e *Engine) patchTask(c *call) (int, any, error) {
 		if err := json.Unmarshal(raw, &doc); err != nil {
 			return badBody(err)
 		}
-		doc.ID, doc.IntentID, doc.Version, doc.CreatedAt, doc.StartedAt, doc.CompletedAt = old.ID, old.IntentID, version+1, old.CreatedAt, old.StartedAt, old.CompletedAt
+		doc.ID, doc.IntentID, doc.Home, doc.Version, doc.CreatedAt, doc.StartedAt, doc.CompletedAt = old.ID, old.IntentID, old.Home, version+1, old.CreatedAt, old.StartedAt, old.CompletedAt
 		if err := doc.check(); err != nil {
 			return err
 		}
