@@ -103,16 +103,23 @@ func (c *Carrier) pass(p openintent.Parcel, to identity.ID, w http.ResponseWrite
 // unanswered returns why a request failed with err, which may have been for lack of
 // time; delivered is what is known where err does not say.
 func unanswered(ctx context.Context, err error, delivered kinds.Delivered) error {
-	if err == nil || context.Cause(ctx) != context.DeadlineExceeded {
-		return err
+	if err == nil {
+		return nil
 	}
-	if e, ok := errors.AsType[*kinds.Error](err); ok {
+	e, said := errors.AsType[*kinds.Error](err)
+	if said {
 		delivered = cmp.Or(e.Delivered(), delivered)
 	}
-	if delivered == kinds.DeliveredNo {
+	late := context.Cause(ctx) == context.DeadlineExceeded
+	switch {
+	case late && delivered == kinds.DeliveredNo:
 		return kinds.Errorf(kinds.Timeout, "it was not reached in time: try again").WithDelivered(delivered)
+	case late:
+		return kinds.Errorf(kinds.Timeout, "it gave no answer in time: what was asked may be done; look, then try again").WithDelivered(delivered)
+	case !said && delivered == kinds.DeliveredNo:
+		return kinds.Errorf(kinds.Unreachable, "it did not take to the end who asks: try again").WithDelivered(delivered)
 	}
-	return kinds.Errorf(kinds.Timeout, "it gave no answer in time: what was asked may be done; look, then try again").WithDelivered(delivered)
+	return err
 }
 
 // wait takes one of the places at a host for what waits there.
