@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,10 +33,11 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 	send := fmt.Sprintf("POST /api/v1/%s HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: reviewer\r\nContent-Length: %d\r\n\r\n%s", messages, len(large), large)
 	synctest.Test(t, func(t *testing.T) {
 		var serving sync.WaitGroup
+		var resets atomic.Int32
 		ask := func(from identity.ID, text string) (*http.Response, error) {
 			here, there := net.Pipe()
 			t.Cleanup(func() { there.Close() })
-			serving.Go(func() { c.Serve(t.Context(), from, piped{here}) })
+			serving.Go(func() { c.Serve(t.Context(), from, resettable{piped{here}, &resets}) })
 			go io.WriteString(there, text)
 			return http.ReadResponse(bufio.NewReader(there), nil)
 		}
@@ -69,6 +71,9 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 		if took := time.Since(began); took != stallTime {
 			t.Errorf("they were kept for %v", took)
 		}
+		if n := int(resets.Load()); n != 10-refused {
+			t.Errorf("%d of %d streams were reset", n, 10-refused)
+		}
 		r, err := ask(identity.ID{1}, list)
 		if err != nil || r.StatusCode != http.StatusOK {
 			t.Fatal(r, err)
@@ -80,4 +85,15 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 			}
 		}
 	})
+}
+
+// resettable is a stream of which it is counted that it was given up.
+type resettable struct {
+	piped
+	resets *atomic.Int32
+}
+
+func (r resettable) Cancel() {
+	r.resets.Add(1)
+	r.piped.Cancel()
 }

@@ -119,7 +119,13 @@ type conn struct {
 	end  context.CancelFunc // to be called when it has ended
 }
 
-func (c *conn) Write(b []byte) (int, error) { return WriteParts(c.Stream, b) }
+func (c *conn) Write(b []byte) (int, error) {
+	n, err := WriteParts(c.Stream, b)
+	if err != nil {
+		c.Cancel() // closing would wait for the home to read what there is
+	}
+	return n, err
+}
 
 func (c *conn) Close() error {
 	defer c.end()
