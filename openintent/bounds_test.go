@@ -75,7 +75,7 @@ func TestChannelsAreBounded(t *testing.T) {
 	h.as("planner").post("/tasks", obj{"intent_id": other, "name": "n", "home": desk}).ok(201).has(obj{"home": nil})
 	task := h.from(laptop, "worker").post("/tasks", obj{"intent_id": other, "name": "n"}).ok(201).has(obj{"home": laptop}).id()
 	h.from(laptop, "worker").with("If-Match", "1").patch("/tasks/"+task, obj{"home": desk}).ok(200).has(obj{"home": laptop})
-	if n := h.e.guests[laptop]; n != (made{1, 1}) {
+	if n := h.e.guests[laptop]; n != (made{channels: 1, tasks: 1}) {
 		t.Errorf("counted %+v", n)
 	}
 	far.post("/intents/"+other+"/events", obj{"event_type": "comment", "payload": obj{"x": strings.Repeat("x", maxEvent)}}).refused(413, "too_large")

@@ -86,8 +86,9 @@ type world struct {
 	coords   map[string]*coordinator
 }
 
-// made counts what the agents of one daemon have created.
-type made struct{ channels, tasks int }
+// made counts what the agents of one daemon have created, and their sends with a
+// key since the world was read.
+type made struct{ channels, tasks, keys int }
 
 // What one daemon keeps. Beyond, requests for more are refused.
 const (

@@ -14,7 +14,8 @@ import (
 // count counts what an agent of that home has created, or what is gone.
 func (w *world) count(home string, channels, tasks int) {
 	m := w.guests[home]
-	w.guests[home] = made{m.channels + channels, m.tasks + tasks}
+	m.channels, m.tasks = m.channels+channels, m.tasks+tasks
+	w.guests[home] = m
 }
 
 // guest is an agent's record as its home tells it.

@@ -16,6 +16,8 @@ import (
 const (
 	headerKey = "Idempotency-Key"
 	keyTTL    = 7 * 24 * time.Hour
+	maxKeys   = 100_000 // of the agents of one other daemon, the last ones
+	keyStep   = 1024    // after so many more, those before are forgotten
 
 	// headerID is the id of a message that a home has accepted, and answered as
 	// pending, while its host was out of reach. Homes alone may choose ids, of

@@ -2,6 +2,7 @@ package openintent
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -118,5 +119,39 @@ func TestKeysAreMigrated(t *testing.T) {
 	}
 	if len(got) != 2 || got[Caller{Agent: "a.b", Home: "desk"}] != (said{"chan_1", "msg_1", "", 7}) || got[Caller{Agent: "planner"}] != (said{"chan_1", "msg_2", "x", 7}) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Who sends ever so much is remembered for the last of it, and makes nobody else forgotten.
+func TestKeysAreBounded(t *testing.T) {
+	h, _, ch := team(t)
+	count := func(home string) (n int) {
+		t.Helper()
+		if err := h.db.Read(t.Context(), func(tx *store.Tx) error {
+			return tx.QueryRow("SELECT count(*) FROM openintent_sent WHERE home = ?", home).Scan(&n)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for _, home := range []string{desk, laptop, ""} {
+		if err := h.db.Write(t.Context(), false, func(tx *store.Tx) error {
+			_, err := tx.Exec(`INSERT INTO openintent_sent WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < ?2)
+				SELECT 'key' || i, ?1, 'worker', 'chan', x'00', ?3 + i, 'msg', '' FROM n`, home, maxKeys+keyStep, int64(now())-2*maxKeys)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	far := h.from(desk, "reviewer")
+	for i := range keyStep {
+		far.with(headerKey, fmt.Sprint(i)).send(ch, obj{}).ok(201)
+	}
+	if d, l, here := count(desk), count(laptop), count(""); d != maxKeys+1 || l != maxKeys+keyStep || here != l {
+		t.Errorf("desk has %d keys, laptop %d, this daemon %d", d, l, here)
+	}
+	again := far.with(headerKey, "0").send(ch, obj{}).ok(201)
+	if again.header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("the first of the last was forgotten: %s", again.raw)
 	}
 }

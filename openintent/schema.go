@@ -126,4 +126,6 @@ INSERT INTO openintent_sent
 		CAST(s.doc AS TEXT) ->> 'id', coalesce(CAST(s.doc AS TEXT) ->> 'to', '')
 	FROM openintent_sent_before s JOIN openintent_channel c ON c.row = s.channel JOIN openintent_intent i ON i.row = c.intent;
 DROP TABLE openintent_sent_before;
+`, `
+CREATE INDEX openintent_sent_home ON openintent_sent (home, at);
 `}

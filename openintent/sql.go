@@ -202,9 +202,10 @@ func (t *tx) forgetSent() error {
 	return err
 }
 
-// readSaid calls each with what was said to sends of that sender with that key.
+// readSaid calls each with what was said to sends of that sender with that key. +at
+// keeps SQLite from looking at all keys of that time instead.
 func readSaid(stx *store.Tx, o *outgoing, at stamp, each func(said, []byte)) error {
-	return stx.Each("SELECT channel, id, recipient, at, hash FROM openintent_sent WHERE key = ? AND home = ? AND sender = ? AND at >= ?", func(scan func(...any) error) error {
+	return stx.Each("SELECT channel, id, recipient, at, hash FROM openintent_sent WHERE key = ? AND home = ? AND sender = ? AND +at >= ?", func(scan func(...any) error) error {
 		var s said
 		var hash []byte
 		if err := scan(&s.channel, &s.id, &s.to, &s.at, &hash); err != nil {
@@ -215,8 +216,21 @@ func readSaid(stx *store.Tx, o *outgoing, at stamp, each func(said, []byte)) err
 	}, o.key, o.who.Home, o.sender, int64(at.add(-keyTTL)))
 }
 
+// keepSaid keeps what m is answered with. Of another daemon's agents, whose
+// messages all have keys, the last ones are kept.
 func (t *tx) keepSaid(o *outgoing, m *message) error {
-	_, err := t.Exec("INSERT INTO openintent_sent VALUES (?, ?, ?, ?, ?, ?, ?, ?)", o.key, o.who.Home, o.sender, m.ch.id, o.hash[:], int64(m.at), m.id, m.to)
+	home := o.who.Home
+	_, err := t.Exec("INSERT INTO openintent_sent VALUES (?, ?, ?, ?, ?, ?, ?, ?)", o.key, home, o.sender, m.ch.id, o.hash[:], int64(m.at), m.id, m.to)
+	if err != nil || home == "" {
+		return err
+	}
+	n := t.e.guests[home]
+	n.keys++
+	t.apply(func() { t.e.guests[home] = n })
+	if n.keys%keyStep != 0 {
+		return nil
+	}
+	_, err = t.Exec("DELETE FROM openintent_sent WHERE home = ?1 AND at < (SELECT at FROM openintent_sent WHERE home = ?1 ORDER BY at DESC LIMIT 1 OFFSET ?2)", home, maxKeys)
 	return err
 }
 
