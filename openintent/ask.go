@@ -11,7 +11,8 @@ import (
 // ask is a request whose sender waits for the responses.
 type ask struct {
 	request   *message
-	responses []*message // those that were published
+	responses []*message // those that were published, as many as a list holds
+	bytes     int        // of them
 	bell      bell
 }
 
@@ -111,7 +112,7 @@ func (e *Engine) ask(c *call) (int, any, error) {
 // outcome reports whether what was asked for is there, or can never be.
 func (a *ask) outcome(e *Engine, body *askMessage) (bool, error) {
 	if len(a.responses) >= max(1, body.Min) {
-		if !body.All {
+		if !body.All || a.full() {
 			return true, nil
 		}
 		if everybody := a.asked(); everybody != nil && !slices.ContainsFunc(everybody, func(agent string) bool {
@@ -132,6 +133,9 @@ func (a *ask) outcome(e *Engine, body *askMessage) (bool, error) {
 	}
 	return false, nil
 }
+
+// full reports whether no more responses are taken: who was asked may give many.
+func (a *ask) full() bool { return len(a.responses) >= maxList || a.bytes >= maxListBytes }
 
 // asked are those of whom a response is expected; nil where nobody can say.
 func (a *ask) asked() []string {

@@ -2,6 +2,7 @@ package openintent
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -192,5 +193,29 @@ func TestTwentyConcurrentAsks(t *testing.T) {
 		}
 		wg.Wait()
 		s.stop()
+	})
+}
+
+// Who answers one ask ever again does not fill the memory: it ends with what a list holds.
+func TestResponsesToAnAskAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, _, ch := team(t)
+		for _, a := range []string{"one", "two"} {
+			h.as(a).register(obj{"role_id": "tester"}).ok(201)
+		}
+		asked := make(chan *answer, 1)
+		go func() {
+			asked <- h.as("planner").post(ch+"/ask", obj{"to": "role:tester", "all": true, "timeout": 20})
+		}()
+		synctest.Wait()
+		id := h.as("one").messages(ch).list("id")[0].(string)
+		const n = 40
+		for range n {
+			h.as("one").post(ch+"/messages/"+id+"/reply", obj{"payload": obj{"a": strings.Repeat("x", 255<<10)}}).ok(201)
+		}
+		a := <-asked
+		if got := len(a.ok(200).at("responses").([]any)); got < 30 || got >= n {
+			t.Errorf("%d of %d responses", got, n)
+		}
 	})
 }

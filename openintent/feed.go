@@ -67,8 +67,9 @@ func (e *Engine) tell(n *entry) {
 	if m := n.message; m != nil {
 		m.ch.bell.ring()
 		if m.kind == kindResponse {
-			if a := m.ch.asks[m.correlation]; a != nil {
+			if a := m.ch.asks[m.correlation]; a != nil && !a.full() {
 				a.responses = append(a.responses, m)
+				a.bytes += len(m.head)
 				a.bell.ring()
 			}
 			if e.cfg.HeldList > 0 {
