@@ -210,6 +210,8 @@ func (r *remote) tryAddr(ctx context.Context, addr string, udp *net.UDPAddr) *fa
 func (n *Node) failed(id identity.ID, addr string, err error) *failure {
 	f := &failure{Error: n.dialError(id, addr, err), memory: shareVerdict, refused: closedWith(err, closeNotTrusted)}
 	switch {
+	case errors.Is(err, errNoRoute):
+		f.memory = 0 // this host knows by itself, at once, and first of all when that has changed
 	case errors.Is(err, errRefused):
 		f.memory = refusedMemory // the answer is quick to have again, and may change as quickly
 	case closedWith(err, closeIdentityConflict):
