@@ -406,6 +406,26 @@ func TestIncomingSettlesTheDial(t *testing.T) {
 	})
 }
 
+// TestMissingRouteIsNotRemembered: a call that begins when the route is back goes
+// through, however short before another had none.
+func TestMissingRouteIsNotRemembered(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, b := w.side(nil), w.side(nil)
+		a.trust.Trust(identity.Peer{ID: b.ID(), Name: "reviewer", Addrs: []string{b.Addr().String()}})
+		b.trusts(a, "planner")
+		found := noRoute
+		a.probe = func(context.Context, net.Addr) verdict { return found }
+		w.start()
+		a.serve()
+		b.serve()
+		if err := a.tryAsk(b, "?"); code(err) != kinds.Unreachable {
+			t.Errorf("without a route: %v", err)
+		}
+		found = silent
+		a.ask(b, "and now?")
+	})
+}
+
 func TestShutdownEndsDials(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		a := w.side(func(c *Config) { c.Addrs = func(identity.ID) []string { return []string{nowhere} } })
