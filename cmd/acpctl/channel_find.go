@@ -68,35 +68,35 @@ func (c *channels) all(ctx context.Context, intent string) ([]jsontext.Value, er
 	return found, nil
 }
 
+// A list also ends when it is long in bytes: not before a page is empty there is no more.
+
 // of returns the channels of an intent.
 func (c *channels) of(ctx context.Context, intent string) ([]jsontext.Value, error) {
-	const page = 250 // which fit the 8 MiB of a list, at 32 KiB each
 	for list := []jsontext.Value{}; ; {
 		var next []jsontext.Value
-		if err := c.read(ctx, fmt.Sprintf("%s?limit=%d&offset=%d", path("intents", intent, "channels"), page, len(list)), &next); err != nil {
+		if err := c.read(ctx, fmt.Sprintf("%s?limit=1000&offset=%d", path("intents", intent, "channels"), len(list)), &next); err != nil {
 			return nil, err
 		}
-		if list = append(list, next...); len(next) < page {
+		if list = append(list, next...); len(next) == 0 {
 			return list, nil
 		}
 	}
 }
 
 func (c *channels) intents(ctx context.Context) ([]string, error) {
-	const page = 1000
 	for ids := []string{}; ; {
 		var list struct {
 			Intents []struct {
 				ID string `json:"id"`
 			} `json:"intents"`
 		}
-		if err := c.read(ctx, fmt.Sprintf("%s?limit=%d&offset=%d", path("intents"), page, len(ids)), &list); err != nil {
+		if err := c.read(ctx, fmt.Sprintf("%s?limit=1000&offset=%d", path("intents"), len(ids)), &list); err != nil {
 			return nil, err
 		}
 		for _, in := range list.Intents {
 			ids = append(ids, in.ID)
 		}
-		if len(list.Intents) < page {
+		if len(list.Intents) == 0 {
 			return ids, nil
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/http"
@@ -19,7 +20,15 @@ func (f *fake) web(answers map[string]string) {
 		f.t.Fatal(err)
 	}
 	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answer, ok := answers[r.Method+" "+strings.TrimPrefix(r.URL.Path, "/api/v1/")]
+		what := r.Method + " " + strings.TrimPrefix(r.URL.Path, "/api/v1/")
+		answer, ok := answers[what]
+		if offset := r.FormValue("offset"); ok && offset != "" && offset != "0" {
+			none := "[]"
+			if strings.HasPrefix(answer, "{") {
+				none = "{}"
+			}
+			answer = cmp.Or(answers[what+" from "+offset], none)
+		}
 		if !ok || strings.HasPrefix(answer, `{"error"`) {
 			w.WriteHeader(http.StatusBadGateway)
 		}
@@ -72,6 +81,27 @@ func TestChannelMayBeElsewhere(t *testing.T) {
 		f.on(client.MethodPeers, &client.Peers{Peers: want.peers})
 		if got := f.run("channel", "show", "questions", "--as", "reviewer"); got.code != want.code || !strings.Contains(got.err, want.words) {
 			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+}
+
+// A page that is short is not the last: lists are bounded in bytes, too.
+func TestChannelListHasAllPages(t *testing.T) {
+	f := newFake(t)
+	one := func(id string) string {
+		return `[{"id":"chan_` + id + `","intent_id":"intent_1","name":"n` + id + `","status":"open"}]`
+	}
+	f.web(map[string]string{
+		"GET intents":                          `{"intents":[{"id":"intent_1"}]}`,
+		"GET intents from 1":                   `{"intents":[{"id":"intent_2"}]}`,
+		"GET intents/intent_1/channels":        one("1"),
+		"GET intents/intent_1/channels from 1": one("2"),
+		"GET intents/intent_2/channels":        one("3"),
+	})
+	got := f.run("channel", "list")
+	for _, id := range []string{"chan_1", "chan_2", "chan_3"} {
+		if got.code != 0 || strings.Count(got.out, id) != 1 {
+			t.Errorf("%s: %+v", id, got)
 		}
 	}
 }
