@@ -1,14 +1,16 @@
-# make help lists the targets. All but bench, race, fuzz and netns need Go alone.
+# make help lists the targets. All but bench, race, fuzz, faults and netns need Go alone.
 
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS  = -s -w -X main.version=$(VERSION)
 PREFIX  ?= $(HOME)/.local
 FUZZTIME ?= 30s
+STORM ?= 10000
+STORMFILE ?=
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build test race seeds kills lint fuzz netns interop bench pgo demo install
+.PHONY: help build test race seeds storm kills lint fuzz faults netns interop bench pgo demo install
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -21,21 +23,25 @@ test: ## all tests, on loopback and a virtual network
 	cd bench && $(GO) test -shuffle=on ./...
 
 race: ## the same under the race detector (needs a C compiler)
-	$(GO) test -race -shuffle=on ./...
+	$(GO) test -race -shuffle=on -timeout 20m ./...
 
 seeds: ## both sides dialling at once, 10,000 seeds
 	$(GO) test ./peer -run TestSimultaneousDial -seeds 10000
+
+storm: ## STORM (10,000) calls in a virtual network while everything goes wrong; STORMFILE keeps the tally for the next run
+	$(GO) test ./peer -run '^TestWhatCallsSayIsTrue$$' -count=1 -timeout 0 -v -storm.calls $(STORM) -storm.file '$(STORMFILE)'
+	$(GO) test ./openintent/carrier -run '^TestWhatChannelsSayIsTrue$$' -count=1 -timeout 0 -v -storm.calls $(STORM) -storm.file '$(if $(STORMFILE),$(STORMFILE).channels)'
 
 kills: ## 50 times kill -9 while mail is on its way
 	$(GO) test ./integration -run TestMailSurvivesKills -count=1 -kills 50
 
 lint: ## gofmt, vet (here, for macOS and for 32 bits), staticcheck, tidiness, known vulnerabilities where their database can be reached
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "not gofmt'ed: run gofmt -w on these files"; exit 1; }
-	$(GO) vet -tags netns,interop,profile ./...
+	$(GO) vet -tags netns,interop,profile,faults ./...
 	GOOS=darwin GOARCH=arm64 $(GO) vet ./...
 	GOARCH=386 $(GO) vet ./...
 	cd bench && $(GO) vet ./...
-	$(GO) tool staticcheck -tags netns,interop ./...
+	$(GO) tool staticcheck -tags netns,interop,faults ./...
 	$(GO) mod tidy -diff
 	cd bench && $(GO) mod tidy -diff
 	@if out=$$($(GO) tool govulncheck ./... 2>&1); then echo "$$out" | tail -n 1; \
@@ -45,9 +51,12 @@ lint: ## gofmt, vet (here, for macOS and for 32 bits), staticcheck, tidiness, kn
 fuzz: ## every fuzz target for FUZZTIME (30s)
 	@set -e; for pkg in $$($(GO) list ./...); do \
 	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-	    echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg; \
+	    echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$pkg; \
 	  done; \
 	done
+
+faults: ## what breaks beneath running daemons, and whether their promises hold: root; FAULTS=-short takes a few minutes less
+	$(GO) test -tags faults -count=1 -timeout 30m -v $(FAULTS) ./integration/faults
 
 netns: ## real daemons on hosts that are network namespaces: root, or user namespaces; iproute2, avahi-daemon, avahi-utils, dbus
 	$(GO) test -tags netns -count=1 -timeout 6m -v ./integration/netns

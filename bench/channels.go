@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -52,6 +53,9 @@ func inForum(measure func(*forum) ([]figure, error)) func(*fleet) ([]figure, err
 	return func(fl *fleet) (figures []figure, err error) {
 		f := &forum{fleet: fl}
 		if f.near, f.far, err = makePair(fl); err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(filepath.Join(f.near.dir, "config.yaml"), []byte("channels: {open_to: [far]}\n"), 0o600); err != nil {
 			return nil, err
 		}
 		if err := f.spawnPair(f.near, f.far); err != nil {

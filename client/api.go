@@ -26,6 +26,7 @@ const (
 
 	MethodWhoami    = "whoami"
 	MethodStatus    = "status"
+	MethodBudget    = "budget"
 	MethodPeers     = "peers"
 	MethodTasks     = "tasks"
 	MethodTask      = "task"
@@ -39,7 +40,11 @@ const (
 	MethodPending   = "pending"
 	MethodPolicy    = "policy"
 	MethodAttach    = "attach"
+	MethodSpeak     = "speak"
 	MethodSubscribe = "subscribe"
+
+	MethodInvitations = "invitations"
+	MethodRevoke      = "revoke"
 )
 
 // The notifications that a daemon sends to a subscriber.

@@ -12,7 +12,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// AttachParams are the params of attach, whose result is {}: from then on this
+// AttachParams are the params of attach, whose result is Attached: from then on this
 // connection answers.
 type AttachParams struct {
 	Name          string              `json:"name"`
@@ -21,7 +21,20 @@ type AttachParams struct {
 	Topics        []string            `json:"topics,omitempty"`  // empty: any
 	Capabilities  *kinds.Capabilities `json:"capabilities,omitzero"`
 	MaxConcurrent int                 `json:"max_concurrent,omitzero"` // 0: 4
-	TakeOver      bool                `json:"take_over,omitzero"`      // replace an agent of that name
+	TakeOver      bool                `json:"take_over,omitzero"`      // replace an agent of that name; not in the agents' folder
+	Key           string              `json:"key,omitzero"`            // what an earlier attach of the name returned; "": the daemon draws one
+}
+
+// Attached is the result of attach.
+type Attached struct {
+	Key string `json:"key"` // a secret: with it the agent comes back to its name and to what is its own
+}
+
+// SpeakParams are the params of speak, whose result is {}: from then on this connection
+// calls as the agent of that name, and answers nothing.
+type SpeakParams struct {
+	Name string `json:"name"`
+	Key  string `json:"key"` // what its attach returned
 }
 
 // SubscribeParams are the params of subscribe, whose result is {}. Empty filters

@@ -30,6 +30,31 @@ type Status struct {
 	Messages       MessageCount `json:"messages"`
 }
 
+// Budget is the result of budget, which has no params: what peers may cost this
+// daemon, and what they do.
+type Budget struct {
+	Rows  []BudgetRow   `json:"rows"`
+	Usage []BudgetUsage `json:"usage"` // row by row, who holds most first; without peers that hold nothing and were refused nothing
+}
+
+// BudgetRow is what peers may hold of one thing.
+type BudgetRow struct {
+	Name string `json:"name"`
+	Unit string `json:"unit"` // bytes, or "" for a count
+	Peer int64  `json:"peer"` // one peer at most
+	All  int64  `json:"all"`  // all together at most; 0: no sum
+	Held int64  `json:"held"` // by all together
+}
+
+// BudgetUsage is what one peer holds of a row.
+type BudgetUsage struct {
+	Row     string      `json:"row"`
+	Peer    identity.ID `json:"peer"`
+	Name    string      `json:"name"`
+	Held    int64       `json:"held"`
+	Refused uint64      `json:"refused"` // how often it was refused more, since the daemon's start
+}
+
 // Agent is one attached agent.
 type Agent struct {
 	Name          string    `json:"name"`
@@ -175,6 +200,7 @@ type InboxParams struct {
 	After uint64   `json:"after,omitzero"` // only what has a higher sequence number
 	Kinds []string `json:"kinds,omitempty"`
 	Peers []string `json:"peers,omitempty"`
+	Taken bool     `json:"taken,omitzero"` // instead, what agents acknowledged that was for any of them: for 7 days
 }
 
 // Inbox is the result of inbox.
@@ -187,6 +213,8 @@ type Inbox struct {
 type HeldMessage struct {
 	Seq      uint64        `json:"seq"`
 	Envelope wire.Envelope `json:"envelope"`
+	Agent    string        `json:"agent,omitzero"`    // whom it is for, or who took it; "": any agent
+	TakenAt  Time          `json:"taken_at,omitzero"` // zero: it was not taken
 }
 
 // AckParams are the params of ack: either IDs, or UpTo with the filter that inbox
@@ -216,6 +244,31 @@ type InviteParams struct {
 type Invitation struct {
 	URI     string    `json:"uri"` // a secret until it expires
 	Expires time.Time `json:"expires"`
+	ID      string    `json:"id"` // means it to revoke; no secret
+}
+
+// OpenInvitation is a row of invitations.
+type OpenInvitation struct {
+	ID      string     `json:"id"`
+	Expires time.Time  `json:"expires"`
+	Name    string     `json:"name,omitzero"`    // what the joiner will be called here; "": what it calls itself
+	UsedBy  *NamedPeer `json:"used_by,omitzero"` // may repeat it; nil: nobody has used it yet
+}
+
+// Invitations is the result of invitations, which has no params.
+type Invitations struct {
+	Invitations []OpenInvitation `json:"invitations"`
+}
+
+// RevokeParams are the params of revoke: either ID, or All.
+type RevokeParams struct {
+	ID  string `json:"id,omitzero"`
+	All bool   `json:"all,omitzero"`
+}
+
+// Revoked is the result of revoke.
+type Revoked struct {
+	Revoked int `json:"revoked"`
 }
 
 // JoinParams are the params of join.
@@ -235,10 +288,28 @@ type UntrustParams struct {
 	Peer string `json:"peer"`
 }
 
-// NamedPeer is the result of join, trust and untrust.
+// The parts of an untrust that are written to disk.
+const (
+	PartTrust       = "trust"       // the block itself: until it is written, a restart forgets it
+	PartChannels    = "channels"    // messages and records that wait for the peer
+	PartInbox       = "inbox"       // messages of the peer's
+	PartDelegations = "delegations" // the ends of those with the peer
+)
+
+// Untrusted is the result of untrust. The peer is cut off, whatever stands in
+// Unwritten.
+type Untrusted struct {
+	ID        identity.ID `json:"id"`
+	Name      string      `json:"name"`
+	Unwritten []string    `json:"unwritten,omitzero"` // parts that are not on disk yet; the daemon goes on trying
+	Reason    string      `json:"reason,omitzero"`    // why the last of them is not
+}
+
+// NamedPeer is the result of join and trust.
 type NamedPeer struct {
-	ID   identity.ID `json:"id"`
-	Name string      `json:"name"`
+	ID      identity.ID `json:"id"`
+	Name    string      `json:"name"`
+	Warning string      `json:"warning,omitzero"` // of trust: settings that name the peer by its name meant another key before
 }
 
 // PendingPeer is a stranger that called and proved its key.

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -44,10 +45,12 @@ type Handler struct {
 type agent struct {
 	params  AttachParams
 	handler Handler
+	key     atomic.Pointer[string] // once it was attached
 }
 
 // Attach lets an agent answer, until ctx ends; unless p names kinds they are those
-// that h has functions for. When the connection breaks it is renewed. The error is
+// that h has functions for. When the connection breaks it is renewed, with the key
+// that the first attach returned. The error is
 // ctx's, that of the first attempt to attach, or a later refusal.
 //
 // A client has one agent at a time, since its calls count as that agent's: the

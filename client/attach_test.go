@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -56,6 +57,7 @@ func TestAttach(t *testing.T) {
 		})
 	}()
 	a := <-s.attached
+	await.Until(t, "the key has come", func() bool { return c.Key() == "key of reviewer" })
 	slices.Sort(a.params.Kinds)
 	if want := []string{"cancel", "delegate", "notify", "query", "result"}; !slices.Equal(a.params.Kinds, want) {
 		t.Errorf("attached for %q, want %q", a.params.Kinds, want)
@@ -106,8 +108,8 @@ func TestAttach(t *testing.T) {
 
 	s.stop()
 	s.start()
-	if b := <-s.attached; b.params.Name != "reviewer" || b.conn == a.conn {
-		t.Errorf("after the restart %q attached", b.params.Name)
+	if b := <-s.attached; b.params.Name != "reviewer" || b.params.Key != "key of reviewer" || b.conn == a.conn {
+		t.Errorf("after the restart %q attached with the key %q", b.params.Name, b.params.Key)
 	} else {
 		a = b
 	}
@@ -123,6 +125,45 @@ func TestAttach(t *testing.T) {
 	<-a.conn.Done()
 	if _, err := c.Whoami(t.Context()); err != nil {
 		t.Errorf("after the end of Attach: %v", err)
+	}
+}
+
+// A client that speaks as an agent says so on each connection, before anything else.
+func TestClientSpeaksAsAnAgent(t *testing.T) {
+	said := make(chan string, 8)
+	s := newServer(t, func(_ context.Context, _ *Conn, r *Request) {
+		var p SpeakParams
+		if r.Method == MethodSpeak {
+			if err := r.Bind(&p); err != nil {
+				t.Error(err)
+			}
+			if p.Key == "wrong" {
+				r.ReplyError(kinds.Errorf(kinds.NotAuthorized, "speak: key: another agent has the name"))
+				return
+			}
+		}
+		said <- r.Method + p.Name + p.Key
+		r.Reply(&Whoami{})
+	})
+	c := &Client{Socket: s.path, As: SpeakParams{Name: "planner", Key: "secret"}}
+	defer c.Close()
+	for range 2 {
+		for range 2 {
+			if _, err := c.Whoami(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, want := range []string{"speakplannersecret", "whoami", "whoami"} {
+			if got := <-said; got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+		}
+		c.Close()
+	}
+	other := &Client{Socket: s.path, As: SpeakParams{Name: "planner", Key: "wrong"}}
+	defer other.Close()
+	if _, err := other.Whoami(t.Context()); !errors.Is(err, &kinds.Error{Code: kinds.NotAuthorized}) {
+		t.Errorf("with a wrong key: %v", err)
 	}
 }
 

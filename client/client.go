@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -18,8 +19,18 @@ import (
 //
 // Errors are *kinds.Error, and *RPCError where the call as such was malformed.
 type Client struct {
-	// Socket is the path of the daemon's socket; "": the one in [Home].
+	// Socket is the path of the daemon's socket; "": $ACP_SOCKET, and only where that is
+	// not set the one in [Home].
 	Socket string
+	// As is the agent that calls are made as, beside the connection on which that is
+	// attached; the zero value: none, or the agent that this client attaches.
+	As SpeakParams
+	// Patience bounds the calls that the daemon answers by itself, those that attach
+	// and subscribe too: without an answer they fail with daemon_unavailable and say
+	// what was seen. 0:
+	// they wait as long as their contexts. What asks a peer, or waits for the end of a
+	// delegation, is not bounded.
+	Patience time.Duration
 
 	mu      sync.Mutex
 	conn    *Conn
@@ -95,19 +106,46 @@ func (c *Client) renew(ctx context.Context, conn *Conn, agent *agent) (*Conn, er
 		conn = NewConn(stream, Options{Handler: c.serve})
 		c.start(conn)
 	}
-	if agent == nil {
+	var err error
+	method := MethodAttach
+	switch {
+	case agent != nil:
+		// Only one goroutine at a time is here, so the params are its own.
+		var got Attached
+		if err = conn.CallWithin(ctx, c.Patience, method, &agent.params, &got); err == nil {
+			agent.params.Key = got.Key
+			agent.key.Store(&got.Key)
+		}
+	case fresh && c.As != SpeakParams{}:
+		method = MethodSpeak
+		err = conn.CallWithin(ctx, c.Patience, method, &c.As, nil)
+	}
+	if err == nil {
 		return conn, nil
 	}
-	if err := conn.Call(ctx, MethodAttach, &agent.params, nil); err != nil {
-		if fresh {
-			conn.Close()
-		}
-		if errors.Is(err, ErrClosed) {
-			err = unavailable(true, "attach: the daemon went away")
-		}
-		return nil, err
+	if fresh {
+		conn.Close()
 	}
-	return conn, nil
+	if c.Patience > 0 && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		err = c.silence(method)
+	}
+	if errors.Is(err, ErrClosed) {
+		err = unavailable(true, "%s: the daemon went away", method)
+	}
+	return nil, err
+}
+
+// Key returns the key of the agent that is attached, "" where none is, or none was yet:
+// a secret, with which another client can speak [Client.As] the agent.
+func (c *Client) Key() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.agent != nil {
+		if key := c.agent.key.Load(); key != nil {
+			return *key
+		}
+	}
+	return ""
 }
 
 func (c *Client) start(conn *Conn) {
@@ -154,6 +192,20 @@ func result[R any](ctx context.Context, c *Client, method string, params any) (*
 		return nil, err
 	}
 	return r, nil
+}
+
+// own is [result] for what the daemon answers by itself, so that it should be quick.
+func own[R any](ctx context.Context, c *Client, method string, params any) (*R, error) {
+	if c.Patience <= 0 {
+		return result[R](ctx, c, method, params)
+	}
+	bounded, cancel := context.WithTimeout(ctx, c.Patience)
+	defer cancel()
+	r, err := result[R](bounded, c, method, params)
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return nil, c.silence(method)
+	}
+	return r, err
 }
 
 // carry is [result] for params with a payload, which must not break the line that
@@ -228,17 +280,22 @@ func (c *Client) Error(ctx context.Context, p ResultParams) (*Receipt, error) {
 
 // Whoami returns who the daemon is.
 func (c *Client) Whoami(ctx context.Context) (*Whoami, error) {
-	return result[Whoami](ctx, c, MethodWhoami, nil)
+	return own[Whoami](ctx, c, MethodWhoami, nil)
 }
 
 // Status returns how the daemon is.
 func (c *Client) Status(ctx context.Context) (*Status, error) {
-	return result[Status](ctx, c, MethodStatus, nil)
+	return own[Status](ctx, c, MethodStatus, nil)
+}
+
+// Budget returns what peers may cost the daemon, and what they do.
+func (c *Client) Budget(ctx context.Context) (*Budget, error) {
+	return own[Budget](ctx, c, MethodBudget, nil)
 }
 
 // Peers returns all peers that the daemon knows of, strangers included.
 func (c *Client) Peers(ctx context.Context) ([]Peer, error) {
-	r, err := result[Peers](ctx, c, MethodPeers, nil)
+	r, err := own[Peers](ctx, c, MethodPeers, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -249,7 +306,7 @@ func (c *Client) Peers(ctx context.Context) ([]Peer, error) {
 func (c *Client) Tasks(ctx context.Context) ([]Task, error) {
 	var all []Task
 	for p := (TasksParams{}); ; {
-		r, err := result[Tasks](ctx, c, MethodTasks, &p)
+		r, err := own[Tasks](ctx, c, MethodTasks, &p)
 		if err != nil {
 			return nil, err
 		}
@@ -262,7 +319,7 @@ func (c *Client) Tasks(ctx context.Context) ([]Task, error) {
 
 // Task returns one delegation.
 func (c *Client) Task(ctx context.Context, id wire.MessageID) (*Task, error) {
-	return result[Task](ctx, c, MethodTask, &TaskParams{ID: id})
+	return own[Task](ctx, c, MethodTask, &TaskParams{ID: id})
 }
 
 // Wait waits until a delegation is final, or as p says.
@@ -272,17 +329,31 @@ func (c *Client) Wait(ctx context.Context, p WaitParams) (*Task, error) {
 
 // Inbox returns held messages and removes none.
 func (c *Client) Inbox(ctx context.Context, p InboxParams) (*Inbox, error) {
-	return result[Inbox](ctx, c, MethodInbox, &p)
+	return own[Inbox](ctx, c, MethodInbox, &p)
 }
 
 // Ack removes messages that Inbox has returned.
 func (c *Client) Ack(ctx context.Context, p AckParams) (*Acked, error) {
-	return result[Acked](ctx, c, MethodAck, &p)
+	return own[Acked](ctx, c, MethodAck, &p)
 }
 
 // Invite opens an invitation.
 func (c *Client) Invite(ctx context.Context, p InviteParams) (*Invitation, error) {
-	return result[Invitation](ctx, c, MethodInvite, &p)
+	return own[Invitation](ctx, c, MethodInvite, &p)
+}
+
+// Invitations returns the open invitations, without their secrets.
+func (c *Client) Invitations(ctx context.Context) ([]OpenInvitation, error) {
+	r, err := own[Invitations](ctx, c, MethodInvitations, nil)
+	if err != nil {
+		return nil, err
+	}
+	return r.Invitations, nil
+}
+
+// Revoke ends open invitations. Who has joined by one of them stays trusted.
+func (c *Client) Revoke(ctx context.Context, p RevokeParams) (*Revoked, error) {
+	return own[Revoked](ctx, c, MethodRevoke, &p)
 }
 
 // Join accepts an invitation.
@@ -292,17 +363,18 @@ func (c *Client) Join(ctx context.Context, uri string) (*NamedPeer, error) {
 
 // Trust trusts a peer from now on.
 func (c *Client) Trust(ctx context.Context, p TrustParams) (*NamedPeer, error) {
-	return result[NamedPeer](ctx, c, MethodTrust, &p)
+	return own[NamedPeer](ctx, c, MethodTrust, &p)
 }
 
-// Untrust ends trust in a peer, closes its connections and blocks its key.
-func (c *Client) Untrust(ctx context.Context, peer string) (*NamedPeer, error) {
-	return result[NamedPeer](ctx, c, MethodUntrust, &UntrustParams{Peer: peer})
+// Untrust ends trust in a peer, closes its connections and blocks its key. That
+// counts when it returns; the result names what could not be written to disk yet.
+func (c *Client) Untrust(ctx context.Context, peer string) (*Untrusted, error) {
+	return own[Untrusted](ctx, c, MethodUntrust, &UntrustParams{Peer: peer})
 }
 
 // Pending returns the strangers that wait for trust.
 func (c *Client) Pending(ctx context.Context) ([]PendingPeer, error) {
-	r, err := result[Pending](ctx, c, MethodPending, nil)
+	r, err := own[Pending](ctx, c, MethodPending, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -311,5 +383,5 @@ func (c *Client) Pending(ctx context.Context) ([]PendingPeer, error) {
 
 // Policy returns whether a peer may send a kind, and the rule that decides.
 func (c *Client) Policy(ctx context.Context, p PolicyParams) (*Policy, error) {
-	return result[Policy](ctx, c, MethodPolicy, &p)
+	return own[Policy](ctx, c, MethodPolicy, &p)
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -86,7 +87,7 @@ func (s *server) handle(ctx context.Context, c *Conn, r *Request) {
 			r.ReplyError(kinds.Errorf(kinds.Invalid, "name: %q is attached already", p.Name))
 			return
 		}
-		r.Reply(nil)
+		r.Reply(&Attached{Key: cmp.Or(p.Key, "key of "+p.Name)})
 		s.attached <- attachment{p, c}
 		return
 	}
@@ -186,6 +187,12 @@ func TestMethods(t *testing.T) {
 		{"invite", `{"expires_secs":60}`, `{"uri":"acp://x","expires":"2026-11-20T10:00:00Z"}`,
 			func() (any, error) { return c.Invite(ctx, InviteParams{ExpiresSecs: 60}) },
 			func(r any) bool { return r.(*Invitation).Expires.Year() == 2026 }},
+		{"invitations", ``, `{"invitations":[{"id":"0badcafe","expires":"2026-11-20T10:00:00Z","used_by":{"name":"laptop"}}]}`,
+			func() (any, error) { return c.Invitations(ctx) },
+			func(r any) bool { return r.([]OpenInvitation)[0].UsedBy.Name == "laptop" }},
+		{"revoke", `{"id":"0badcafe"}`, `{"revoked":1}`,
+			func() (any, error) { return c.Revoke(ctx, RevokeParams{ID: "0badcafe"}) },
+			func(r any) bool { return r.(*Revoked).Revoked == 1 }},
 		{"join", `{"uri":"acp://x"}`, `{"name":"desk"}`,
 			func() (any, error) { return c.Join(ctx, "acp://x") },
 			func(r any) bool { return r.(*NamedPeer).Name == "desk" }},
@@ -196,7 +203,7 @@ func TestMethods(t *testing.T) {
 			func(r any) bool { return r.(*NamedPeer).Name == "desk" }},
 		{"untrust", `{"peer":"desk"}`, `{"name":"desk"}`,
 			func() (any, error) { return c.Untrust(ctx, "desk") },
-			func(r any) bool { return r.(*NamedPeer).Name == "desk" }},
+			func(r any) bool { return r.(*Untrusted).Name == "desk" }},
 		{"pending", ``, `{"pending":[{"claim":"desk"}]}`,
 			func() (any, error) { return c.Pending(ctx) },
 			func(r any) bool { return r.([]PendingPeer)[0].Claim == "desk" }},

@@ -20,6 +20,10 @@ const (
 	HTTPSocketName = "http.sock"
 )
 
+// AgentFolder is the folder in a daemon's home that has sockets of the same names for
+// agents: they can do there what agents do, and nothing that administers the daemon.
+const AgentFolder = "agent"
+
 // Home returns the state directory of the daemon that is meant where none is
 // named: $ACP_HOME, else .acp in the user's home directory.
 func Home() (string, error) {
@@ -33,8 +37,32 @@ func Home() (string, error) {
 	return filepath.Join(dir, ".acp"), nil
 }
 
-// DialHTTP opens a connection to the socket of channels in a daemon's home, "" for
-// that of [Home]. The error is daemon_unavailable, with the reason and the remedy.
+// AgentSocket returns the socket that $ACP_SOCKET names, and whether it is set: then
+// nothing looks for a daemon's home. It is an agent's, in whose hands a variable that
+// is set to nothing must not mean everything: that is an error.
+func AgentSocket() (path string, set bool, err error) {
+	path, set = os.LookupEnv("ACP_SOCKET")
+	if set && path == "" {
+		return "", true, errors.New("ACP_SOCKET is empty: set it to the path of acp.sock in the agents' folder")
+	}
+	return path, set, nil
+}
+
+// socketPath is where the socket of that name is: beside $ACP_SOCKET, or in [Home].
+func socketPath(name string) (path string, agents bool, err error) {
+	path, agents, err = AgentSocket()
+	if agents || err != nil {
+		if name != SocketName {
+			path = filepath.Join(filepath.Dir(path), name)
+		}
+		return path, agents, err
+	}
+	home, err := Home()
+	return filepath.Join(home, name), false, err
+}
+
+// DialHTTP opens a connection to the socket of channels in a daemon's home, "" for the
+// one beside $ACP_SOCKET, and only where that is not set that of [Home]. The error is daemon_unavailable, with the reason and the remedy.
 func DialHTTP(ctx context.Context, home string) (net.Conn, error) {
 	path := ""
 	if home != "" {
@@ -43,15 +71,15 @@ func DialHTTP(ctx context.Context, home string) (net.Conn, error) {
 	return dial(ctx, path, HTTPSocketName)
 }
 
-// dial opens a connection to the socket, the one of that name in [Home] for "". The
-// error is daemon_unavailable, with the reason and the remedy.
+// dial opens a connection to the socket, the one of that name in its usual place for
+// "". The error is daemon_unavailable, with the reason and the remedy.
 func dial(ctx context.Context, path, name string) (net.Conn, error) {
+	agents := false
 	if path == "" {
-		home, err := Home()
-		if err != nil {
+		var err error
+		if path, agents, err = socketPath(name); err != nil {
 			return nil, unavailable(false, "%v", err)
 		}
-		path = filepath.Join(home, name)
 	}
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
 	if err == nil {
@@ -60,14 +88,21 @@ func dial(ctx context.Context, path, name string) (net.Conn, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
+	if agents && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)) {
+		return nil, unavailable(true, "no daemon at %s, which ACP_SOCKET names: try again when whoever it belongs to has started it", path)
+	}
 	return nil, refused(err, path)
 }
 
 // refused says why the socket cannot be had and what to do.
 func refused(err error, path string) error {
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+	case errors.Is(err, fs.ErrNotExist):
 		return unavailable(true, "no daemon at %s: start one with: acpd --home %s", path, filepath.Dir(path))
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return unavailable(true, "no daemon at %s, where one was killed: start one with: acpd --home %s", path, filepath.Dir(path))
+	case errors.Is(err, syscall.EAGAIN):
+		return unavailable(true, "the daemon at %s takes no connections, as many as can wait for it: if it stays so, look at its log and start it again", path)
 	case errors.Is(err, fs.ErrPermission):
 		return unavailable(false, "a sandbox or file permission forbids the socket %s (%v): a daemon may well be running; "+
 			"allow this program to connect to the socket", path, reason(err))
@@ -75,6 +110,16 @@ func refused(err error, path string) error {
 		return unavailable(false, "the socket's path %s has %d bytes, more than the system allows: choose a shorter home with --home or ACP_HOME", path, len(path))
 	}
 	return unavailable(true, "connect to the daemon at %s: %v", path, reason(err))
+}
+
+// silence says that a call got no answer in the client's patience.
+func (c *Client) silence(method string) error {
+	path := c.Socket
+	if path == "" {
+		path, _, _ = socketPath(SocketName)
+	}
+	return unavailable(true, "%s: connected to %s, and the daemon has not answered for %s: it may be stopped, without descriptors or waiting for its disk; look at its log, then repeat this",
+		method, path, c.Patience).WithDelivered(kinds.DeliveredUnknown)
 }
 
 // reason is the error without the net package's preamble.
@@ -85,7 +130,7 @@ func reason(err error) error {
 	return err
 }
 
-func unavailable(retryable bool, format string, args ...any) error {
+func unavailable(retryable bool, format string, args ...any) *kinds.Error {
 	e := kinds.Errorf(kinds.DaemonUnavailable, format, args...).WithDelivered(kinds.DeliveredNo)
 	e.Retryable = retryable
 	return e

@@ -35,6 +35,33 @@ func TestNoDaemon(t *testing.T) {
 	}
 }
 
+// Where ACP_SOCKET is set nothing looks at a home, whatever it says.
+func TestAgentSocket(t *testing.T) {
+	s := newServer(t, func(_ context.Context, _ *Conn, r *Request) { r.Reply(&Whoami{Name: "desk"}) })
+	t.Setenv("ACP_SOCKET", s.path)
+	t.Setenv("ACP_HOME", t.TempDir())
+	who := func() (*Whoami, error) {
+		var c Client
+		defer c.Close()
+		return c.Whoami(t.Context())
+	}
+	if w, err := who(); err != nil || w.Name != "desk" {
+		t.Errorf("got %v, %v", w, err)
+	}
+	t.Setenv("ACP_HOME", filepath.Dir(s.path))
+	dir := t.TempDir()
+	t.Setenv("ACP_SOCKET", filepath.Join(dir, "acp.sock"))
+	_, err := who()
+	unavailableError(t, err, "no daemon at "+dir+"/acp.sock, which ACP_SOCKET names")
+	_, err = DialHTTP(t.Context(), "")
+	unavailableError(t, err, "no daemon at "+dir+"/http.sock, which ACP_SOCKET names")
+	t.Setenv("ACP_SOCKET", "")
+	_, err = who()
+	unavailableError(t, err, "ACP_SOCKET is empty")
+	_, err = DialHTTP(t.Context(), "")
+	unavailableError(t, err, "ACP_SOCKET is empty")
+}
+
 func TestForbiddenSocket(t *testing.T) {
 	for _, errno := range []error{syscall.EPERM, syscall.EACCES} {
 		err := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", errno)}

@@ -130,6 +130,9 @@ func (c *Conn) Close() error {
 	return nil
 }
 
+// Busy reports whether calls or handlers are under way.
+func (c *Conn) Busy() bool { return c.active.Load() > 0 }
+
 // Done is closed when the connection has ended.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 

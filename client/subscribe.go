@@ -39,8 +39,11 @@ func (c *Client) Subscribe(ctx context.Context, p SubscribeParams, message func(
 		}
 		conn := NewConn(stream, Options{Notified: notified})
 		running.Go(func() { conn.Run(ctx) })
-		if err := conn.Call(ctx, MethodSubscribe, &p, nil); err != nil {
+		if err := conn.CallWithin(ctx, c.Patience, MethodSubscribe, &p, nil); err != nil {
 			conn.Close()
+			if c.Patience > 0 && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+				err = c.silence(MethodSubscribe)
+			}
 			if errors.Is(err, ErrClosed) {
 				err = unavailable(true, "subscribe: the daemon went away")
 			}

@@ -18,6 +18,7 @@ import (
 
 const (
 	minMessage = 64 << 10
+	minFree    = 1 << 20
 	maxMessage = 16 << 20
 	maxAddrs   = 8 // a peer
 	maxRate    = 1_000_000
@@ -25,17 +26,21 @@ const (
 	maxAgent   = 128 // bytes of an agent's id in channels
 	maxName    = 32  // what identity allows
 
+	maxUIDs     = 64
+	overflowUID = 65534 // nobody, and whoever a user namespace does not map
+
 	maxInterfaces = 64
-	maxInterface  = 64 // bytes of a name; systems allow less
+	maxOpenTo     = 256 // they are looked through for each request of another daemon's agent; "*" is all
+	maxInterface  = 64  // bytes of a name; systems allow less
 )
 
 // policed are the kinds and words that a rule may name: what a peer
-// initiates. limited are the kinds that a rate may name, and free those of a
+// initiates. limited are the kinds and words that a rate may name, and free the kinds of a
 // delegation that is under way, which no rule stops.
 var (
 	policed = []string{"ping", "discover", "query", "delegate", "notify", "mail", "channel"}
 	free    = []string{"cancel", "result", "error"}
-	limited = []string{"ping", "discover", "query", "delegate", "notify", "cancel", "result", "error", star}
+	limited = []string{"ping", "discover", "query", "delegate", "notify", "cancel", "result", "error", "mail", "channel", star}
 )
 
 // check reports values that their type allows and their meaning does not.
@@ -57,6 +62,7 @@ func (p *parser) check(c *Config) {
 		p.bad("oacp.home", checkFolder(c.OACP.Home))
 	}
 	p.channels(&c.Channels)
+	p.uids(c.Agents.UIDs)
 	p.word("log.format", string(c.Log.Format), string(FormatText), string(FormatJSON))
 	p.word("log.level", string(c.Log.Level), string(LevelDebug), string(LevelInfo), string(LevelWarn), string(LevelError))
 	for _, name := range slices.Sorted(maps.Keys(c.Peers)) {
@@ -70,6 +76,9 @@ func (p *parser) check(c *Config) {
 			p.bad(at, checkPeer(name))
 		}
 		p.rule(at, c.Policy[name])
+	}
+	if p.has("limits.min_free") && c.Limits.MinFree < minFree {
+		p.bad("limits.min_free", fmt.Errorf("%d: use bytes from %d", c.Limits.MinFree, minFree))
 	}
 	p.rates(c.Limits.Rate)
 }
@@ -138,11 +147,35 @@ func (p *parser) channels(c *Channels) {
 			p.bad(at+".agent", fmt.Errorf("%s: use the id of an agent, at most %d bytes", quote(k.Agent), maxAgent))
 		}
 	}
+	if len(c.OpenTo) > maxOpenTo {
+		p.bad("channels.open_to", fmt.Errorf("%d daemons: give at most %d, or \"*\"", len(c.OpenTo), maxOpenTo))
+	}
+	for i, name := range c.OpenTo {
+		if name != star {
+			p.bad(fmt.Sprintf("channels.open_to[%d]", i), checkPeer(name))
+		}
+	}
 	p.duration("channels.held_list", &c.HeldList, 0, 10*time.Second)
 	p.duration("channels.request_ttl", &c.RequestTTL, time.Second, 24*time.Hour)
 	p.duration("channels.retention", &c.Retention, 0, 1_000_000*time.Hour)
 	if n := c.MaxPayload; p.has("channels.max_payload") && (n < 1<<10 || n > 1<<20) {
 		p.bad("channels.max_payload", fmt.Errorf("%d: use bytes from %d to %d", n, 1<<10, 1<<20))
+	}
+}
+
+// uids reports numbers that are no user, or not one user.
+func (p *parser) uids(uids []int) {
+	if len(uids) > maxUIDs {
+		p.bad("agents.uids", fmt.Errorf("%d users: give at most %d", len(uids), maxUIDs))
+	}
+	for i, uid := range uids {
+		at := fmt.Sprintf("agents.uids[%d]", i)
+		switch {
+		case uid < 0 || uint64(uid) >= math.MaxUint32:
+			p.bad(at, fmt.Errorf("%d: use the number of a user, from 0 to %d", uid, uint32(math.MaxUint32-1)))
+		case uid == overflowUID:
+			p.bad(at, fmt.Errorf("%d: the system says that of every user that has no number here: run the agents as another user", uid))
+		}
 	}
 }
 

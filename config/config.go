@@ -41,6 +41,7 @@ type Config struct {
 	Policy      Policy          `yaml:"policy" key:"reviewer" doc:"What a trusted peer may initiate, by its name or id; \"*\" (in quotes) is for every peer without a rule of its own. One rule decides: that of the id, else of the name, else of \"*\". Replies, and results, errors and cancels of a delegation, are always allowed. Default: no rule; trusted peers may initiate everything."`
 	OACP        OACP            `yaml:"oacp" doc:"OACP mailboxes whose mail is carried to and from other machines."`
 	Channels    Channels        `yaml:"channels" doc:"OpenIntent channels (RFC-0021), which http.sock in the state directory serves."`
+	Agents      Agents          `yaml:"agents" doc:"The folder agent in the state directory, whose sockets serve agents and nothing that administers this daemon."`
 	Log         Log             `yaml:"log" doc:"The daemon's log, on standard error."`
 }
 
@@ -79,13 +80,15 @@ type Peer struct {
 
 // Limits bounds what trusted peers may send.
 type Limits struct {
+	MinFree int `yaml:"min_free" example:"1073741824" doc:"Free space on the disk, in bytes, below which peers are refused what would be kept there, as overloaded; from 1048576 (1 MiB). Default: 5 % of the disk or 1 GiB, whichever is less, but at least 134217728 (128 MiB)."`
+
 	Rate []Rate `yaml:"rate" doc:"Message rates. One entry counts for a message: that of the peer's id, else of its name, else of \"*\"; and among these the one of the message's kind before that of \"*\". Over the rate a message is refused as overloaded. Default: none."`
 }
 
 // Rate is a token bucket.
 type Rate struct {
 	Peer      string  `yaml:"peer" example:"\"*\"" doc:"A peer's name or id, or \"*\": every peer, each with a count of its own. Default: \"*\"."`
-	Kind      string  `yaml:"kind" example:"query" doc:"ping, discover, query, delegate, cancel, notify, result or error; or \"*\": all kinds together. Default: \"*\"."`
+	Kind      string  `yaml:"kind" example:"query" doc:"ping, discover, query, delegate, cancel, notify, result or error; mail (OACP) or channel (OpenIntent), whose every request counts as a message; or \"*\": all of these together. Default: \"*\"."`
 	PerSecond float64 `yaml:"per_second" example:"10" doc:"Messages per second in the long run, above 0 and at most 1000000. Required."`
 	Burst     int     `yaml:"burst" example:"20" doc:"Messages that may come at once, from 1 to 1000000. Default: per_second, rounded up."`
 }
@@ -108,6 +111,7 @@ type OACP struct {
 type Channels struct {
 	Listen      string        `yaml:"listen" example:"127.0.0.1:7118" doc:"A loopback TCP address to serve them on too, for programs that cannot use a unix socket. Who comes there needs a key. Default: none."`
 	Keys        []ChannelKey  `yaml:"keys" doc:"Who may come to listen."`
+	OpenTo      []string      `yaml:"open_to" example:"[laptop]" doc:"Trusted daemons, by name or id, or \"*\" (in quotes) for all of them, whose agents may come to every open intent here, and hear of the agents here. Agents of others come where an access entry or an assignment names them with their home. Default: none."`
 	HeldList    time.Duration `yaml:"held_list" example:"1s" doc:"How long a plain list of messages waits for the answer to an open request of whoever asks: it makes clients fast that poll. 0s: not at all; at most 10s. Default: 1s."`
 	RequestTTL  time.Duration `yaml:"request_ttl" example:"10m" doc:"When a request expires that says nothing about it, from 1s to 24h. Default: 10m."`
 	Retention   time.Duration `yaml:"retention" example:"24h" doc:"How long closed channels stay readable. 0s: not at all; 1000000h: for ever. Default: 24h."`
@@ -116,16 +120,31 @@ type Channels struct {
 	QuietAgents bool          `yaml:"quiet_agents" example:"true" doc:"true: keep messages off the event streams of agents, where the stock Python runtime logs an error for each. Default: false."`
 }
 
+// Agents says who may open the sockets of the agents' folder.
+type Agents struct {
+	UIDs []int `yaml:"uids" example:"[100999]" doc:"Users beside the one that runs this daemon who may open its sockets, by the number that they have on this host, at most 64: of a container, what ps -o uid shows outside of it. The folder and its sockets are then open to whom they are mounted for, and each connection is judged by its user. Default: none."`
+}
+
 // ChannelKey is an API key, without the key itself.
 type ChannelKey struct {
 	SHA256 string `yaml:"sha256" example:"2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae" doc:"The hash of the key: printf %s KEY | sha256sum. Make keys with openssl rand -hex 32. Required."`
 	Agent  string `yaml:"agent" example:"planner" doc:"The agent that the key is for. Default: any that its user names, and everything an operator may do."`
 }
 
-// Equal reports whether two settings are the same.
+// IsOpenTo reports whether a trusted peer stands in open_to. name is its petname and
+// may be empty.
+func (c *Channels) IsOpenTo(peer identity.ID, name string) bool {
+	if len(c.OpenTo) == 0 {
+		return false // the usual case: no id as text
+	}
+	id := peer.String()
+	return slices.ContainsFunc(c.OpenTo, func(s string) bool { return s == star || s == name && name != "" || s == id })
+}
+
+// Equal reports whether two settings are the same, but for open_to.
 func (c Channels) Equal(o Channels) bool {
 	keys, others := c.Keys, o.Keys
-	c.Keys, o.Keys = nil, nil
+	c.Keys, o.Keys, c.OpenTo, o.OpenTo = nil, nil, nil, nil
 	return slices.Equal(keys, others) && reflect.DeepEqual(c, o)
 }
 

@@ -40,6 +40,7 @@ policy:
 channels:
   listen: "[::1]:7118"
   keys: [{sha256: ` + keyHash + `, agent: planner}, {sha256: ` + keyHash + `}]
+  open_to: [laptop, "*"]
   held_list: 0s
   request_ttl: 90s
   max_payload: 1024
@@ -56,6 +57,30 @@ func load(t *testing.T, text string) (*Config, error) {
 		t.Fatal(err)
 	}
 	return Load(path)
+}
+
+func TestOpenTo(t *testing.T) {
+	other := identity.ID{7}
+	for _, c := range []struct {
+		open string
+		want []bool // desk as "laptop", desk without a name, another as "laptop", another as "lamp"
+	}{
+		{"", []bool{false, false, false, false}},
+		{"channels: {open_to: []}", []bool{false, false, false, false}},
+		{"channels: {open_to: [laptop]}", []bool{true, false, true, false}},
+		{"channels: {open_to: [" + deskID.String() + "]}", []bool{true, true, false, false}},
+		{`channels: {open_to: ["*"]}`, []bool{true, true, true, true}},
+	} {
+		cfg, err := load(t, c.open)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, p := range []identity.Peer{{ID: deskID, Name: "laptop"}, {ID: deskID}, {ID: other, Name: "laptop"}, {ID: other, Name: "lamp"}} {
+			if got := cfg.Channels.IsOpenTo(p.ID, p.Name); got != c.want[i] {
+				t.Errorf("%s: %v %q: %v", c.open, p.ID, p.Name, got)
+			}
+		}
+	}
 }
 
 func TestLoad(t *testing.T) {
@@ -84,7 +109,7 @@ func TestLoad(t *testing.T) {
 		},
 		Channels: Channels{
 			Listen: "[::1]:7118", Keys: []ChannelKey{{SHA256: keyHash, Agent: "planner"}, {SHA256: keyHash}},
-			HeldList: 1, RequestTTL: 90 * time.Second, Retention: 24 * time.Hour, MaxPayload: 1024, Lenient: true,
+			OpenTo: []string{"laptop", "*"}, HeldList: 1, RequestTTL: 90 * time.Second, Retention: 24 * time.Hour, MaxPayload: 1024, Lenient: true,
 		},
 		Log: Log{Format: FormatJSON, Level: LevelDebug},
 	}
@@ -176,6 +201,8 @@ func TestErrors(t *testing.T) {
 		"channels: {keys: [{sha256: secret, agent: \"\"}]}":                      {`bad "channels.keys[0].sha256": use 64 lower-case hex digits`, `bad "channels.keys[0].agent"`},
 		"channels: {held_list: 1}":                                               {`"channels.held_list" must be a time, not "1": write it with its unit`},
 		"channels: {held_list: -1s}":                                             {`bad "channels.held_list": -1s: use a time from 0s to 10s`},
+		"channels: {open_to: [Laptop]}":                                          {`bad "channels.open_to[0]": name "Laptop"`},
+		"channels: {open_to: \"*\"}":                                             {`"channels.open_to" must be a list`},
 		"channels: {request_ttl: 0s}":                                            {`bad "channels.request_ttl": 0s: use a time from 1s to 24h0m0s`},
 		"channels: {max_payload: 1048577}":                                       {`bad "channels.max_payload": 1048577`},
 		"channels: {lenient: yes}":                                               {`"channels.lenient" must be true or false, not "yes"`},

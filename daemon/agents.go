@@ -15,7 +15,8 @@ import (
 // Bounds of the registry.
 const (
 	maxAgents         = 256
-	maxDeclared       = 64 // domains or topics of one agent
+	maxGuests         = 224 // of them in the agents' folder, so that these shut nobody out of acp.sock
+	maxDeclared       = 64  // domains or topics of one agent
 	defaultConcurrent = 4
 )
 
@@ -27,9 +28,12 @@ var offered = [...]string{kinds.KindQuery, kinds.KindDelegate, kinds.KindCancel,
 type agent struct {
 	client.AttachParams
 	conn  *client.Conn
+	key   digest // of its key
+	guest bool   // it came through the agents' folder
 	since time.Time
 
-	running int // requests under way; under agents.mu
+	running int                 // requests under way; under agents.mu
+	peers   map[identity.ID]int // of them, by who sent them; likewise
 }
 
 // takes reports whether the agent wants messages of a kind.
@@ -38,41 +42,75 @@ func (a *agent) takes(kind string) bool { return len(a.Kinds) == 0 || slices.Con
 // agents is the registry of what is attached, and the one place that chooses who
 // gets a message.
 type agents struct {
-	mu       sync.Mutex // guards the rest, and running of each agent
-	attached []*agent   // the last attached last
-	load     map[string]int
-	// load counts the accepted delegations by the agent's name: they stay its work
-	// while it is away.
+	mu       sync.Mutex      // guards the rest, and running of each agent
+	attached []*agent        // the last attached last
+	kept     map[string]kept // by name; only names of open delegations, so as bounded as these
+	load     map[string]map[identity.ID]int
+	// load counts the accepted delegations by the agent's name and by who sent them:
+	// they stay its work while it is away.
 }
 
-func newAgents() *agents { return &agents{load: make(map[string]int)} }
+func newAgents() *agents {
+	return &agents{kept: make(map[string]kept), load: make(map[string]map[identity.ID]int)}
+}
 
-// attach registers an agent. Those that it replaces are returned: the one that was
-// on the same connection, and one of the same name.
-func (r *agents) attach(conn *client.Conn, p client.AttachParams) (a *agent, replaced []*agent, err error) {
+// attach registers an agent, whose params then hold its key. open are the names that
+// have open work: while one of them is kept, a guest needs its key. Those that it
+// replaces are returned: the one that was on the same connection, and one of the same
+// name.
+func (r *agents) attach(conn *client.Conn, p client.AttachParams, guest bool, open map[string]bool) (a *agent, replaced []*agent, err error) {
 	if err := checkAttach(&p); err != nil {
+		return nil, nil, err
+	}
+	shown := p.Key != ""
+	if !shown {
+		p.Key = newKey()
+	}
+	key, err := readKey("attach", p.Key)
+	if err != nil {
 		return nil, nil, err
 	}
 	if p.MaxConcurrent == 0 {
 		p.MaxConcurrent = defaultConcurrent
 	}
-	a = &agent{AttachParams: p, conn: conn, since: time.Now()}
+	a = &agent{AttachParams: p, conn: conn, key: key, guest: guest, since: time.Now(), peers: make(map[identity.ID]int)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var others []*agent
+	guests := 0
 	for _, old := range r.attached {
 		switch {
-		case old.conn == conn, old.Name == p.Name && p.TakeOver:
+		case old.Name == p.Name && (p.TakeOver || old.key == key), old.Name != p.Name && old.conn == conn:
 			replaced = append(replaced, old)
+		case old.Name == p.Name && old.conn == conn && !shown:
+			a.Key, a.key = old.Key, old.key // the same agent declares itself anew
+			replaced = append(replaced, old)
+		case old.Name == p.Name && guest:
+			return nil, nil, kinds.Errorf(kinds.Invalid, "attach: name: an agent %q is attached already: choose another name", p.Name)
 		case old.Name == p.Name:
 			return nil, nil, kinds.Errorf(kinds.Invalid, "attach: name: an agent %q is attached already: choose another name, or set take_over to replace it", p.Name)
 		default:
 			others = append(others, old)
+			if old.guest {
+				guests++
+			}
 		}
 	}
-	if len(others) >= maxAgents {
-		return nil, nil, kinds.Errorf(kinds.Overloaded, "attach: %d agents are attached, the most there can be: detach one first", maxAgents)
+	if len(others) >= maxAgents || guest && guests >= maxGuests {
+		return nil, nil, kinds.Errorf(kinds.Overloaded, "attach: %d agents are attached, the most there can be: detach one first", len(others))
 	}
+	if k, ok := r.kept[p.Name]; ok && guest && k.key != a.key {
+		if left := keptFor - time.Since(k.since); left > 0 && open[p.Name] {
+			return nil, nil, kinds.Errorf(kinds.NotAuthorized, "attach: name: the last agent %q left open delegations, and its name is kept for it for %s more: show its key, choose another name, or wait",
+				p.Name, left.Round(time.Second))
+		}
+	}
+	for _, old := range replaced {
+		if old.Name != p.Name {
+			r.keep(old, open)
+		}
+	}
+	delete(r.kept, p.Name)
 	r.attached = append(others, a)
 	return a, replaced, nil
 }
@@ -104,47 +142,72 @@ func checkAttach(p *client.AttachParams) error {
 	return nil
 }
 
-// detach removes the agent of a connection and returns it, nil if there was none.
-func (r *agents) detach(conn *client.Conn) *agent {
+// detach removes the agent of a connection and returns it, nil if there was none. Its
+// name is kept if it is one of those that have open work.
+func (r *agents) detach(conn *client.Conn, open func() map[string]bool) *agent {
+	if r.of(conn) == nil {
+		return nil
+	}
+	working := open() // not under mu: a delegation that changes asks here while it is locked
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, a := range r.attached {
 		if a.conn == conn {
 			r.attached = slices.Delete(r.attached, i, i+1)
+			r.keep(a, working)
 			return a
 		}
 	}
 	return nil
 }
 
-// nameOf returns the name under which a connection has attached, or "".
-func (r *agents) nameOf(conn *client.Conn) string {
+// of returns the agent of a connection, nil if it has not attached.
+func (r *agents) of(conn *client.Conn) *agent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.attached {
 		if a.conn == conn {
-			return a.Name
+			return a
 		}
 	}
-	return ""
+	return nil
 }
 
 // work adds to the accepted delegations of a name.
-func (r *agents) work(name string, n int) {
+func (r *agents) work(name string, from identity.ID, n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.load[name] += n; r.load[name] == 0 {
+	by := r.load[name]
+	if by == nil {
+		by = make(map[identity.ID]int)
+		r.load[name] = by
+	}
+	if by[from] += n; by[from] == 0 {
+		delete(by, from)
+	}
+	if len(by) == 0 {
 		delete(r.load, name)
 	}
 }
 
 // active is what an agent has to do. The caller holds mu.
-func (r *agents) active(a *agent) int { return a.running + r.load[a.Name] }
+func (r *agents) active(a *agent) int { return a.running + r.loadOf(a.Name) }
 
-func (r *agents) release(a *agent) {
+func (r *agents) loadOf(name string) (n int) {
+	for _, m := range r.load[name] {
+		n += m
+	}
+	return n
+}
+
+// release gives back a place that pick has reserved.
+func (r *agents) release(a *agent, from identity.ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a.running--
+	if a.peers[from]--; a.peers[from] == 0 {
+		delete(a.peers, from)
+	}
 }
 
 // named returns the attached agent of a name, or nil.
@@ -168,8 +231,8 @@ func (r *agents) summary() (status string, active, attached int) {
 		active += a.running
 		full = full && r.active(a) >= a.MaxConcurrent
 	}
-	for _, n := range r.load {
-		active += n
+	for name := range r.load {
+		active += r.loadOf(name)
 	}
 	switch {
 	case full:

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,27 +14,32 @@ import (
 	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/openintent/carrier"
 	"github.com/acpd/acpd/peer"
+	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
 
 const (
-	maxHTTP     = 10_240 // connections of a listener; event streams are most of them
-	maxHeader   = 32 << 10
-	headerTime  = 10 * time.Second
-	idleTime    = 2 * time.Minute
-	hangupTime  = 2 * time.Second // for answers that are under way when the daemon ends
-	httpBacklog = slog.LevelDebug // of what net/http has to say of its clients
+	maxHTTP      = 10_240 // connections of a listener; event streams are most of them
+	maxGuestHTTP = 2_048  // of that in the agents' folder, where 224 agents can be attached
+	maxHeader    = 32 << 10
+	headerTime   = 10 * time.Second
+	idleTime     = 2 * time.Minute
+	hangupTime   = 2 * time.Second // for answers that are under way when the daemon ends
+	httpBacklog  = slog.LevelDebug // of what net/http has to say of its clients
 )
 
-// channels serves OpenIntent's channels on http.sock, and on loopback TCP where
-// that is configured.
+// channels serves OpenIntent's channels on http.sock, on the one in the agents' folder,
+// and on loopback TCP where that is configured.
 type channels struct {
 	*carrier.Carrier
+	reserve  *disk.Reserve
 	servers  []*http.Server
 	listener []net.Listener
 }
@@ -44,28 +50,45 @@ const policyChannel = "channel"
 
 // openChannels makes the engine and binds its listeners.
 func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err error) {
-	c, how := new(channels), cfg.Channels
+	c, how := &channels{reserve: d.space.reserve}, cfg.Channels
 	c.Carrier, err = carrier.Open(ctx, carrier.Config{
 		Self: d.id, Trusted: d.trust.Get, Peers: d.trust.Peers, Hosts: d.hosts,
 		Engine: openintent.Config{
-			Store: d.store, Log: d.log, Lenient: how.Lenient, HeldList: how.HeldList, RequestTTL: how.RequestTTL, Retention: how.Retention,
+			Store: d.store, Budget: d.budget, Log: d.log, Lenient: how.Lenient, HeldList: how.HeldList, RequestTTL: how.RequestTTL, Retention: how.Retention,
 			MaxPayload: how.MaxPayload, QuietAgents: how.QuietAgents,
+			Room: func(home string) error {
+				from, err := identity.ParseID(home)
+				if err != nil {
+					return err
+				}
+				return d.space.room(from)
+			},
 		},
 		Open: func(ctx context.Context, to identity.ID) (carrier.Stream, error) {
 			return d.node.OpenStream(ctx, to, wire.StreamHTTP)
 		},
-		Admit: func(from identity.ID) error { return d.admit(from, policyChannel) },
+		OpenTo: func(p identity.Peer) bool { return d.config.Load().Channels.IsOpenTo(p.ID, p.Name) },
+		Admit:  func(from identity.ID) error { return d.admit(from, policyChannel) },
 	})
 	if err != nil {
 		return err
 	}
 	d.channels = c
-	d.node.Handle(wire.StreamHTTP, policyChannel, func(ctx context.Context, from identity.ID, s *peer.Stream) { c.Serve(ctx, from, s) })
-	unix, err := listenSocket(ctx, d.home.http())
+	d.node.Handle(wire.StreamHTTP, policyChannel, func(ctx context.Context, from identity.ID, s *peer.Stream) { c.Serve(store.For(ctx, from), from, s) })
+	own, err := openDoor(ctx, d.home.http())
 	if err != nil {
 		return err
 	}
-	c.add(d.log, netutil.LimitListener(ownListener{unix}, maxHTTP), openintent.Local)
+	most := min(maxHTTP, d.files.local)
+	limited := func(l net.Listener, most int) net.Listener {
+		return partsListener{netutil.LimitListener(newPatientListener(l, d.log), most)}
+	}
+	c.add(d.log, limited(own, most), openintent.Local)
+	guests, err := d.home.openGuestDoor(ctx, client.HTTPSocketName, cfg.Agents.UIDs)
+	if err != nil {
+		return err
+	}
+	c.add(d.log, limited(guests, min(maxGuestHTTP, most)), openintent.Agents(d.speaksFor))
 	if how.Listen == "" {
 		return nil
 	}
@@ -77,8 +100,20 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 	for i, k := range how.Keys {
 		keys[i] = openintent.Key{Hash: k.SHA256, Agent: k.Agent}
 	}
-	c.add(d.log, netutil.LimitListener(quickListener{tcp.(*net.TCPListener)}, maxHTTP), openintent.Keys(keys))
+	// Some places are always left to who has a key.
+	keyed := &keyListener{Listener: limited(quickListener{tcp.(*net.TCPListener)}, most), most: min(maxKeyless, max(most/2, 1))}
+	c.add(d.log, keyed, proving(openintent.Keys(keys)))
 	return nil
+}
+
+// speaksFor lets a guest speak for an agent: where one of that name is attached, or its
+// name is kept, that takes its key.
+func (d *Daemon) speaksFor(agent string, r *http.Request) error {
+	known, key := d.agents.keyOf(agent)
+	if !known || digest(sha256.Sum256([]byte(r.Header.Get("X-API-Key")))) == key {
+		return nil
+	}
+	return &openintent.Error{Status: http.StatusForbidden, Code: "agent_key", Message: "X-API-Key: an agent of that name is attached: send the key that its attach returned, or be another agent"}
 }
 
 // hosts returns the peers in reach that offer channels.
@@ -94,11 +129,23 @@ func (d *Daemon) hosts() (all []identity.ID) {
 // add takes a listener, for those whom identify knows.
 func (c *channels) add(log *slog.Logger, l net.Listener, identify func(*http.Request) (openintent.Caller, error)) {
 	s := &http.Server{
-		Handler: c.Engine.Handler(identify), MaxHeaderBytes: maxHeader,
+		Handler: c.frees(c.Engine.Handler(identify)), MaxHeaderBytes: maxHeader,
 		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
-		ErrorLog: slog.NewLogLogger(log.Handler(), httpBacklog),
+		ErrorLog:    slog.NewLogLogger(log.Handler(), httpBacklog),
+		ConnContext: withConn,
 	}
-	c.listener, c.servers = append(c.listener, partsListener{l}), append(c.servers, s)
+	c.listener, c.servers = append(c.listener, l), append(c.servers, s)
+}
+
+// frees serves what removes something with the reserve to write on.
+func (c *channels) frees(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodDelete {
+			h.ServeHTTP(w, r)
+			return
+		}
+		c.reserve.Spend(func() { h.ServeHTTP(w, r) })
+	})
 }
 
 // run serves until ctx ends; then it ends the event streams, lets other answers
@@ -136,23 +183,6 @@ func (c *channels) run(ctx, peers context.Context) error {
 func (c *channels) close() {
 	for _, l := range c.listener {
 		l.Close()
-	}
-}
-
-// ownListener accepts connections of the user whom the state directory belongs to,
-// and closes others.
-type ownListener struct{ *net.UnixListener }
-
-func (l ownListener) Accept() (net.Conn, error) {
-	for {
-		c, err := l.AcceptUnix()
-		if err != nil {
-			return nil, err
-		}
-		if admitUser(c) == nil {
-			return c, nil
-		}
-		c.Close()
 	}
 }
 

@@ -27,6 +27,7 @@ type web struct {
 	t     testing.TB
 	base  string
 	agent string
+	mute  bool // says not who it is
 	key   string
 	http.Client
 }
@@ -56,6 +57,8 @@ func (w *web) do(method, path string, body any) *http.Response {
 	}
 	if w.agent != "" {
 		r.Header.Set("X-Agent-ID", w.agent)
+	} else if !w.mute {
+		r.Header.Set("X-Operator", "true")
 	}
 	if w.key != "" {
 		r.Header.Set("X-API-Key", w.key)
@@ -104,15 +107,16 @@ func TestChannelsOverTCPNeedAKey(t *testing.T) {
 	dir := stateDir(t)
 	writeConfig(t, dir, "channels:\n  listen: 127.0.0.1:0\n  keys:\n  - {sha256: "+openintent.HashKey("bound")+", agent: planner}\n  - {sha256: "+openintent.HashKey("any")+"}\n")
 	desk := start(t, dir, "desk")
-	at := &web{t: t, base: "http://" + desk.channels.listener[1].Addr().String()}
+	at := &web{t: t, base: "http://" + desk.channels.listener[2].Addr().String()}
 	for _, test := range []struct {
 		key, agent string
+		mute       bool
 		status     int
 	}{
-		{"", "planner", 401}, {"wrong", "planner", 401}, {"bound", "reviewer", 403},
-		{"bound", "", 201}, {"bound", "planner", 201}, {"any", "reviewer", 201}, {"any", "", 201},
+		{"", "planner", false, 401}, {"wrong", "planner", false, 401}, {"bound", "reviewer", false, 403}, {"bound", "", false, 403},
+		{"bound", "", true, 201}, {"bound", "planner", false, 201}, {"any", "reviewer", false, 201}, {"any", "", false, 201}, {"any", "", true, 400},
 	} {
-		at.key, at.agent = test.key, test.agent
+		at.key, at.agent, at.mute = test.key, test.agent, test.mute
 		got := at.must(test.status, "POST", "intents", object{"title": "Ship it"})
 		if by := map[string]string{"bound": "planner", "any": test.agent}[test.key]; test.status == 201 && by != "" && got["created_by"] != by {
 			t.Errorf("key %q, agent %q: made by %v", test.key, test.agent, got["created_by"])
@@ -146,12 +150,23 @@ func TestAnEventStreamEndsWithTheDaemon(t *testing.T) {
 	}
 }
 
+// openTo makes the daemon's open intents open to the agents of others, at once.
+func (r *running) openTo(names string) {
+	r.t.Helper()
+	writeConfig(r.t, r.dir, "channels: {open_to: ["+names+"]}\n")
+	if err := r.reload(); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
 // An agent talks to its own daemon about an intent that lives on another.
 func TestChannelsAcrossMachines(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	planner, reviewer := desk.web("planner"), laptop.web("reviewer")
 	intent := planner.must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
+	reviewer.must(404, "GET", "intents/"+intent, nil)
+	desk.openTo("laptop")
 	planner.must(201, "POST", "intents/"+intent+"/channels", object{"name": "build"})
 	stream := reviewer.do("GET", "intents/"+intent+"/subscribe", nil)
 	defer stream.Body.Close()
@@ -181,12 +196,18 @@ func TestChannelsAcrossMachines(t *testing.T) {
 	}
 	channel.Body.Close()
 	got := planner.must(200, "POST", "channels/"+list[0]["id"].(string)+"/ask", object{"to": "reviewer", "payload": object{"q": "?"}, "timeout": 15})
-	if got["sender"] != "reviewer" || got["payload"].(object)["answer"] != 42.0 {
+	if got["sender"] != "reviewer@"+laptop.ID().String() || got["payload"].(object)["answer"] != 42.0 {
 		t.Errorf("%v", got)
 	}
 	await.From(t, "answer", answer)
 	laptop.web("").must(403, "GET", "intents/"+intent, nil) // operators are so at home alone
-	desk.web("reviewer").must(409, "POST", "intents/"+intent+"/channels/build/messages", object{"message_type": "notify", "payload": object{}})
+	planner.must(422, "POST", "intents/"+intent+"/channels/build/messages", object{"to": "reviewer@laptop", "payload": object{}})
+	desk.web("reviewer").must(201, "POST", "intents/"+intent+"/channels/build/messages", object{"message_type": "notify", "payload": object{}})
+	reviewer.must(409, "GET", "intents/"+intent, nil)
+	desk.openTo("")
+	laptop.web("welder").must(404, "GET", "intents/"+intent, nil)
+	planner.must(201, "POST", "intents/"+intent+"/acl/entries", object{"principal_id": "welder@" + laptop.ID().String()})
+	laptop.web("welder").must(200, "GET", "intents/"+intent, nil)
 	desk.stop()
 	if e := reviewer.must(502, "GET", "intents/"+intent, nil); e["error"] != "host_unreachable" {
 		t.Errorf("%v", e)
@@ -202,6 +223,7 @@ func TestAPolicyMayForbidChannels(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	planner, reviewer := desk.web("planner"), laptop.web("reviewer")
+	desk.openTo("laptop")
 	intent := "intents/" + planner.must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
 	send := func() { planner.must(201, "POST", intent+"/channels/build/messages", object{"payload": object{}}) }
 	hears := func(w *web) <-chan string {
@@ -221,7 +243,7 @@ func TestAPolicyMayForbidChannels(t *testing.T) {
 	send()
 	await.From(t, "a message", here)
 	await.From(t, "a message elsewhere", there)
-	writeConfig(t, desk.dir, "policy: {laptop: {kinds: [query]}}\n")
+	writeConfig(t, desk.dir, "channels: {open_to: [laptop]}\npolicy: {laptop: {kinds: [query]}}\n")
 	if err := desk.reload(); err != nil {
 		t.Fatal(err)
 	}
@@ -238,10 +260,7 @@ func TestAPolicyMayForbidChannels(t *testing.T) {
 		t.Errorf("it still hears %s", m)
 	default:
 	}
-	writeConfig(t, desk.dir, "")
-	if err := desk.reload(); err != nil {
-		t.Fatal(err)
-	}
+	desk.openTo("laptop")
 	reviewer.must(200, "GET", intent, nil)
 }
 

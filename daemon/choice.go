@@ -1,21 +1,52 @@
 package daemon
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
 
 // overloadedRetryMS is when it makes sense to ask an agent again that was full.
 const overloadedRetryMS = 1000
 
-// pick chooses the agent for a query or delegate and reserves a place, which
-// release gives back: the one that is named, else the one with the longest
+// pick chooses the agent for a query or delegate of a peer. One place of each agent
+// is left for other peers, while there are any.
+func (d *Daemon) pick(from identity.ID, kind, domain, name string) (*agent, error) {
+	a, err := d.agents.pick(from, false, kind, domain, name)
+	if full := (*placesError)(nil); errors.As(err, &full) {
+		if !d.node.ConnectedBut(from) {
+			return d.agents.pick(from, true, kind, domain, name)
+		}
+		d.places.Refuse(from)
+		e := kinds.Errorf(kinds.Overloaded, "%v: try again later", full)
+		e.RetryAfterMS = overloadedRetryMS
+		return nil, e
+	}
+	return a, err
+}
+
+// placesError says that a peer has all the places of an agent that one may have
+// while others are connected.
+type placesError struct {
+	agent string
+	n     int
+}
+
+func (e *placesError) Error() string {
+	return fmt.Sprintf("agent %s works on %d requests of this peer, as many as it takes of one while others are connected (budget: %s)", e.agent, e.n, budget.Places.Name)
+}
+
+// pick chooses the agent for a query or delegate of a peer and reserves a place,
+// which release gives back; with all, the peer may have every place. It is the one that is named, else the one with the longest
 // matching domain, of those the least busy, then the last attached.
-func (r *agents) pick(kind, domain, name string) (*agent, error) {
+func (r *agents) pick(from identity.ID, all bool, kind, domain, name string) (*agent, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var best *agent
@@ -41,8 +72,11 @@ func (r *agents) pick(kind, domain, name string) (*agent, error) {
 		e := kinds.Errorf(kinds.Overloaded, "agent %s works on %d requests, as many as it takes: try again later", best.Name, r.active(best))
 		e.RetryAfterMS = overloadedRetryMS
 		return nil, e
+	case best != nil && !all && r.activeFor(best, from) >= max(best.MaxConcurrent-1, 1):
+		return nil, &placesError{best.Name, r.activeFor(best, from)}
 	case best != nil:
 		best.running++
+		best.peers[from]++
 		return best, nil
 	case candidates > 0:
 		return nil, r.unknownDomain(kind, domain)
@@ -50,6 +84,11 @@ func (r *agents) pick(kind, domain, name string) (*agent, error) {
 		return nil, kinds.Errorf(kinds.NoAgent, "no agent %q is attached that takes a %s: name another, or none", name, kind)
 	}
 	return nil, kinds.Errorf(kinds.NoAgent, "no agent is attached that takes a %s: try again when one is", kind)
+}
+
+// activeFor is what an agent has to do for one peer. The caller holds mu.
+func (r *agents) activeFor(a *agent, from identity.ID) int {
+	return a.peers[from] + r.load[a.Name][from]
 }
 
 // before reports whether a, attached after b, is to be chosen of two whose domains

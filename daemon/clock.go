@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -17,10 +18,14 @@ const reporters = 8
 
 // run acts on what is due until ctx ends: deadlines, tasks whose agent does not
 // come back, entries that have lived long enough. It sleeps until the next of
-// them. report tells a peer how a task of its own ended.
+// them, and waits for no disk and no peer. report tells a peer how a task of its own
+// ended.
 func (ts *tasks) run(ctx context.Context, report func(context.Context, *task) error) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	var parts sync.WaitGroup
+	defer parts.Wait()
+	parts.Go(func() { ts.late.run(ctx, ts) })
 	var reports errgroup.Group
 	reports.SetLimit(reporters)
 	defer reports.Wait()
@@ -44,14 +49,12 @@ func (ts *tasks) run(ctx context.Context, report func(context.Context, *task) er
 			}
 		}
 		ts.next = next
-		ts.mu.Unlock()
 		for _, t := range due {
-			if err := ts.act(ctx, t, now, func() {
-				reports.Go(func() error { ts.tell(ctx, t, report); return nil })
-			}); err != nil {
-				return err
-			}
+			ts.act(t, now, func() bool {
+				return reports.TryGo(func() error { ts.tell(ctx, t, report); return nil })
+			})
 		}
+		ts.mu.Unlock()
 		switch {
 		case len(due) > 0:
 			timer.Reset(0) // acting changed what is next
@@ -63,39 +66,49 @@ func (ts *tasks) run(ctx context.Context, report func(context.Context, *task) er
 	}
 }
 
-// act does the one thing that is due for t; tell starts a report.
-func (ts *tasks) act(ctx context.Context, t *task, now time.Time, tell func()) error {
-	ts.mu.Lock()
+// act does the one thing that is due for t; tell starts a report unless too many
+// are under way. What passes with time is so at once, and written when it can be: a
+// restart finds the same. The caller holds mu.
+func (ts *tasks) act(t *task, now time.Time, tell func() bool) {
 	over, forgotten := t.expires()
-	final, owed, alone := t.final(), t.owed, !t.alone.IsZero()
-	if owed && now.Before(forgotten) {
+	switch {
+	case t.owed && now.Before(forgotten):
+		if !tell() {
+			t.retry = now.Add(firstReport)
+			return
+		}
 		t.retry = now.Add(t.pause) // the next one, unless this one succeeds
 		t.pause = min(2*t.pause, slowestReport)
-		ts.mu.Unlock()
-		tell()
-		return nil
-	}
-	ts.mu.Unlock()
-	switch {
 	case !now.Before(forgotten):
-		if !final {
-			if _, err := ts.end(ctx, t, ending{state: client.TaskExpired, outcome: "the deadline passed"}); err != nil {
-				return err
-			}
+		if !t.final() {
+			ts.settle(t, expired)
 		}
-		return ts.drop(ctx, t)
-	case final:
-		return nil
-	case alone:
-		lost := kinds.Errorf(kinds.Internal, "agent %s went away while it worked on this and did not come back: delegate it again", t.agent)
-		_, err := ts.end(ctx, t, ending{state: client.TaskFailed, id: wire.NewMessageID(), outcome: lost.Message, payload: kinds.Encode(lost), owed: t.reports})
-		return err
+		delete(ts.table, t.key())
+		ts.unshare(t)
+		ts.change(t)
+		ts.late.add(record{task: t, drop: true})
+	case t.final():
 	case !now.Before(over):
-		_, err := ts.end(ctx, t, ending{state: client.TaskExpired, outcome: "the deadline passed"})
-		return err
+		e := expired
+		if !t.alone.IsZero() {
+			e = lostBy(t)
+		}
+		ts.settle(t, e)
+		ts.late.add(record{task: t, ending: e})
+	case !t.ending && !t.alone.IsZero() && t.deadline.IsZero():
+		t.ending = true // until that is on disk
+		ts.late.add(record{task: t, ending: lostBy(t)})
 	}
-	return nil
 }
+
+// lostBy is how a task ends whose agent has not come back.
+func lostBy(t *task) ending {
+	lost := kinds.Errorf(kinds.Internal, "agent %s went away while it worked on this and did not come back: delegate it again", t.agent)
+	return ending{state: client.TaskFailed, id: wire.NewMessageID(), outcome: lost.Message, payload: kinds.Encode(lost), owed: t.reports}
+}
+
+// expired is how a task ends whose time is over.
+var expired = ending{state: client.TaskExpired, outcome: "the deadline passed"}
 
 // tell reports the end of a task to its owner and marks it as told when the owner
 // has taken it, or does not want it.

@@ -21,7 +21,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"slices"
 	"sync"
@@ -31,8 +30,11 @@ import (
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/discovery"
+	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/oacp/carrier"
 	"github.com/acpd/acpd/peer"
@@ -50,6 +52,8 @@ type Options struct {
 	Log     io.Writer   // nil: nothing is logged
 	Level   *slog.Level // nil: as configured
 	NoMDNS  bool        // do not discover, whatever is configured
+
+	look func(path string) (disk.Space, error) // of tests; nil: the system's
 }
 
 // Daemon is an open state directory.
@@ -67,17 +71,25 @@ type Daemon struct {
 	lock   *lock
 	key    *identity.Key
 	trust  *identity.TrustStore
+	budget *budget.Book
+	lines  *budget.Log // of what peers cause
 	store  *store.DB
 	node   *peer.Node
-	socket *net.UnixListener
+	socket *door
+	guests *door // acp.sock of the agents' folder
+	files  descriptors
+	space  space
 
 	agents      *agents
 	tasks       *tasks
 	inbox       *inbox
 	repeats     *repeats
+	slowTakers  *budget.Account
+	places      *budget.Account
 	exchanges   *exchanges
 	abilities   *abilities
 	subscribers *subscribers
+	cuts        *cuts
 	gate        *gate
 	count       *counts
 	sightings   *sightings
@@ -99,9 +111,9 @@ type Daemon struct {
 // an error that says what to do. A daemon that is not run is closed.
 func Open(ctx context.Context, o Options) (*Daemon, error) {
 	d := &Daemon{
-		options: o, started: time.Now(),
-		agents: newAgents(), repeats: newRepeats(), exchanges: newExchanges(), abilities: newAbilities(),
-		subscribers: new(subscribers), count: newCounts(),
+		options: o, started: time.Now(), files: shareDescriptors(descriptorLimit()),
+		agents: newAgents(), exchanges: newExchanges(), abilities: newAbilities(),
+		subscribers: new(subscribers), cuts: newCuts(), count: newCounts(),
 		rediscover: make(chan struct{}, 1), hinted: make(hinted),
 	}
 	if err := d.open(ctx); err != nil {
@@ -126,6 +138,9 @@ func (d *Daemon) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := d.home.openFolder(cfg.Agents.UIDs); err != nil {
+		return err
+	}
 	d.config.Store(cfg)
 	d.name = cfg.Name
 	d.log = d.newLogger(cfg)
@@ -144,7 +159,16 @@ func (d *Daemon) open(ctx context.Context) error {
 		d.log.Warn("new identity", "warning", fmt.Sprintf("identity.key was not there: the %d peers that are trusted here do not know the new one; restore the key from a backup, or have each of them trust this one", n))
 	}
 	d.trust = trust
+	d.budget = &budget.Book{Peers: trust.Len}
+	d.lines = d.budget.OpenLog(d.log)
+	d.places = d.budget.Open(budget.Places)
+	d.repeats = newRepeats(d.budget)
+	d.slowTakers = d.budget.Open(budget.SlowTakers)
 	d.gate = newGate(trust, cfg)
+	if d.mailHome, err = oacpHome(cfg.OACP.Home); err != nil {
+		return err
+	}
+	d.openSpace(uint64(cfg.Limits.MinFree))
 	if d.store, err = store.Open(ctx, d.home.state()); err != nil {
 		return err
 	}
@@ -158,10 +182,11 @@ func (d *Daemon) open(ctx context.Context) error {
 	for _, p := range trust.Peers() {
 		d.place(p.ID)
 	}
-	if d.inbox, err = openInbox(ctx, d.store); err != nil {
+	if d.inbox, err = openInbox(ctx, d.store, d.budget, cfg.MaxMessage); err != nil {
 		return err
 	}
-	if d.tasks, err = openTasks(ctx, d.store, d.agents); err != nil {
+	d.inbox.room = d.space.room
+	if d.tasks, err = openTasks(ctx, d.store, d.agents, d.budget, d.log); err != nil {
 		return err
 	}
 	if err := d.openMail(ctx, cfg); err != nil {
@@ -170,11 +195,19 @@ func (d *Daemon) open(ctx context.Context) error {
 	if d.node, err = d.listen(ctx, cfg); err != nil {
 		return err
 	}
-	d.node.Handle(wire.StreamMail, policyMail, func(ctx context.Context, from identity.ID, s *peer.Stream) { d.mail.Serve(ctx, from, s) })
+	d.node.Handle(wire.StreamMail, policyMail, func(ctx context.Context, from identity.ID, s *peer.Stream) {
+		d.mail.Serve(store.For(ctx, from), from, s)
+	})
 	if err := d.openChannels(ctx, cfg); err != nil {
 		return err
 	}
-	d.socket, err = listenSocket(ctx, d.home.socket())
+	if err := d.findCuts(ctx); err != nil {
+		return err
+	}
+	if d.socket, err = openDoor(ctx, d.home.socket()); err != nil {
+		return err
+	}
+	d.guests, err = d.home.openGuestDoor(ctx, client.SocketName, cfg.Agents.UIDs)
 	return err
 }
 
@@ -209,10 +242,13 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 		defer closeLocal()
 		return d.node.Serve(working)
 	})
-	g.Go(func() error { return d.serve(local) })
+	most := min(maxConnections, d.files.local)
+	g.Go(func() error { return d.serve(local, d.socket, most) })
+	g.Go(func() error { return d.serve(local, d.guests, most) })
 	g.Go(func() error { return d.channels.run(local, working) })
 	g.Go(func() error { return d.tasks.run(working, d.reportLost) })
-	g.Go(func() error { return d.savePins(working) })
+	g.Go(func() error { return d.saveTrust(working) })
+	g.Go(func() error { return d.finishCuts(working) })
 	g.Go(func() error { return d.runDiscovery(working) })
 	g.Go(func() error { return d.sightings.run(working, d.log) })
 	g.Go(func() error { return d.mail.Run(working) })
@@ -236,6 +272,12 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	for _, p := range d.trust.Peers() {
 		d.node.Connect(p.ID)
 	}
+	if d.store.Alone() {
+		d.log.Warn("the disk is full: free some space and start acpd again; until then reads and writes of state.db take turns, and what needs space fails")
+	}
+	if !d.store.Checked() {
+		d.log.Warn("state.db is too large, or its disk too slow, to be checked for damage at the start")
+	}
 	d.log.Info("ready", "id", d.id, "name", d.name, "addr", d.node.Addr(), "socket", d.home.socket(), "took", time.Since(d.started))
 	d.tell(systemd.SdNotifyReady)
 	err := g.Wait()
@@ -258,28 +300,34 @@ func (d *Daemon) Close() error {
 	if d.socket != nil {
 		d.socket.Close() // also removes its file
 	}
+	if d.guests != nil {
+		d.guests.Close()
+	}
 	if d.channels != nil {
 		d.channels.close()
 	}
 	if d.node != nil {
 		d.node.Close()
 	}
+	if d.lines != nil {
+		d.lines.Close()
+	}
 	if d.store != nil {
 		errs = append(errs, d.store.Close())
 	}
 	if d.lock != nil {
 		if d.trust != nil {
-			errs = append(errs, d.trust.Save())
+			d.space.reserve.Spend(func() { errs = append(errs, d.trust.Save()) })
 		}
 		errs = append(errs, d.lock.release())
 	}
-	d.socket, d.channels, d.node, d.store, d.lock = nil, nil, nil, nil, nil
+	d.socket, d.guests, d.channels, d.node, d.lines, d.store, d.lock = nil, nil, nil, nil, nil, nil, nil
 	return errors.Join(errs...)
 }
 
 // reload reads config.yaml again; when that is not valid the old one stays.
-// Policy, rates, addresses of peers, discovery and the log level count at once,
-// everything else from the next start.
+// Policy, rates, addresses of peers, discovery, channels.open_to and the log level
+// count at once, everything else from the next start.
 func (d *Daemon) reload() error {
 	next, err := d.loadConfig()
 	if err != nil {
@@ -305,8 +353,8 @@ func (d *Daemon) reload() error {
 		}
 	}
 	if old.Name != next.Name || old.Listen != next.Listen || old.MaxMessage != next.MaxMessage ||
-		old.PostQuantum != next.PostQuantum || old.Log.Format != next.Log.Format || old.OACP != next.OACP || !old.Channels.Equal(next.Channels) {
-		d.log.Warn("name, listen, max_message, post_quantum, oacp.home, channels and log.format change at the next start")
+		old.PostQuantum != next.PostQuantum || old.Log.Format != next.Log.Format || old.OACP != next.OACP || !old.Channels.Equal(next.Channels) || !slices.Equal(old.Agents.UIDs, next.Agents.UIDs) {
+		d.log.Warn("name, listen, max_message, post_quantum, oacp.home, agents.uids, channels but for open_to, and log.format change at the next start")
 	}
 	d.log.Info("configuration reloaded")
 	return nil

@@ -5,11 +5,14 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -70,6 +73,7 @@ func (d *Daemon) once(ctx context.Context, sender identity.Peer, env *wire.Envel
 	if !fresh {
 		return d.repeats.wait(ctx, first)
 	}
+	ctx = store.For(ctx, sender.ID)
 	// Also when a handler panics: nobody may wait for it for ever.
 	out = outcome{err: kinds.Errorf(kinds.Internal, "%s: the receiver failed", env.Kind)}
 	keep := true
@@ -102,6 +106,9 @@ func (d *Daemon) ownFault(env *wire.Envelope, err error) error {
 		return err
 	}
 	d.log.Error("message not taken", "kind", env.Kind, "id", env.ID, "peer", env.From.Label(), "err", err)
+	if disk.IsFull(err) {
+		return kinds.Errorf(kinds.Overloaded, "%s: the receiver's disk is full: its owner has to free some space; try again later", env.Kind)
+	}
 	return kinds.Errorf(kinds.Internal, "%s: the receiver failed: its log says why", env.Kind)
 }
 
@@ -140,11 +147,11 @@ func (d *Daemon) onQuery(ctx context.Context, sender identity.Peer, env *wire.En
 	if err := d.gate.admit(sender, env.Kind, q.Domain); err != nil {
 		return nil, err
 	}
-	a, err := d.agents.pick(env.Kind, q.Domain, env.Agent)
+	a, err := d.pick(sender.ID, env.Kind, q.Domain, env.Agent)
 	if err != nil {
 		return nil, err
 	}
-	defer d.agents.release(a)
+	defer d.agents.release(a, sender.ID)
 	d.exchanges.enter(env)
 	defer d.exchanges.leave(env)
 	deadline := queryDeadline(q)
@@ -165,12 +172,12 @@ func (d *Daemon) onNotify(ctx context.Context, sender identity.Peer, env *wire.E
 	if err := d.gate.admit(sender, env.Kind, ""); err != nil {
 		return refused(err)
 	}
-	return d.hand(ctx, env, d.agents.takers(env.Kind, n.Topic, env.Agent), &client.Inbound{Envelope: *env, Name: sender.Name})
+	return d.hand(ctx, env, env.Agent, d.agents.takers(env.Kind, n.Topic, env.Agent), &client.Inbound{Envelope: *env, Name: sender.Name})
 }
 
-// hand gives a message to the takers; if none confirms it, it goes to the inbox.
-// The sender's connection may end meanwhile: the message has arrived all the same.
-func (d *Daemon) hand(ctx context.Context, env *wire.Envelope, takers []*agent, in *client.Inbound) (outcome, bool) {
+// hand gives a message to the takers; if none confirms it, it goes to the inbox, for
+// the agent that it names or follows from, "" for any. The sender's connection may end meanwhile: the message has arrived all the same.
+func (d *Daemon) hand(ctx context.Context, env *wire.Envelope, agent string, takers []*agent, in *client.Inbound) (outcome, bool) {
 	ctx = context.WithoutCancel(ctx)
 	if held, err := d.inbox.holds(ctx, env); err != nil {
 		return refused(err)
@@ -180,7 +187,7 @@ func (d *Daemon) hand(ctx context.Context, env *wire.Envelope, takers []*agent, 
 	if d.confirmed(ctx, takers, in) {
 		return outcome{state: wire.Handed}, true
 	}
-	if err := d.inbox.hold(ctx, env); err != nil {
+	if err := d.inbox.hold(ctx, env, agent); err != nil {
 		return refused(err)
 	}
 	// While the agents had their time, an untrust may have emptied the inbox.
@@ -210,15 +217,25 @@ func (d *Daemon) confirmed(ctx context.Context, takers []*agent, in *client.Inbo
 	if len(takers) == 1 {
 		return tell(takers[0]) == nil
 	}
-	// The first word counts; the others have their time all the same.
+	// The first word counts; the others have their time all the same. Until then they
+	// keep the message in memory, which is its sender's to pay for.
 	said := make(chan error, len(takers))
+	var others sync.WaitGroup
+	others.Add(len(takers))
 	for _, a := range takers {
-		d.calls.Go(func() { said <- tell(a) })
+		d.calls.Go(func() { defer others.Done(); said <- tell(a) })
 	}
 	for range takers {
-		if <-said == nil {
+		if <-said != nil {
+			continue
+		}
+		size := int64(len(in.Payload))
+		if d.slowTakers.Take(in.From, size) != nil {
+			others.Wait()
 			return true
 		}
+		d.calls.Go(func() { others.Wait(); d.slowTakers.Give(in.From, size) })
+		return true
 	}
 	return false
 }

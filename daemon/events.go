@@ -56,6 +56,11 @@ func (s *subscribers) set(conn *client.Conn, sub *subscription) {
 	s.all.Store(&next)
 }
 
+// has reports whether a connection has a subscription.
+func (s *subscribers) has(conn *client.Conn) bool {
+	return slices.ContainsFunc(s.list(), func(sub *subscription) bool { return sub.conn == conn })
+}
+
 // copy sends a message to those who want it.
 func (s *subscribers) copy(env *wire.Envelope, direction string) {
 	for _, sub := range s.list() {
@@ -118,6 +123,7 @@ func (d *Daemon) onEvent(e peer.Event) {
 		return // it is in reach as before
 	case peer.EventTrust:
 		d.log.Info("trusted by invitation", "peer", e.Peer.Label(), "name", e.Name)
+		d.warnHeir(identity.Peer{ID: e.Peer, Name: e.Name})
 		d.place(e.Peer)
 	case peer.EventIdentityConflict:
 		d.log.Warn("identity conflict", "peer", e.Peer.Label(), "addr", e.Addr, "detail", e.Detail)

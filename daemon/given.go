@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -18,7 +19,7 @@ const ackTime = 30 * time.Second
 // and the ack is on disk before the caller has it. A repeat of a call whose ack is
 // known gets that; any other is sent again, and the peer knows it by its id.
 func (d *Daemon) delegate(ctx context.Context, s *session, p *client.DelegateParams) (any, error) {
-	env, to, err := d.compose(kinds.KindDelegate, &p.Head, p.To, p.Payload)
+	env, to, err := d.compose(s, kinds.KindDelegate, &p.Head, p.To, p.Payload)
 	if err != nil {
 		return nil, err
 	}
@@ -29,8 +30,9 @@ func (d *Daemon) delegate(ctx context.Context, s *session, p *client.DelegatePar
 	if err != nil {
 		return nil, err
 	}
+	as := s.caller()
 	t := &task{
-		direction: client.Given, peer: to.ID, id: env.ID, hash: contentOf(env), agent: d.agents.nameOf(s.conn),
+		direction: client.Given, peer: to.ID, id: env.ID, hash: contentOf(env), agent: as.name, holder: as.key,
 		chain: chainOf(env), reports: what.Reports(), created: time.Now(),
 	}
 	if what.DeadlineMS > 0 {
@@ -45,7 +47,7 @@ func (d *Daemon) delegate(ctx context.Context, s *session, p *client.DelegatePar
 		return &client.Delegated{ID: env.ID, From: to.ID, Payload: ack}
 	}
 	if !fresh {
-		if t.hash != hash {
+		if t.hash != hash || s.guest && !d.tasks.own(t, as) {
 			return nil, usedTwice(env)
 		}
 		if state, acked := d.tasks.stateOf(t); acked {
@@ -114,16 +116,19 @@ func (d *Daemon) notGiven(ctx context.Context, t *task, fresh bool, err error) e
 
 // cancel ends a delegation that was given: by ending its exchange while that has
 // no answer, else by asking the peer.
-func (d *Daemon) cancel(ctx context.Context, _ *session, p *client.CancelParams) (any, error) {
-	t := d.tasks.find(p.Ref, client.Given)
+func (d *Daemon) cancel(ctx context.Context, s *session, p *client.CancelParams) (any, error) {
+	t := d.tasks.findOf(s.only(), p.Ref, client.Given)
 	to := p.To
-	if to == "" {
+	if to == "" || s.guest {
+		if t == nil && s.guest {
+			return nil, kinds.Errorf(kinds.NotFound, "ref: %s names no delegation that this agent has given: see tasks", p.Ref)
+		}
 		if t == nil {
 			return nil, kinds.Errorf(kinds.NotFound, "ref: %s names no delegation of this daemon: say in `to` whom it went to", p.Ref)
 		}
-		to = t.peer.String()
+		to = cmp.Or(to, t.peer.String())
 	}
-	env, whom, err := d.compose(kinds.KindCancel, &p.Head, to, p.Payload)
+	env, whom, err := d.compose(s, kinds.KindCancel, &p.Head, to, p.Payload)
 	if err != nil {
 		return nil, err
 	}
@@ -185,13 +190,24 @@ func (d *Daemon) onReport(ctx context.Context, sender identity.Peer, env *wire.E
 		return refused(kinds.Errorf(kinds.NotFound, "ref: the delegation %s is %s already: nothing more is expected", t.id, state))
 	}
 	takers := d.agents.takers(env.Kind, "", env.Agent)
-	for i, a := range takers {
-		if a.Name == t.agent {
-			takers = takers[i : i+1]
-			break
+	if t.agent != "" {
+		takers = meant(takers, t.agent)
+	}
+	return d.hand(ctx, env, cmp.Or(t.agent, env.Agent), takers, &client.Inbound{Envelope: *env, Name: sender.Name, Delegation: d.describe(ctx, t, false)})
+}
+
+// meant returns who of the takers gets what a delegation of an agent led to: that
+// agent, or where it is away those whom the daemon's owner has attached.
+func meant(takers []*agent, name string) (others []*agent) {
+	for _, a := range takers {
+		if a.Name == name {
+			return []*agent{a}
+		}
+		if !a.guest {
+			others = append(others, a)
 		}
 	}
-	return d.hand(ctx, env, takers, &client.Inbound{Envelope: *env, Name: sender.Name, Delegation: d.describe(ctx, t, false)})
+	return others
 }
 
 // report enters a result or error and reports whether the task was open.

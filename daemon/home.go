@@ -7,18 +7,22 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/acpd/acpd/client"
 )
 
 // home is a state directory, absolute. One directory is one daemon is one agent
 // identity.
 type home string
 
-func (h home) key() string    { return filepath.Join(string(h), "identity.key") }
-func (h home) config() string { return filepath.Join(string(h), "config.yaml") }
-func (h home) state() string  { return filepath.Join(string(h), "state.db") }
-func (h home) socket() string { return filepath.Join(string(h), "acp.sock") }
-func (h home) http() string   { return filepath.Join(string(h), "http.sock") }
-func (h home) lock() string   { return filepath.Join(string(h), "lock") }
+func (h home) key() string     { return filepath.Join(string(h), "identity.key") }
+func (h home) config() string  { return filepath.Join(string(h), "config.yaml") }
+func (h home) state() string   { return filepath.Join(string(h), "state.db") }
+func (h home) reserve() string { return filepath.Join(string(h), "reserve") }
+func (h home) socket() string  { return filepath.Join(string(h), "acp.sock") }
+func (h home) http() string    { return filepath.Join(string(h), "http.sock") }
+func (h home) agents() string  { return filepath.Join(string(h), client.AgentFolder) }
+func (h home) lock() string    { return filepath.Join(string(h), "lock") }
 
 // Home returns the state directory that dir means: dir itself, else $ACP_HOME,
 // else ~/.acp. It is absolute and need not exist.
@@ -43,8 +47,9 @@ func Home(dir string) (string, error) {
 // openHome makes the directory or checks that it is ours and ours alone.
 func openHome(dir string) (home, error) {
 	h := home(dir)
-	if n := len(h.http()); n > maxSocketPath {
-		return "", fmt.Errorf("state directory: the socket's path %s has %d bytes, and this system takes %d: choose a shorter directory with --home or ACP_HOME", h.http(), n, maxSocketPath)
+	longest := filepath.Join(h.agents(), client.HTTPSocketName)
+	if n := len(longest); n > maxSocketPath {
+		return "", fmt.Errorf("state directory: the socket's path %s has %d bytes, and this system takes %d: choose a shorter directory with --home or ACP_HOME", longest, n, maxSocketPath)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("state directory: %w: name another with --home", err)

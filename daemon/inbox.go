@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -15,25 +18,45 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// Bounds of the inbox (protocol, section 5) and of one look into it, which is also
-// bounded by what fits a line.
+// Bounds of one look into the inbox, which is also bounded by what fits a line, and
+// of one write that marks or removes messages: others wait for it. What peers may have held
+// stands in package budget.
 const (
-	maxHeld      = 10000
-	maxHeldBytes = 64 << 20
-	inboxDefault = 100
-	inboxMost    = 1000
+	inboxDefault  = 100
+	inboxMost     = 1000
+	changedAtOnce = 64
+
+	// Beside the inbox lies what agents took that was for any of them: enough to see
+	// what one of them did in the last days. The oldest go.
+	maxTaken      = 1000
+	maxTakenBytes = 16 << 20
+	takenFor      = 7 * 24 * time.Hour
 )
 
 // inbox keeps the messages that no attached agent took, on disk, until a consumer
 // acknowledges them. Nothing promised is dropped: a full inbox takes no more.
 type inbox struct {
-	db *store.DB
+	db   *store.DB
+	room func(identity.ID) error // why what a peer sends may not be kept; nil: it may
 
-	mu    sync.Mutex           // guards what follows
-	held  map[heldKey]struct{} // what is held or about to be
-	bytes int                  // of their envelopes
-	seen  map[uint64]struct{}  // what list has returned and the disk does not know of
+	mu   sync.Mutex           // guards what follows
+	held map[heldKey]heldSize // what is held or about to be
+	seen map[uint64]struct{}  // what list has returned and the disk does not know of
+
+	unasked, asked share
 }
+
+// share is what peers may have held of one sort of message.
+type share struct{ messages, bytes *budget.Account }
+
+// heldSize is what a message takes of its sender's share.
+type heldSize struct {
+	bytes int64
+	asked bool // the result of a delegation from here
+}
+
+// isAsked reports whether messages of the kind come only where they were asked for.
+func isAsked(kind string) bool { return kind == kinds.KindResult || kind == kinds.KindError }
 
 // heldKey names a message: no other of the same name is held beside it.
 type heldKey struct {
@@ -41,15 +64,18 @@ type heldKey struct {
 	id   wire.MessageID
 }
 
-func openInbox(ctx context.Context, db *store.DB) (*inbox, error) {
-	b := &inbox{db: db, held: make(map[heldKey]struct{}), seen: make(map[uint64]struct{})}
+func openInbox(ctx context.Context, db *store.DB, book *budget.Book, maxMessage int) (*inbox, error) {
+	b := &inbox{
+		db: db, held: make(map[heldKey]heldSize), seen: make(map[uint64]struct{}),
+		unasked: share{book.Open(budget.Inbox), book.Open(budget.InboxBytes(maxMessage))},
+		asked:   share{book.Open(budget.Results), book.Open(budget.ResultsBytes(maxMessage))},
+	}
 	err := db.Read(ctx, func(tx *store.Tx) error {
-		keys, bytes, err := sqlHeldKeys(tx)
-		for _, k := range keys {
-			b.held[k] = struct{}{}
-		}
-		b.bytes = bytes
-		return err
+		return sqlHeldKeys(tx, func(k heldKey, size heldSize) {
+			b.held[k] = size
+			b.shareOf(size).messages.Add(k.peer, 1)
+			b.shareOf(size).bytes.Add(k.peer, size.bytes)
+		})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open inbox: %w", err)
@@ -85,46 +111,70 @@ func (b *inbox) holds(ctx context.Context, env *wire.Envelope) (bool, error) {
 	return true, nil
 }
 
-// hold returns when the message is on disk.
-func (b *inbox) hold(ctx context.Context, env *wire.Envelope) error {
+// hold returns when the message is on disk, for an agent, or "" for any.
+func (b *inbox) hold(ctx context.Context, env *wire.Envelope, agent string) error {
 	var buf bytes.Buffer
 	if err := env.AppendReply(&buf); err != nil {
 		return fmt.Errorf("hold: %w", err)
 	}
-	key := heldKey{env.From, env.ID}
-	if !b.reserve(key, buf.Len()) {
-		return kinds.Errorf(kinds.Overloaded, "the inbox is full (%d messages or %d MiB): its owner has to read and acknowledge it; try again later", maxHeld, maxHeldBytes>>20)
+	key, size := heldKey{env.From, env.ID}, heldSize{int64(buf.Len()), isAsked(env.Kind)}
+	if b.room != nil {
+		if err := b.room(env.From); err != nil {
+			return err
+		}
 	}
-	if err := b.db.Write(ctx, true, func(tx *store.Tx) error { return sqlHold(tx, env, buf.Bytes()) }); err != nil {
-		b.release([]heldKey{key}, buf.Len())
+	if err := b.reserve(key, size); err != nil {
+		return kinds.Errorf(kinds.Overloaded, "the inbox is full for this peer (%v): its owner has to read and acknowledge what lies there; try again later", err)
+	}
+	if err := b.db.Write(ctx, true, func(tx *store.Tx) error { return sqlHold(tx, env, agent, buf.Bytes()) }); err != nil {
+		b.release([]heldKey{key})
 		return fmt.Errorf("hold: %w", err)
 	}
 	return nil
 }
 
-func (b *inbox) reserve(key heldKey, size int) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.held) >= maxHeld || b.bytes+size > maxHeldBytes {
-		return false
+func (b *inbox) shareOf(size heldSize) share {
+	if size.asked {
+		return b.asked
 	}
-	b.held[key] = struct{}{}
-	b.bytes += size
-	return true
+	return b.unasked
 }
 
-func (b *inbox) release(keys []heldKey, bytes int) {
+func (b *inbox) reserve(key heldKey, size heldSize) error {
+	s := b.shareOf(size)
+	if err := s.messages.Take(key.peer, 1); err != nil {
+		return err
+	}
+	if err := s.bytes.Take(key.peer, size.bytes); err != nil {
+		s.messages.Give(key.peer, 1)
+		return err
+	}
+	b.release([]heldKey{key}) // of a run that is so old that its repeat is not known as one
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.held[key] = size
+	return nil
+}
+
+func (b *inbox) release(keys []heldKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, k := range keys {
+		size, ok := b.held[k]
+		if !ok {
+			continue
+		}
 		delete(b.held, k)
+		s := b.shareOf(size)
+		s.messages.Give(k.peer, 1)
+		s.bytes.Give(k.peer, size.bytes)
 	}
-	b.bytes -= bytes
 }
 
-// list returns held messages in their order, as many as fit room bytes but always
-// one. From then on they may be acknowledged; see mark.
-func (b *inbox) list(ctx context.Context, p *client.InboxParams, peers []identity.ID, room int) (*client.Inbox, error) {
+// list returns held messages in their order, or those that agents took, as many as fit
+// room bytes but always one: all of them, or what an agent may see. From then on they
+// may be acknowledged; see mark.
+func (b *inbox) list(ctx context.Context, p *client.InboxParams, of *string, peers []identity.ID, room int) (*client.Inbox, error) {
 	limit := p.Limit
 	if limit == 0 {
 		limit = inboxDefault
@@ -132,7 +182,11 @@ func (b *inbox) list(ctx context.Context, p *client.InboxParams, peers []identit
 	limit = min(limit, inboxMost)
 	var rows []heldRow
 	err := b.db.Read(ctx, func(tx *store.Tx) (err error) {
-		rows, err = sqlInbox(tx, p.After, p.Kinds, peers, limit+1)
+		if p.Taken {
+			rows, err = sqlTaken(tx, p.After, time.Now().Add(-takenFor).UnixMilli(), p.Kinds, peers, limit+1)
+		} else {
+			rows, err = sqlInbox(tx, p.After, of, p.Kinds, peers, limit+1)
+		}
 		return err
 	})
 	if err != nil {
@@ -145,13 +199,13 @@ func (b *inbox) list(ctx context.Context, p *client.InboxParams, peers []identit
 		if err != nil {
 			return nil, fmt.Errorf("inbox: message %d: %w", r.seq, err)
 		}
-		room -= 512 + len(env.Payload) + longestJSON(env.Kind+env.Agent+env.Thread+env.Trace)
+		room -= 512 + len(env.Payload) + longestJSON(env.Kind+env.Agent+env.Thread+env.Trace+r.agent)
 		if i == limit || i > 0 && room < 0 {
 			answer.Next = rows[i-1].seq
 			break
 		}
-		answer.Messages = append(answer.Messages, client.HeldMessage{Seq: r.seq, Envelope: *env})
-		if !r.seen {
+		answer.Messages = append(answer.Messages, client.HeldMessage{Seq: r.seq, Envelope: *env, Agent: r.agent, TakenAt: client.Time{Time: fromMillis(r.taken)}})
+		if !r.seen && r.taken == 0 {
 			unseen = append(unseen, r.seq)
 		}
 	}
@@ -163,81 +217,138 @@ func (b *inbox) list(ctx context.Context, p *client.InboxParams, peers []identit
 	return answer, nil
 }
 
-// change writes what list has returned, and with it what more changes. A mark
-// that cannot be written, as on a full disk, waits for the next change: reading
-// needs no space, and an ack finds what was read in this run of the daemon.
-func (b *inbox) change(ctx context.Context, more func(*store.Tx) error) error {
+// mark writes what list has returned, a few messages a write. What cannot be
+// written, as on a full disk, waits for the next mark: reading needs no space, and an
+// ack finds what was read in this run of the daemon.
+func (b *inbox) mark(ctx context.Context) error {
 	b.mu.Lock()
 	seen := slices.Collect(maps.Keys(b.seen))
 	b.mu.Unlock()
-	err := b.db.Write(ctx, false, func(tx *store.Tx) error {
-		for _, seq := range seen {
-			if err := sqlSeen(tx, seq); err != nil {
-				return err
+	for some := range slices.Chunk(seen, changedAtOnce) {
+		err := b.db.Write(ctx, false, func(tx *store.Tx) error {
+			for _, seq := range some {
+				if err := sqlSeen(tx, seq); err != nil {
+					return err
+				}
 			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		return more(tx)
-	})
-	if err != nil {
-		return err
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, seq := range seen {
-		delete(b.seen, seq)
+		b.mu.Lock()
+		for _, seq := range some {
+			delete(b.seen, seq)
+		}
+		b.mu.Unlock()
 	}
 	return nil
 }
 
-// mark writes what list has returned.
-func (b *inbox) mark(ctx context.Context) error {
-	b.mu.Lock()
-	none := len(b.seen) == 0
-	b.mu.Unlock()
-	if none {
-		return nil
-	}
-	return b.change(ctx, func(*store.Tx) error { return nil })
+// ack removes messages that list has returned, never others. Where it fails in the
+// middle some are gone, and the same ack again removes the others.
+func (b *inbox) ack(ctx context.Context, p *client.AckParams, peers []identity.ID) (int, error) {
+	return b.settle(ctx, p, peers, sqlRemove)
 }
 
-// ack removes messages that list has returned, never others.
-func (b *inbox) ack(ctx context.Context, p *client.AckParams, peers []identity.ID) (int, error) {
-	var removed []heldKey
-	var size int
-	err := b.change(ctx, func(tx *store.Tx) (err error) {
-		removed, size = nil, 0
-		if p.UpTo > 0 {
-			where, args := filterSQL(p.Kinds, peers, []any{p.UpTo})
-			removed, size, err = sqlRemove(tx, "seen = 1 AND seq <= ?"+where, args...)
-			return err
-		}
-		for _, id := range p.IDs {
-			keys, bytes, err := sqlRemove(tx, "seen = 1 AND id = ?", id[:])
-			if err != nil {
-				return err
-			}
-			removed, size = append(removed, keys...), size+bytes
-		}
-		return nil
+// take is ack for an agent: of what list may return to it. What was for any agent lies
+// beside the inbox for takenFor, with its name: it answers for what it has taken.
+func (b *inbox) take(ctx context.Context, p *client.AckParams, agent string, peers []identity.ID) (int, error) {
+	own, err := b.settle(ctx, p, peers, func(tx *store.Tx, where string, most int, args ...any) ([]heldKey, error) {
+		return sqlRemove(tx, where+" AND agent = ?", most, append(args, agent)...)
 	})
 	if err != nil {
+		return own, err
+	}
+	now := time.Now()
+	common, err := b.settle(ctx, p, peers, func(tx *store.Tx, where string, most int, args ...any) ([]heldKey, error) {
+		return sqlTake(tx, agent, now.UnixMilli(), where+" AND agent = ''", most, args...)
+	})
+	if err == nil && common > 0 {
+		err = b.forgetTaken(ctx, false, "at <= ? OR (SELECT count(*) > ? OR sum(size) > ? FROM daemon_taken)", now.Add(-takenFor).UnixMilli(), maxTaken, maxTakenBytes)
+	}
+	return own + common, err
+}
+
+// forgetTaken removes what where says of what agents took, a few messages a write.
+func (b *inbox) forgetTaken(ctx context.Context, durable bool, where string, args ...any) error {
+	const atOnce = changedAtOnce / 2 // each has a row in two tables
+	for n := atOnce; n == atOnce; {
+		err := b.db.Write(ctx, durable, func(tx *store.Tx) (err error) {
+			n, err = sqlForgetTaken(tx, where, atOnce, args...)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("forget what agents took: %w", err)
+		}
+	}
+	return nil
+}
+
+// settling does something with the first messages of a condition, at most so many, and
+// returns those that are held no more.
+type settling func(tx *store.Tx, where string, most int, args ...any) ([]heldKey, error)
+
+// settle acknowledges what list has returned.
+func (b *inbox) settle(ctx context.Context, p *client.AckParams, peers []identity.ID, do settling) (n int, err error) {
+	if err := b.mark(ctx); err != nil {
 		return 0, fmt.Errorf("ack: %w", err)
 	}
-	b.release(removed, size)
-	return len(removed), nil
+	if p.UpTo > 0 {
+		where, args := filterSQL(p.Kinds, peers, []any{p.UpTo})
+		n, err = b.remove(ctx, false, do, "seen = 1 AND seq <= ?"+where, args...)
+	}
+	for ids := range slices.Chunk(p.IDs, changedAtOnce) {
+		args := make([]any, len(ids))
+		for i := range ids {
+			args[i] = ids[i][:]
+		}
+		var some int
+		if some, err = b.remove(ctx, false, do, "seen = 1 AND id IN (?"+strings.Repeat(", ?", len(ids)-1)+")", args...); err != nil {
+			break
+		}
+		n += some
+	}
+	if err != nil {
+		return n, fmt.Errorf("ack: %w", err)
+	}
+	return n, nil
+}
+
+// remove does it with what where says, a few messages a write, and returns how many.
+func (b *inbox) remove(ctx context.Context, durable bool, do settling, where string, args ...any) (n int, err error) {
+	for {
+		var removed []heldKey
+		err := b.db.Write(ctx, durable, func(tx *store.Tx) (err error) {
+			removed, err = do(tx, where, changedAtOnce, args...)
+			return err
+		})
+		if err != nil {
+			return n, err
+		}
+		b.release(removed)
+		if n += len(removed); len(removed) < changedAtOnce {
+			return n, nil
+		}
+	}
+}
+
+// senders returns the peers of whom anything is left, what agents have taken included.
+func (b *inbox) senders(ctx context.Context) (all []identity.ID, err error) {
+	err = b.db.Read(ctx, func(tx *store.Tx) (err error) {
+		all, err = sqlSenders(tx)
+		return err
+	})
+	return all, err
 }
 
 // purge removes everything of a peer, for good when it returns.
 func (b *inbox) purge(ctx context.Context, peer identity.ID) error {
-	var removed []heldKey
-	var size int
-	err := b.db.Write(ctx, true, func(tx *store.Tx) (err error) {
-		removed, size, err = sqlRemove(tx, "peer = ?", peer[:])
-		return err
-	})
-	if err != nil {
+	if _, err := b.remove(ctx, true, sqlRemove, "peer = ?", peer[:]); err != nil {
 		return fmt.Errorf("purge the inbox: %w", err)
 	}
-	b.release(removed, size)
+	if err := b.forgetTaken(ctx, true, "seq IN (SELECT seq FROM daemon_inbox WHERE peer = ?)", peer[:]); err != nil {
+		return fmt.Errorf("purge the inbox: %w", err)
+	}
 	return nil
 }

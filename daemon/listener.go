@@ -2,11 +2,13 @@ package daemon
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
-	"os"
+	"runtime/debug"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-json-experiment/json"
 
@@ -14,7 +16,8 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// maxConnections bounds the local connections. One over it is told so.
+// maxConnections bounds the connections of a local socket that are in use. One over
+// it is told so.
 const maxConnections = 1024
 
 // listenSocket opens the unix socket, born with mode 0600. The directory's lock is
@@ -31,47 +34,41 @@ func listenSocket(ctx context.Context, path string) (*net.UnixListener, error) {
 }
 
 // serve accepts local connections until ctx ends; then it closes them and waits
-// for what runs on them.
-func (d *Daemon) serve(ctx context.Context) error {
-	var sessions sync.WaitGroup
-	defer sessions.Wait()
-	defer context.AfterFunc(ctx, func() { d.socket.Close() })()
-	places := make(chan struct{}, maxConnections)
+// for what runs on them. Nothing else ends it.
+func (d *Daemon) serve(ctx context.Context, at *door, most int) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	l := newPatientListener(unjudged{at}, d.log)
+	defer context.AfterFunc(ctx, func() { l.Close() })()
+	all := sessions{most: most}
 	for {
-		c, err := d.socket.AcceptUnix()
+		accepted, err := l.Accept()
 		if ctx.Err() != nil {
+			if err == nil {
+				accepted.Close()
+			}
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("accept on %s: %w", d.home.socket(), err)
+			return fmt.Errorf("accept on %s: %w", at.path, err)
 		}
-		if err := admitUser(c); err != nil {
+		c := accepted.(*net.UnixConn)
+		if err := at.admit(c); err != nil {
 			refuse(c, err)
 			continue
 		}
-		select {
-		case places <- struct{}{}:
-		default:
-			refuse(c, kinds.Errorf(kinds.Overloaded, "%d connections are open on this socket, the most there can be: close some", maxConnections))
+		s := d.newSession(ctx, c, at.guests)
+		if !all.enter(s) {
+			refuse(c, kinds.Errorf(kinds.Overloaded, "%d connections are in use on this socket, the most there can be: end some of the programs that hold them, or start acpd with a larger ulimit -n", most))
 			continue
 		}
-		sessions.Go(func() {
-			defer func() { <-places }()
-			d.converse(ctx, c)
+		running.Go(func() {
+			defer all.leave(s)
+			s.converse(ctx)
 		})
 	}
-}
-
-// admitUser lets in the user whom the state directory belongs to.
-func admitUser(c *net.UnixConn) error {
-	uid, err := peerUID(c)
-	if err != nil {
-		return kinds.Errorf(kinds.Internal, "the kernel does not say who connected: %v", err)
-	}
-	if uid != os.Geteuid() {
-		return kinds.Errorf(kinds.NotAuthorized, "this daemon belongs to user %d, and you are user %d: run your own", os.Geteuid(), uid)
-	}
-	return nil
 }
 
 // refuse says why in a line and closes the connection. The line fits any socket
@@ -98,21 +95,32 @@ func refuse(c *net.UnixConn, cause error) {
 type session struct {
 	daemon *Daemon
 	conn   *client.Conn
-	ending <-chan struct{} // closed when it is the daemon that ends it
+	guest  bool                   // it came through the agents' folder
+	key    digest                 // of a guest that is no agent, so that what it sent is its own
+	speaks atomic.Pointer[holder] // as whom it calls; nil: as the agent that it attached
+	ending <-chan struct{}        // closed when it is the daemon that ends it
 }
 
-// converse serves one connection to its end.
-func (d *Daemon) converse(ctx context.Context, c *net.UnixConn) {
-	s := &session{daemon: d, ending: ctx.Done()}
+func (d *Daemon) newSession(ctx context.Context, c net.Conn, guest bool) *session {
+	s := &session{daemon: d, guest: guest, ending: ctx.Done()}
+	if guest {
+		rand.Read(s.key[:])
+	}
 	s.conn = client.NewConn(c, client.Options{
 		MaxLine:  d.config.Load().MaxMessage + client.LineMargin,
 		Handler:  s.handle,
 		PushBack: true,
 	})
+	return s
+}
+
+// converse serves the connection to its end.
+func (s *session) converse(ctx context.Context) {
+	d := s.daemon
 	err := s.conn.Run(ctx)
 	// No handler runs any more, so nothing attaches or subscribes after this.
 	d.subscribers.set(s.conn, nil)
-	if a := d.agents.detach(s.conn); a != nil {
+	if a := d.agents.detach(s.conn, d.tasks.openNames); a != nil {
 		d.tasks.attend(a.Name)
 		d.log.Info("agent detached", "agent", a.Name)
 	}
@@ -128,12 +136,41 @@ func (s *session) handle(ctx context.Context, _ *client.Conn, r *client.Request)
 		r.ReplyError(client.MethodNotFound(r.Method))
 		return
 	}
-	result, err := m(ctx, s, r)
+	if s.guest && m.by != forAgents {
+		r.ReplyError(kinds.Errorf(kinds.NotAuthorized, "%s: this is for whoever the daemon belongs to, and not served to agents: ask that person", r.Method))
+		return
+	}
+	result, err := s.call(ctx, m, r)
 	if err != nil {
-		r.ReplyError(s.stopping(r.Method, err))
+		r.ReplyError(s.tell(r.Method, err))
 		return
 	}
 	r.Reply(result)
+}
+
+// call calls a method. What a program of this machine says must not end the daemon, so
+// a method that panics has failed, and no more.
+func (s *session) call(ctx context.Context, m method, r *client.Request) (result any, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.daemon.log.Error("a method panicked", "method", r.Method, "panic", v, "stack", string(debug.Stack()))
+			err = kinds.Errorf(kinds.Internal, "%s: the daemon failed to do this: its log says why", r.Method)
+		}
+	}()
+	return m.serve(ctx, s, r)
+}
+
+// tell is what a caller hears of an error.
+func (s *session) tell(method string, err error) error {
+	return s.judge(s.stopping(method, fullOr(err)))
+}
+
+// judge takes out of an error what is not for a guest.
+func (s *session) judge(err error) error {
+	if s.guest {
+		return withoutAddrs(err)
+	}
+	return err
 }
 
 // stopping tells a caller that still waits when the daemon ends that it was not

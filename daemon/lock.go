@@ -54,10 +54,11 @@ func takeLock(ctx context.Context, h home) (*lock, error) {
 		}
 		return nil, fmt.Errorf("lock: %s: %w: keep the state directory on a local disk", h.lock(), err)
 	}
+	// The kernel's lock is what counts: a full disk leaves no pid for people, and none
+	// but this one.
 	pid := strconv.Itoa(os.Getpid()) + "\n"
-	if err := errors.Join(f.Truncate(0), writeAt(f, pid)); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("lock: write the pid: %w", err)
+	if writeAt(f, pid) != nil || f.Truncate(int64(len(pid))) != nil {
+		f.Truncate(0)
 	}
 	return &lock{f}, nil
 }

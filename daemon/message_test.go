@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
@@ -276,7 +277,7 @@ func TestBurstOfNotifies(t *testing.T) {
 	if raceEnabled {
 		n = 2000 // at a tenth of the speed
 	}
-	burst := func(t *testing.T, state string, desk *running) {
+	burst := func(t *testing.T, n int, state string, desk *running) {
 		asker := desk.dial()
 		var other atomic.Int64
 		var calls sync.WaitGroup
@@ -302,7 +303,7 @@ func TestBurstOfNotifies(t *testing.T) {
 			mu.Unlock()
 			r.Reply(nil)
 		})
-		burst(t, client.Handed, desk)
+		burst(t, n, client.Handed, desk)
 		mu.Lock()
 		defer mu.Unlock()
 		if len(got) != n {
@@ -311,7 +312,8 @@ func TestBurstOfNotifies(t *testing.T) {
 	})
 	t.Run("held", func(t *testing.T) {
 		desk, laptop := pair(t)
-		burst(t, client.Held, desk)
+		n := min(n, int(budget.Inbox.Peer))
+		burst(t, n, client.Held, desk)
 		got := make(map[string]bool)
 		l := laptop.dial()
 		for p := (client.InboxParams{Limit: 1000}); ; {

@@ -17,47 +17,66 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// methods is the local API: every method and what serves it.
+// methods is the local API: every method, what serves it, and who may call it. It is
+// the one place that decides that; what an agent gets of a method is then its own.
 var methods = map[string]method{
-	client.MethodPing:      with((*Daemon).ping),
-	client.MethodDiscover:  with((*Daemon).discover),
-	client.MethodQuery:     queryPeer,
-	client.MethodDelegate:  spliced(with((*Daemon).delegate)),
-	client.MethodCancel:    spliced(with((*Daemon).cancel)),
-	client.MethodNotify:    with((*Daemon).notify),
-	client.MethodResult:    with((*Daemon).result),
-	client.MethodError:     with((*Daemon).fail),
-	client.MethodWhoami:    with((*Daemon).whoami),
-	client.MethodStatus:    with((*Daemon).status),
-	client.MethodPeers:     with((*Daemon).peers),
-	client.MethodTasks:     with((*Daemon).listTasks),
-	client.MethodTask:      spliced(with((*Daemon).task)),
-	client.MethodWait:      spliced(with((*Daemon).wait)),
-	client.MethodInbox:     spliced(with((*Daemon).listInbox)),
-	client.MethodAck:       with((*Daemon).ack),
-	client.MethodInvite:    with((*Daemon).invite),
-	client.MethodJoin:      with((*Daemon).join),
-	client.MethodTrust:     with((*Daemon).trustPeer),
-	client.MethodUntrust:   with((*Daemon).untrust),
-	client.MethodPending:   with((*Daemon).pending),
-	client.MethodPolicy:    with((*Daemon).policy),
-	client.MethodAttach:    with((*Daemon).attach),
-	client.MethodSubscribe: with((*Daemon).subscribe),
+	client.MethodPing:      {with((*Daemon).ping), forAgents},
+	client.MethodDiscover:  {with((*Daemon).discover), forAgents},
+	client.MethodQuery:     {queryPeer, forAgents},
+	client.MethodDelegate:  {spliced(with((*Daemon).delegate)), forAgents},
+	client.MethodCancel:    {freeing(spliced(with((*Daemon).cancel))), forAgents},
+	client.MethodNotify:    {with((*Daemon).notify), forAgents},
+	client.MethodResult:    {with((*Daemon).result), forAgents},
+	client.MethodError:     {with((*Daemon).fail), forAgents},
+	client.MethodWhoami:    {with((*Daemon).whoami), forAgents},
+	client.MethodStatus:    {with((*Daemon).status), forOwner},
+	client.MethodBudget:    {with((*Daemon).describeBudget), forOwner},
+	client.MethodPeers:     {with((*Daemon).peers), forAgents},
+	client.MethodTasks:     {with((*Daemon).listTasks), forAgents},
+	client.MethodTask:      {spliced(with((*Daemon).task)), forAgents},
+	client.MethodWait:      {spliced(with((*Daemon).wait)), forAgents},
+	client.MethodInbox:     {spliced(with((*Daemon).listInbox)), forAgents},
+	client.MethodAck:       {freeing(with((*Daemon).ack)), forAgents},
+	client.MethodInvite:    {with((*Daemon).invite), forOwner},
+	client.MethodJoin:      {with((*Daemon).join), forOwner},
+	client.MethodTrust:     {with((*Daemon).trustPeer), forOwner},
+	client.MethodUntrust:   {with((*Daemon).untrust), forOwner},
+	client.MethodPending:   {with((*Daemon).pending), forOwner},
+	client.MethodPolicy:    {with((*Daemon).policy), forOwner},
+	client.MethodAttach:    {with((*Daemon).attach), forAgents},
+	client.MethodSpeak:     {with((*Daemon).speak), forAgents},
+	client.MethodSubscribe: {with((*Daemon).subscribe), forOwner},
 
-	client.MethodOACPBind:     with((*Daemon).oacpBind),
-	client.MethodOACPUnbind:   with((*Daemon).oacpUnbind),
-	client.MethodOACPBindings: with((*Daemon).oacpBindings),
-	client.MethodOACPQueue:    with((*Daemon).oacpQueue),
-	client.MethodOACPDrop:     with((*Daemon).oacpDrop),
+	client.MethodInvitations: {with((*Daemon).invitations), forOwner},
+	client.MethodRevoke:      {with((*Daemon).revoke), forOwner},
+
+	client.MethodOACPBind:     {with((*Daemon).oacpBind), forOwner},
+	client.MethodOACPUnbind:   {freeing(with((*Daemon).oacpUnbind)), forOwner},
+	client.MethodOACPBindings: {with((*Daemon).oacpBindings), forOwner},
+	client.MethodOACPQueue:    {with((*Daemon).oacpQueue), forOwner},
+	client.MethodOACPDrop:     {freeing(with((*Daemon).oacpDrop)), forOwner},
 }
 
-type method func(context.Context, *session, *client.Request) (any, error)
+type method struct {
+	serve
+	by callers
+}
+
+// callers are who may call a method.
+type callers int
+
+const (
+	forOwner  callers = iota // whoever can open acp.sock in the state directory, who may call all
+	forAgents                // and whoever can open the one in the agents' folder
+)
+
+type serve func(context.Context, *session, *client.Request) (any, error)
 
 // none are the params of a method that has none.
 type none = struct{}
 
 // with reads the params.
-func with[P any](f func(*Daemon, context.Context, *session, *P) (any, error)) method {
+func with[P any](f func(*Daemon, context.Context, *session, *P) (any, error)) serve {
 	return func(ctx context.Context, s *session, r *client.Request) (any, error) {
 		p := new(P)
 		if err := r.Bind(p); err != nil {
@@ -68,9 +87,9 @@ func with[P any](f func(*Daemon, context.Context, *session, *P) (any, error)) me
 }
 
 // spliced keeps the texts of payloads in the result as their senders wrote them.
-func spliced(m method) method {
+func spliced(f serve) serve {
 	return func(ctx context.Context, s *session, r *client.Request) (any, error) {
-		result, err := m(ctx, s, r)
+		result, err := f(ctx, s, r)
 		if err != nil {
 			return nil, err
 		}
@@ -87,8 +106,12 @@ func (d *Daemon) describeSelf() client.Whoami {
 	}
 }
 
-func (d *Daemon) whoami(context.Context, *session, *none) (any, error) {
-	return d.describeSelf(), nil
+func (d *Daemon) whoami(_ context.Context, s *session, _ *none) (any, error) {
+	me := d.describeSelf()
+	if s.guest {
+		me.Listen, me.Home = []string{}, ""
+	}
+	return me, nil
 }
 
 func (d *Daemon) status(context.Context, *session, *none) (any, error) {
@@ -100,26 +123,6 @@ func (d *Daemon) status(context.Context, *session, *none) (any, error) {
 		Whoami: d.describeSelf(), State: state, PeersConnected: len(d.node.Peers()), Agents: d.agents.list(), TasksActive: active,
 		Messages: client.MessageCount{In: sums(d.count.received), Out: sums(d.count.sent)},
 	}, nil
-}
-
-// attach makes the connection answer. Tasks that waited for an agent of this name
-// have it again.
-func (d *Daemon) attach(_ context.Context, s *session, p *client.AttachParams) (any, error) {
-	a, replaced, err := d.agents.attach(s.conn, *p)
-	if err != nil {
-		return nil, err
-	}
-	for _, old := range replaced {
-		if old.Name != a.Name {
-			d.tasks.attend(old.Name)
-		}
-		if old.conn != s.conn {
-			old.conn.Close() // it would wait for messages in vain
-		}
-	}
-	d.tasks.attend(a.Name)
-	d.log.Info("agent attached", "agent", a.Name, "domains", a.Domains, "kinds", a.Kinds)
-	return nil, nil
 }
 
 func (d *Daemon) subscribe(_ context.Context, s *session, p *client.SubscribeParams) (any, error) {
@@ -144,13 +147,16 @@ func (d *Daemon) subscribe(_ context.Context, s *session, p *client.SubscribePar
 func (d *Daemon) lineRoom() int { return d.config.Load().MaxMessage + client.LineMargin/2 }
 
 // listTasks lists delegations, the newest first, as many as fit.
-func (d *Daemon) listTasks(ctx context.Context, _ *session, p *client.TasksParams) (any, error) {
+func (d *Daemon) listTasks(ctx context.Context, s *session, p *client.TasksParams) (any, error) {
 	const few, most = 100, 1000
 	if p.Limit < 0 {
 		return nil, kinds.Errorf(kinds.Invalid, "tasks: limit: expected 1 or more")
 	}
 	limit := min(cmp.Or(p.Limit, few), most)
-	all := d.tasks.list(func(t *task) bool { return p.After == 0 || uint64(t.row) < p.After })
+	by := s.only()
+	all := d.tasks.list(func(t *task) bool {
+		return (p.After == 0 || uint64(t.row) < p.After) && (by == nil || t.holder == by.key)
+	})
 	slices.SortFunc(all, func(a, b *task) int { return cmp.Compare(b.row, a.row) })
 	out := &client.Tasks{Tasks: []client.Task{}}
 	room := d.lineRoom()
@@ -169,24 +175,27 @@ func (d *Daemon) listTasks(ctx context.Context, _ *session, p *client.TasksParam
 // longestJSON is how long a text can be as JSON: \u0000 for each byte.
 func longestJSON(s string) int { return len(`\u0000`) * len(s) }
 
-func (d *Daemon) findTask(id wire.MessageID) (*task, error) {
-	t := d.tasks.find(id, client.Given, client.Taken)
-	if t == nil {
+func (d *Daemon) findTask(s *session, id wire.MessageID) (*task, error) {
+	t := d.tasks.findOf(s.only(), id, client.Given, client.Taken)
+	switch {
+	case t == nil && s.guest:
+		return nil, kinds.Errorf(kinds.NotFound, "id: %s names no delegation that this agent has given or works on: see tasks", id)
+	case t == nil:
 		return nil, kinds.Errorf(kinds.NotFound, "id: %s names no delegation of this daemon's", id)
 	}
 	return t, nil
 }
 
-func (d *Daemon) task(ctx context.Context, _ *session, p *client.TaskParams) (any, error) {
-	t, err := d.findTask(p.ID)
+func (d *Daemon) task(ctx context.Context, s *session, p *client.TaskParams) (any, error) {
+	t, err := d.findTask(s, p.ID)
 	if err != nil {
 		return nil, err
 	}
 	return d.describe(ctx, t, true), nil
 }
 
-func (d *Daemon) wait(ctx context.Context, _ *session, p *client.WaitParams) (any, error) {
-	t, err := d.findTask(p.ID)
+func (d *Daemon) wait(ctx context.Context, s *session, p *client.WaitParams) (any, error) {
+	t, err := d.findTask(s, p.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +211,18 @@ func (d *Daemon) wait(ctx context.Context, _ *session, p *client.WaitParams) (an
 	return d.describe(ctx, t, true), nil
 }
 
-func (d *Daemon) listInbox(ctx context.Context, _ *session, p *client.InboxParams) (any, error) {
+func (d *Daemon) listInbox(ctx context.Context, s *session, p *client.InboxParams) (any, error) {
+	var of *string
+	if s.guest {
+		if p.Taken {
+			return nil, kinds.Errorf(kinds.NotAuthorized, "inbox: taken: what agents took is for whoever the daemon belongs to: leave it out")
+		}
+		as, err := s.agent("inbox")
+		if err != nil {
+			return nil, err
+		}
+		of = &as.name
+	}
 	peers, err := d.filter(p.Kinds, p.Peers)
 	if err != nil {
 		return nil, err
@@ -210,7 +230,7 @@ func (d *Daemon) listInbox(ctx context.Context, _ *session, p *client.InboxParam
 	if p.Limit < 0 {
 		return nil, kinds.Errorf(kinds.Invalid, "inbox: limit: expected 1 or more")
 	}
-	answer, err := d.inbox.list(ctx, p, peers, d.lineRoom())
+	answer, err := d.inbox.list(ctx, p, of, peers, d.lineRoom())
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +247,7 @@ func (d *Daemon) filter(names, peers []string) ([]identity.ID, error) {
 	return d.resolveAll(peers)
 }
 
-func (d *Daemon) ack(ctx context.Context, _ *session, p *client.AckParams) (any, error) {
+func (d *Daemon) ack(ctx context.Context, s *session, p *client.AckParams) (any, error) {
 	if (len(p.IDs) > 0) == (p.UpTo > 0) || len(p.IDs) > 0 && (len(p.Kinds) > 0 || len(p.Peers) > 0) {
 		return nil, kinds.Errorf(kinds.Invalid, "ack: expected either ids, or up_to with the filter that inbox was called with")
 	}
@@ -235,7 +255,16 @@ func (d *Daemon) ack(ctx context.Context, _ *session, p *client.AckParams) (any,
 	if err != nil {
 		return nil, err
 	}
-	n, err := d.inbox.ack(ctx, p, peers)
+	var n int
+	if s.guest {
+		as, fail := s.agent("ack")
+		if fail != nil {
+			return nil, fail
+		}
+		n, err = d.inbox.take(ctx, p, as.name, peers)
+	} else {
+		n, err = d.inbox.ack(ctx, p, peers)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -22,15 +22,17 @@ const policyMail = "mail"
 
 // openMail makes the carrier of OACP mail; it uses the node only when it runs.
 func (d *Daemon) openMail(ctx context.Context, cfg *config.Config) (err error) {
-	if d.mailHome, err = oacpHome(cfg.OACP.Home); err != nil {
-		return err
-	}
 	d.mail, err = carrier.Open(ctx, carrier.Config{
-		Home: d.mailHome, DB: d.store, Log: d.log, Name: d.nameOf, Event: d.onMail,
+		Home: d.mailHome, DB: d.store, Budget: d.budget, Descriptors: int64(d.files.peers), Lines: d.lines, Log: d.log, Name: d.nameOf, Event: d.onMail,
 		Open: func(ctx context.Context, to identity.ID) (carrier.Stream, error) {
 			return d.node.OpenStream(ctx, to, wire.StreamMail)
 		},
-		Admit: func(from identity.ID) error { return d.admit(from, policyMail) },
+		Admit: func(from identity.ID) error {
+			if err := d.admit(from, policyMail); err != nil {
+				return err
+			}
+			return d.space.roomForMail(from)
+		},
 	})
 	return err
 }
@@ -105,6 +107,9 @@ func (d *Daemon) oacpBindings(_ context.Context, _ *session, p *client.OACPBindi
 	out := &client.OACPBindings{Bindings: []client.OACPBinding{}, Home: d.mailHome}
 	for _, b := range d.mail.Bindings(p.Project) {
 		out.Bindings = append(out.Bindings, d.describeBinding(b))
+	}
+	for _, t := range d.mail.Twins(p.Project) {
+		out.Twins = append(out.Twins, client.OACPTwin{Project: t.Project, Agent: t.Agent, Peer: d.nameOf(t.Peer)})
 	}
 	return out, nil
 }

@@ -135,7 +135,12 @@ func (d *running) dial() *local { return d.dialWith(nil) }
 
 func (d *running) dialWith(h handler) *local {
 	d.t.Helper()
-	c, err := net.Dial("unix", d.home.socket())
+	return d.dialAt(d.home.socket(), h)
+}
+
+func (d *running) dialAt(path string, h handler) *local {
+	d.t.Helper()
+	c, err := net.Dial("unix", path)
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -31,7 +31,10 @@ func (d *Daemon) isTaken(claim string) bool {
 
 // peers lists everybody: the trusted, those who called and wait for trust, the
 // strangers on the network, the blocked.
-func (d *Daemon) peers(context.Context, *session, *none) (any, error) {
+func (d *Daemon) peers(_ context.Context, s *session, _ *none) (any, error) {
+	if s.guest {
+		return d.acquaintances(), nil
+	}
 	rows := []client.Peer{}
 	known := make(map[identity.ID]discovery.Entry)
 	for _, e := range d.table.Entries() {
@@ -72,6 +75,20 @@ func (d *Daemon) peers(context.Context, *session, *none) (any, error) {
 		rows = append(rows, client.Peer{ID: b.ID, Name: b.Name, State: client.PeerBlocked, Addrs: []string{}})
 	}
 	return &client.Peers{Peers: rows}, nil
+}
+
+// acquaintances are the peers as agents see them: the trusted, without addresses.
+func (d *Daemon) acquaintances() *client.Peers {
+	rows := []client.Peer{}
+	for _, p := range d.trust.Peers() {
+		row := client.Peer{ID: p.ID, Name: p.Name, State: client.PeerTrusted, Addrs: []string{}, LastSeen: client.Time{Time: d.sightings.of(p.ID).at}}
+		if now, ok := d.node.Peer(p.ID); ok {
+			rtt := uint64(now.RTT.Microseconds())
+			row.State, row.RTTUS, row.LastSeen = client.PeerConnected, &rtt, client.Time{Time: time.Now()}
+		}
+		rows = append(rows, row)
+	}
+	return &client.Peers{Peers: rows}
 }
 
 // maxReach bounds the addresses in a row of peers.

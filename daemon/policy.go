@@ -1,7 +1,10 @@
 package daemon
 
 import (
+	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,6 +28,8 @@ type gate struct {
 	policy  config.Policy
 	limits  config.Limits
 	buckets map[bucketKey]*rate.Limiter
+
+	holders map[string]identity.ID // whose key each petname last was
 }
 
 type bucketKey struct {
@@ -33,7 +38,13 @@ type bucketKey struct {
 }
 
 func newGate(trust *identity.TrustStore, cfg *config.Config) *gate {
-	g := &gate{trust: trust}
+	g := &gate{trust: trust, holders: make(map[string]identity.ID)}
+	for _, b := range trust.Blocks() {
+		g.holders[b.Name] = b.ID
+	}
+	for _, p := range trust.Peers() {
+		g.holders[p.Name] = p.ID
+	}
 	g.set(cfg)
 	return g
 }
@@ -44,6 +55,46 @@ func (g *gate) set(cfg *config.Config) {
 	defer g.mu.Unlock()
 	g.policy, g.limits = cfg.Policy, cfg.Limits
 	g.buckets = make(map[bucketKey]*rate.Limiter)
+}
+
+// inherit notes whose key a petname is, and returns whose it was before: that one's
+// own, or zero, where it was nobody else's.
+func (g *gate) inherit(p identity.Peer) (before identity.ID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	before = g.holders[p.Name]
+	g.holders[p.Name] = p.ID
+	return before
+}
+
+// warnHeir says, to the log and as the result, that settings which name a peer by its
+// petname pass to another key with that name; "": they do not.
+func (d *Daemon) warnHeir(p identity.Peer) string {
+	before := d.gate.inherit(p)
+	if before.IsZero() || before == p.ID {
+		return ""
+	}
+	var which []string
+	cfg := d.config.Load()
+	if _, ok := cfg.Policy[p.Name]; ok {
+		which = append(which, "policy")
+	}
+	if slices.ContainsFunc(cfg.Limits.Rate, func(r config.Rate) bool { return r.Peer == p.Name }) {
+		which = append(which, "limits.rate")
+	}
+	if _, ok := cfg.Peers[p.Name]; ok {
+		which = append(which, "peers")
+	}
+	if slices.Contains(cfg.Channels.OpenTo, p.Name) {
+		which = append(which, "channels.open_to")
+	}
+	if len(which) == 0 {
+		return ""
+	}
+	warning := fmt.Sprintf("%s in config.yaml names %s, which was %s and is %s now: name peers by their ids there if that is not meant",
+		strings.Join(which, ", "), p.Name, before.Label(), p.ID.Label())
+	d.log.Warn("settings pass to another key", "name", p.Name, "warning", warning)
+	return warning
 }
 
 // decide names the rule that allows or forbids a message.

@@ -51,8 +51,7 @@ func (d *Daemon) listen(ctx context.Context, cfg *config.Config) (*peer.Node, er
 	}
 	chosen := strconv.Itoa(n.Addr().(*net.UDPAddr).Port)
 	if err := writeSetting(ctx, d.store, settingPort, chosen); err != nil {
-		n.Close()
-		return nil, fmt.Errorf("listen: keep the port: %w", err)
+		d.log.Warn("the port will be another one at the next start", "port", chosen, "err", err)
 	}
 	return n, nil
 }
@@ -63,7 +62,7 @@ func (d *Daemon) listenOn(cfg *config.Config, host, port string) (*peer.Node, er
 		MaxMessage: cfg.MaxMessage, RequirePQ: cfg.PostQuantum == config.Require,
 		Listen: net.JoinHostPort(host, port), Addrs: d.table.ToDial,
 		Exchange: d.onExchange, Message: d.onMessage, Event: d.onEvent,
-		Logger: d.log,
+		Budget: d.budget, Lines: d.lines, Logger: d.log,
 	})
 	switch {
 	case errors.Is(err, syscall.EADDRNOTAVAIL):

@@ -6,17 +6,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
 
-// Bounds of what is remembered of inbound messages (protocol, section 5).
-const (
-	repeatsPerPeer = 8192
-	repeatsInAll   = 262144
-	repeatsFor     = 10 * time.Minute
-)
+// repeatsFor is how long inbound messages are remembered (protocol, section 5).
+const repeatsFor = 10 * time.Minute
 
 // digest is the hash of a message's content: kind, ref and payload.
 type digest [sha256.Size]byte
@@ -73,6 +70,8 @@ type run struct {
 // a repeat gets the outcome of the first run and waits for it while that lasts.
 // Delegations are remembered by tasks as well, on disk and for longer.
 type repeats struct {
+	kept *budget.Account // never refuses: the oldest go
+
 	mu    sync.Mutex
 	peers map[identity.ID]*history
 	n     int // runs in all peers
@@ -80,11 +79,14 @@ type repeats struct {
 
 // history is what one peer sent, the oldest first in order.
 type history struct {
+	peer  identity.ID
 	runs  map[wire.MessageID]*run
 	order []*run
 }
 
-func newRepeats() *repeats { return &repeats{peers: make(map[identity.ID]*history)} }
+func newRepeats(book *budget.Book) *repeats {
+	return &repeats{kept: book.Open(budget.Repeats), peers: make(map[identity.ID]*history)}
+}
 
 // begin returns the run of a message and whether it is the caller's to run, who
 // then calls finish or forget. Other content under the same id is invalid.
@@ -94,7 +96,7 @@ func (r *repeats) begin(from identity.ID, env *wire.Envelope) (*run, bool, error
 	defer r.mu.Unlock()
 	h := r.peers[from]
 	if h == nil {
-		h = &history{runs: make(map[wire.MessageID]*run)}
+		h = &history{peer: from, runs: make(map[wire.MessageID]*run)}
 		r.peers[from] = h
 	}
 	r.expire(h, now)
@@ -104,16 +106,17 @@ func (r *repeats) begin(from identity.ID, env *wire.Envelope) (*run, bool, error
 		}
 		return old, false, nil
 	}
-	if len(h.order) >= repeatsPerPeer {
+	if int64(len(h.order)) >= budget.Repeats.Peer {
 		r.drop(h, 1)
 	}
-	if r.n >= repeatsInAll {
+	if int64(r.n) >= budget.Repeats.All {
 		r.evict()
 	}
 	fresh := &run{id: env.ID, hash: hash, chain: chainOf(env), begun: now}
 	h.runs[env.ID] = fresh
 	h.order = append(h.order, fresh)
 	r.n++
+	r.kept.Add(from, 1)
 	return fresh, true, nil
 }
 
@@ -162,6 +165,7 @@ func (r *repeats) forget(from identity.ID, of *run, out outcome) {
 		if h.order[i] == of {
 			h.order = append(h.order[:i], h.order[i+1:]...)
 			r.n--
+			r.kept.Give(from, 1)
 			return
 		}
 	}
@@ -173,6 +177,7 @@ func (r *repeats) purge(peer identity.ID) {
 	defer r.mu.Unlock()
 	if h := r.peers[peer]; h != nil {
 		r.n -= len(h.order)
+		r.kept.Give(peer, int64(len(h.order)))
 		delete(r.peers, peer)
 	}
 }
@@ -209,6 +214,7 @@ func (r *repeats) drop(h *history, n int) {
 	}
 	h.order = h.order[n:]
 	r.n -= n
+	r.kept.Give(h.peer, int64(n))
 	if len(h.order) == 0 { // give back what a burst has taken
 		h.order, h.runs = nil, make(map[wire.MessageID]*run)
 	}

@@ -21,7 +21,7 @@ const (
 )
 
 // resolve finds whom a caller means by PEER or PEER/AGENT.
-func (d *Daemon) resolve(to string) (p identity.Peer, agent string, err error) {
+func (d *Daemon) resolve(s *session, to string) (p identity.Peer, agent string, err error) {
 	name, agent, one := strings.Cut(to, "/")
 	if one && agent == "" {
 		return p, "", kinds.Errorf(kinds.Invalid, "to: %q names no agent after the /: write peer/agent, or the peer alone", to)
@@ -29,6 +29,9 @@ func (d *Daemon) resolve(to string) (p identity.Peer, agent string, err error) {
 	p, err = d.trust.Resolve(name)
 	if err == nil {
 		return p, agent, nil
+	}
+	if s.guest { // of strangers and blocked keys it hears nothing
+		return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %s", err)
 	}
 	if len(name) >= 6 && strings.HasPrefix(d.id.String(), strings.ToLower(name)) {
 		return p, "", kinds.Errorf(kinds.Invalid, "to: %s is this daemon itself: name a peer", name)
@@ -59,8 +62,8 @@ func (d *Daemon) resolveAll(names []string) ([]identity.ID, error) {
 }
 
 // compose makes the envelope of a call; package peer completes and checks it.
-func (d *Daemon) compose(kind string, h *client.Head, to string, payload wire.Payload) (*wire.Envelope, identity.Peer, error) {
-	p, agent, err := d.resolve(to)
+func (d *Daemon) compose(s *session, kind string, h *client.Head, to string, payload wire.Payload) (*wire.Envelope, identity.Peer, error) {
+	p, agent, err := d.resolve(s, to)
 	if err != nil {
 		return nil, p, err
 	}
@@ -129,8 +132,8 @@ func within(ctx context.Context, ms uint64) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, limit)
 }
 
-func (d *Daemon) ping(ctx context.Context, _ *session, p *client.PingParams) (any, error) {
-	env, to, err := d.compose(kinds.KindPing, &p.Head, p.To, nil)
+func (d *Daemon) ping(ctx context.Context, s *session, p *client.PingParams) (any, error) {
+	env, to, err := d.compose(s, kinds.KindPing, &p.Head, p.To, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +155,7 @@ func queryPeer(ctx context.Context, s *session, r *client.Request) (any, error) 
 	if err := r.Bind(p); err != nil {
 		return nil, err
 	}
-	env, to, err := d.compose(kinds.KindQuery, &p.Head, p.To, p.Payload)
+	env, to, err := d.compose(s, kinds.KindQuery, &p.Head, p.To, p.Payload)
 	if err != nil {
 		return nil, err
 	}
@@ -175,8 +178,8 @@ func queryDeadline(f *kinds.Facts) time.Duration {
 	return f.Deadline
 }
 
-func (d *Daemon) discover(ctx context.Context, _ *session, p *client.DiscoverParams) (any, error) {
-	env, to, err := d.compose(kinds.KindDiscover, &p.Head, p.To, nil)
+func (d *Daemon) discover(ctx context.Context, s *session, p *client.DiscoverParams) (any, error) {
+	env, to, err := d.compose(s, kinds.KindDiscover, &p.Head, p.To, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -201,10 +204,13 @@ func (d *Daemon) discover(ctx context.Context, _ *session, p *client.DiscoverPar
 }
 
 // notify tells one peer, or several at the same time, each with a message of its own.
-func (d *Daemon) notify(ctx context.Context, _ *session, p *client.NotifyParams) (any, error) {
+func (d *Daemon) notify(ctx context.Context, s *session, p *client.NotifyParams) (any, error) {
 	wait := p.Wait == nil || *p.Wait
+	if len(p.To.Names) == 0 {
+		return nil, kinds.Errorf(kinds.Invalid, "to: expected a peer, or a list of them")
+	}
 	if !p.To.List {
-		return d.notifyOne(ctx, &p.Head, p.To.Names[0], p.Payload, wait)
+		return d.notifyOne(ctx, s, &p.Head, p.To.Names[0], p.Payload, wait)
 	}
 	if !p.ID.IsZero() {
 		return nil, kinds.Errorf(kinds.Invalid, "id: a list of recipients gets an id for each: leave it out, or notify one")
@@ -214,9 +220,9 @@ func (d *Daemon) notify(ctx context.Context, _ *session, p *client.NotifyParams)
 	g.SetLimit(recipients)
 	for i, to := range p.To.Names {
 		g.Go(func() error {
-			r, err := d.notifyOne(ctx, &p.Head, to, p.Payload, wait)
+			r, err := d.notifyOne(ctx, s, &p.Head, to, p.Payload, wait)
 			if err != nil {
-				r = &client.Receipt{Error: kinds.AsError(err)}
+				r = &client.Receipt{Error: kinds.AsError(s.judge(err))}
 			}
 			r.To = to
 			receipts[i] = *r
@@ -227,8 +233,8 @@ func (d *Daemon) notify(ctx context.Context, _ *session, p *client.NotifyParams)
 	return receipts, nil
 }
 
-func (d *Daemon) notifyOne(ctx context.Context, h *client.Head, name string, payload wire.Payload, wait bool) (*client.Receipt, error) {
-	env, to, err := d.compose(kinds.KindNotify, h, name, payload)
+func (d *Daemon) notifyOne(ctx context.Context, s *session, h *client.Head, name string, payload wire.Payload, wait bool) (*client.Receipt, error) {
+	env, to, err := d.compose(s, kinds.KindNotify, h, name, payload)
 	if err != nil {
 		return nil, err
 	}

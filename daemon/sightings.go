@@ -74,19 +74,27 @@ func (s *sightings) spoil(id identity.ID) {
 	}
 }
 
-// run writes addresses until ctx ends, and then the rest.
+// run writes addresses until ctx ends, and then the rest. What cannot be written is
+// tried again.
 func (s *sightings) run(ctx context.Context, log *slog.Logger) error {
-	for ctx.Err() == nil {
+	failing := false
+	for pause := addrsWait; ctx.Err() == nil; {
 		select {
 		case <-ctx.Done():
 		case <-s.moved:
 			select {
 			case <-ctx.Done():
-			case <-time.After(addrsWait):
+			case <-time.After(pause):
 			}
 		}
-		if err := s.save(context.WithoutCancel(ctx)); err != nil {
-			log.Warn("the addresses of peers are not on disk", "err", err)
+		err := s.save(context.WithoutCancel(ctx))
+		if err != nil && !failing {
+			log.Warn("the addresses of peers are not on disk, and will be tried again", "err", err)
+		}
+		if failing = err != nil; failing {
+			pause = min(2*pause, slowestWrite)
+		} else {
+			pause = addrsWait
 		}
 	}
 	return nil
@@ -103,7 +111,7 @@ func (s *sightings) save(ctx context.Context) error {
 	if len(addrs) == 0 {
 		return nil
 	}
-	return s.db.Write(ctx, false, func(tx *store.Tx) error {
+	err := s.db.Write(ctx, false, func(tx *store.Tx) error {
 		for id, addr := range addrs {
 			if err := sqlSetAddr(tx, id, addr); err != nil {
 				return err
@@ -111,4 +119,12 @@ func (s *sightings) save(ctx context.Context) error {
 		}
 		return nil
 	})
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for id := range addrs {
+			s.spoil(id)
+		}
+	}
+	return err
 }

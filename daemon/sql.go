@@ -57,7 +57,23 @@ CREATE TABLE daemon_task (
 CREATE TABLE daemon_addr (
 	peer BLOB PRIMARY KEY,
 	addr TEXT NOT NULL
-) STRICT, WITHOUT ROWID;`,
+) STRICT, WITHOUT ROWID;`, `
+ALTER TABLE daemon_task ADD COLUMN holder BLOB NOT NULL DEFAULT x'';
+
+ALTER TABLE daemon_inbox ADD COLUMN agent TEXT NOT NULL DEFAULT '';
+
+UPDATE daemon_inbox SET agent = coalesce(
+	(SELECT t.agent FROM daemon_task t WHERE t.direction = 'given' AND t.agent <> '' AND t.peer = daemon_inbox.peer
+		AND lower(hex(t.id)) = replace(json_extract(CAST(envelope AS TEXT), '$.ref'), '-', '')),
+	json_extract(CAST(envelope AS TEXT), '$.agent'), '')
+WHERE json_valid(CAST(envelope AS TEXT));
+
+CREATE TABLE daemon_taken (
+	seq   INTEGER PRIMARY KEY,
+	size  INTEGER NOT NULL,
+	agent TEXT NOT NULL,
+	at    INTEGER NOT NULL
+) STRICT;`,
 }
 
 const settingPort = "port" // the UDP port that was chosen when 7117 was taken

@@ -24,16 +24,17 @@ func fromMillis(ms int64) time.Time {
 
 func sqlTasks(tx *store.Tx) (all []*task, err error) {
 	err = tx.Each(`SELECT row, direction, peer, id, hash, state, agent, thread, hops, trace, reports, created, deadline, partials, owed, final_id,
-		ack IS NOT NULL FROM daemon_task ORDER BY row`, func(scan func(...any) error) error {
+		ack IS NOT NULL, holder FROM daemon_task ORDER BY row`, func(scan func(...any) error) error {
 		t := new(task)
-		var peer, id, hash, final []byte
+		var peer, id, hash, final, holder []byte
 		var created, deadline int64
 		err := scan(&t.row, &t.direction, &peer, &id, &hash, &t.state, &t.agent, &t.chain.thread, &t.chain.hops, &t.chain.trace,
-			&t.reports, &created, &deadline, &t.partials, &t.owed, &final, &t.acked)
+			&t.reports, &created, &deadline, &t.partials, &t.owed, &final, &t.acked, &holder)
 		copy(t.peer[:], peer)
 		copy(t.id[:], id)
 		copy(t.hash[:], hash)
 		copy(t.finalID[:], final)
+		copy(t.holder[:], holder)
 		t.created, t.deadline = fromMillis(created), fromMillis(deadline)
 		all = append(all, t)
 		return err
@@ -44,10 +45,10 @@ func sqlTasks(tx *store.Tx) (all []*task, err error) {
 // sqlBegin replaces an entry that was just dropped from memory and is about to be
 // deleted here; rows are never used twice, so that deletes nothing of the new one.
 func sqlBegin(tx *store.Tx, t *task, text string) error {
-	_, err := tx.Exec(`INSERT OR REPLACE INTO daemon_task (row, direction, peer, id, hash, state, agent, thread, hops, trace, reports, created, deadline, task)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		t.row, t.direction, t.peer[:], t.id[:], t.hash[:], t.state, t.agent, t.chain.thread, t.chain.hops, t.chain.trace, t.reports,
-		millis(t.created), millis(t.deadline), beginning(text))
+	_, err := tx.Exec(`INSERT OR REPLACE INTO daemon_task (row, direction, peer, id, hash, state, agent, thread, hops, trace, reports, created, deadline, task, holder)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		t.row, t.direction, t.peer[:], t.id[:], t.hash[:], client.TaskSent, t.agent, t.chain.thread, t.chain.hops, t.chain.trace, t.reports,
+		millis(t.created), millis(t.deadline), beginning(text), t.holder[:])
 	return err
 }
 
@@ -89,9 +90,15 @@ func sqlPartial(tx *store.Tx, row int64, payload []byte) error {
 	return err
 }
 
+// sqlFinal leaves a task alone whose time was over while its end waited to be written.
 func sqlFinal(tx *store.Tx, row int64, e ending) error {
-	_, err := tx.Exec("UPDATE daemon_task SET state = ?, outcome = ?, final_id = ?, final = ?, owed = ? WHERE row = ?",
+	_, err := tx.Exec("UPDATE daemon_task SET state = ?, outcome = ?, final_id = ?, final = ?, owed = ? WHERE row = ? AND state <> 'expired'",
 		e.state, beginning(e.outcome), e.id[:], []byte(e.payload), e.owed, row)
+	return err
+}
+
+func sqlPass(tx *store.Tx, row int64, holder digest) error {
+	_, err := tx.Exec("UPDATE daemon_task SET holder = ? WHERE row = ?", holder[:], row)
 	return err
 }
 

@@ -8,10 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -21,7 +23,7 @@ func notifyOf(text string) *wire.Envelope {
 
 func TestRepeatsForgetAfterTenMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, from, env := newRepeats(), identity.ID{1}, notifyOf("a")
+		r, from, env := newRepeats(new(budget.Book)), identity.ID{1}, notifyOf("a")
 		first, fresh, err := r.begin(from, env)
 		if !fresh || err != nil {
 			t.Fatal(fresh, err)
@@ -60,21 +62,21 @@ func TestRepeatsForgetAfterTenMinutes(t *testing.T) {
 }
 
 func TestRepeatsAreBounded(t *testing.T) {
-	r, from := newRepeats(), identity.ID{1}
+	r, from := newRepeats(new(budget.Book)), identity.ID{1}
 	first := notifyOf("first")
 	r.begin(from, first)
-	for range repeatsPerPeer {
+	for range budget.Repeats.Peer {
 		r.begin(from, notifyOf("more"))
 	}
-	if n := len(r.peers[from].order); n != repeatsPerPeer || r.n != n || len(r.peers[from].runs) != n {
+	if n := len(r.peers[from].order); int64(n) != budget.Repeats.Peer || r.n != n || len(r.peers[from].runs) != n {
 		t.Errorf("%d, %d and %d entries", n, r.n, len(r.peers[from].runs))
 	}
 	if _, fresh, _ := r.begin(from, first); !fresh {
 		t.Error("the oldest stays")
 	}
-	r.n = repeatsInAll // as if other peers held the rest
+	r.n = int(budget.Repeats.All) // as if other peers held the rest
 	r.begin(identity.ID{2}, notifyOf("other"))
-	if r.n != repeatsInAll-repeatsPerPeer/8+1 {
+	if int64(r.n) != budget.Repeats.All-budget.Repeats.Peer/8+1 {
 		t.Errorf("%d in all", r.n)
 	}
 	r.purge(from)
@@ -84,7 +86,7 @@ func TestRepeatsAreBounded(t *testing.T) {
 }
 
 func TestRefusalsAreForgotten(t *testing.T) {
-	r, from, env := newRepeats(), identity.ID{1}, notifyOf("a")
+	r, from, env := newRepeats(new(budget.Book)), identity.ID{1}, notifyOf("a")
 	first, _, _ := r.begin(from, env)
 	r.forget(from, first, outcome{err: kinds.Errorf(kinds.Overloaded, "full")})
 	if _, fresh, _ := r.begin(from, env); !fresh || r.n != 1 {
@@ -154,13 +156,13 @@ func TestAgentsAreChosen(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := newAgents()
 			for _, a := range c.attached {
-				got, _, err := r.attach(new(client.Conn), client.AttachParams{Name: a.name, Domains: list(a.domains), Kinds: list(a.kinds), MaxConcurrent: a.most})
+				got, _, err := r.attach(new(client.Conn), client.AttachParams{Name: a.name, Domains: list(a.domains), Kinds: list(a.kinds), MaxConcurrent: a.most}, false, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
 				got.running = a.running
 			}
-			a, err := r.pick(kinds.KindQuery, c.domain, c.to)
+			a, err := r.pick(identity.ID{}, true, kinds.KindQuery, c.domain, c.to)
 			got := ""
 			var e *kinds.Error
 			switch {
@@ -176,29 +178,154 @@ func TestAgentsAreChosen(t *testing.T) {
 	}
 }
 
-func TestInboxIsBounded(t *testing.T) {
-	ts := table(t)
-	b, err := openInbox(t.Context(), ts.db)
+// held fills the inbox with messages of a peer until it is refused, at most ten
+// times its share, and returns how many were held.
+func fillInbox(t *testing.T, b *inbox, from byte, kind string, size int) (held int64) {
+	t.Helper()
+	env := &wire.Envelope{V: 1, From: identity.ID{from}, To: identity.ID{2}, Kind: kind, Payload: wire.Payload(`{"topic":"t","data":"` + long(size) + `"}`)}
+	for range 10 * budget.Inbox.Peer {
+		env.ID = wire.NewMessageID()
+		if err := b.hold(t.Context(), env, ""); errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
+			return held
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		held++
+	}
+	t.Fatal("ten times a peer's share was held")
+	return 0
+}
+
+func openedInbox(t *testing.T, ts *tasks) *inbox {
+	t.Helper()
+	b, err := openInbox(t.Context(), ts.db, &budget.Book{Peers: func() int { return 4 }}, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
-	big := &wire.Envelope{V: 1, ID: wire.NewMessageID(), From: identity.ID{1}, To: identity.ID{2}, Kind: kinds.KindNotify, Payload: wire.Payload(`{"topic":"t","data":"` + long(16<<20) + `"}`)}
-	n := 0
-	for err == nil {
-		big.ID = wire.NewMessageID()
-		if err = b.hold(t.Context(), big); err == nil {
-			n++
+	return b
+}
+
+func TestInboxIsShared(t *testing.T) {
+	ts := table(t)
+	b := openedInbox(t, ts)
+	if n := fillInbox(t, b, 1, kinds.KindNotify, 10); n != budget.Inbox.Peer {
+		t.Errorf("%d messages of one peer are held, want %d", n, budget.Inbox.Peer)
+	}
+	// What was asked for is kept aside, and other peers have their own share.
+	if n := fillInbox(t, b, 1, kinds.KindResult, 10); n != budget.Results.Peer {
+		t.Errorf("beside a full inbox %d results are held, want %d", n, budget.Results.Peer)
+	}
+	if n := fillInbox(t, b, 3, kinds.KindNotify, 1<<20); n != 15 {
+		t.Errorf("%d messages of 1 MiB of another peer are held, want 15", n)
+	}
+	b = openedInbox(t, ts) // as after a restart
+	if n := fillInbox(t, b, 1, kinds.KindNotify, 10); n != 0 {
+		t.Errorf("after a restart %d more are held", n)
+	}
+	if n := fillInbox(t, b, 3, kinds.KindNotify, 1<<20); n != 0 {
+		t.Errorf("after a restart %d more are held", n)
+	}
+	for _, peer := range []identity.ID{{1}, {3}} {
+		if err := b.purge(t.Context(), peer); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if n != 3 || !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
-		t.Errorf("%d held, then %v", n, err)
+	for _, a := range []*budget.Account{b.unasked.messages, b.unasked.bytes, b.asked.messages, b.asked.bytes} {
+		if n := a.Held(identity.ID{1}) + a.Held(identity.ID{3}); n != 0 || len(b.held) != 0 {
+			t.Errorf("%s: %d held after purge", a.Row().Name, n)
+		}
 	}
-	again, err := openInbox(t.Context(), ts.db)
-	if err != nil || len(again.held) != len(b.held) || again.bytes != b.bytes || len(b.held) != 3 {
-		t.Errorf("%d and %d bytes, after a restart %d and %d: %v", len(b.held), b.bytes, len(again.held), again.bytes, err)
+}
+
+// A removal makes all other writers wait, so it goes in slices.
+func TestRemovalsAreSmallWrites(t *testing.T) {
+	ts := table(t)
+	b := openedInbox(t, ts)
+	fillInbox(t, b, 1, kinds.KindNotify, 10)
+	largest := 0
+	ts.db.Observe(func(c store.Cost) { largest = max(largest, c.Rows) })
+	removed := 0
+	for removed < int(budget.Inbox.Peer) {
+		list, err := b.list(t.Context(), &client.InboxParams{Limit: inboxMost}, nil, nil, 64<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.mark(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		n, err := b.ack(t.Context(), &client.AckParams{UpTo: list.Messages[len(list.Messages)-1].Seq}, nil)
+		if err != nil || n == 0 {
+			t.Fatalf("%d removed: %v", n, err)
+		}
+		removed += n
 	}
-	if err := b.purge(t.Context(), big.From); err != nil || len(b.held) != 0 || b.bytes != 0 {
-		t.Errorf("%d and %d bytes after purge: %v", len(b.held), b.bytes, err)
+	if removed != int(budget.Inbox.Peer) || len(b.held) != 0 {
+		t.Errorf("%d removed, %d left", removed, len(b.held))
+	}
+	if largest > changedAtOnce {
+		t.Errorf("one write changed %d rows, want at most %d", largest, changedAtOnce)
+	}
+}
+
+func TestDelegationsAreShared(t *testing.T) {
+	ts := table(t)
+	begin := func(from byte) error {
+		_, _, err := ts.begin(t.Context(), &task{direction: client.Taken, peer: identity.ID{from}, id: wire.NewMessageID(), agent: "reviewer", reports: true, created: time.Now()}, "task")
+		return err
+	}
+	var err error
+	n := 0
+	for ; err == nil && n < 10*int(budget.Delegations.Peer); n++ {
+		err = begin(1)
+	}
+	if !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) || n-1 != int(budget.Delegations.Peer) {
+		t.Fatalf("%d taken, then %v", n-1, err)
+	}
+	if err := begin(3); err != nil {
+		t.Errorf("another peer: %v", err)
+	}
+	for _, one := range ts.list(func(t *task) bool { return t.peer == identity.ID{1} })[:2] {
+		if _, err := ts.end(t.Context(), one, ending{state: client.TaskFailed}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ts = ts.reopen(t)
+	for want := range 3 {
+		if err := begin(1); (err == nil) != (want < 2) {
+			t.Errorf("delegation %d after two have ended: %v", want+1, err)
+		}
+	}
+}
+
+func TestOnePlaceIsLeftForOtherPeers(t *testing.T) {
+	for _, c := range []struct{ concurrent, shared, whole int }{{4, 3, 4}, {2, 1, 2}, {1, 1, 1}} {
+		for _, all := range []bool{false, true} {
+			r := newAgents()
+			if _, _, err := r.attach(new(client.Conn), client.AttachParams{Name: "reviewer", MaxConcurrent: c.concurrent}, false, nil); err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			var a *agent
+			for range 10 * c.concurrent {
+				if got, err := r.pick(identity.ID{1}, all, kinds.KindQuery, "", ""); err == nil {
+					a = got
+					n++
+				}
+			}
+			want := c.shared
+			if all {
+				want = c.whole
+			}
+			if n != want {
+				t.Errorf("of %d places one peer has %d (all: %v), want %d", c.concurrent, n, all, want)
+			}
+			for range n {
+				r.release(a, identity.ID{1})
+			}
+			if len(a.peers) != 0 || a.running != 0 {
+				t.Errorf("%d running after all were released, of %v", a.running, a.peers)
+			}
+		}
 	}
 }
 

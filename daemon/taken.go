@@ -26,13 +26,16 @@ func (d *Daemon) onDelegate(ctx context.Context, sender identity.Peer, env *wire
 	if err := d.gate.admit(sender, env.Kind, p.Domain); err != nil {
 		return refused(err)
 	}
-	a, err := d.agents.pick(env.Kind, p.Domain, env.Agent)
+	if err := d.space.room(sender.ID); err != nil {
+		return refused(err)
+	}
+	a, err := d.pick(sender.ID, env.Kind, p.Domain, env.Agent)
 	if err != nil {
 		return refused(err)
 	}
-	defer d.agents.release(a)
+	defer d.agents.release(a, sender.ID)
 	t := &task{
-		direction: client.Taken, peer: sender.ID, id: env.ID, hash: hash, agent: a.Name,
+		direction: client.Taken, peer: sender.ID, id: env.ID, hash: hash, agent: a.Name, holder: a.key,
 		chain: chainOf(env), reports: p.Reports(), created: time.Now(),
 	}
 	if p.DeadlineMS > 0 {
@@ -152,18 +155,18 @@ func (d *Daemon) cancelled(ctx context.Context, t *task, env *wire.Envelope) err
 	return err
 }
 
-func (d *Daemon) result(ctx context.Context, _ *session, p *client.ResultParams) (any, error) {
-	return d.reportTaken(ctx, kinds.KindResult, p)
+func (d *Daemon) result(ctx context.Context, s *session, p *client.ResultParams) (any, error) {
+	return d.reportTaken(ctx, s, kinds.KindResult, p)
 }
 
-func (d *Daemon) fail(ctx context.Context, _ *session, p *client.ResultParams) (any, error) {
-	return d.reportTaken(ctx, kinds.KindError, p)
+func (d *Daemon) fail(ctx context.Context, s *session, p *client.ResultParams) (any, error) {
+	return d.reportTaken(ctx, s, kinds.KindError, p)
 }
 
 // reportTaken sends a result or an error of a task that was taken; whom to follows
 // from ref, and so do thread and hops. The task is over when its owner has it.
-func (d *Daemon) reportTaken(ctx context.Context, kind string, p *client.ResultParams) (any, error) {
-	t := d.tasks.find(p.Ref, client.Taken)
+func (d *Daemon) reportTaken(ctx context.Context, s *session, kind string, p *client.ResultParams) (any, error) {
+	t := d.tasks.findOf(s.only(), p.Ref, client.Taken)
 	if t == nil {
 		return nil, kinds.Errorf(kinds.NotFound, "ref: %s names no delegation that was taken here: it never came, or was long ago", p.Ref)
 	}

@@ -24,6 +24,7 @@ type task struct {
 	deadline  time.Time // zero: none
 
 	// Under tasks.mu.
+	holder   digest // of the key of who delegated, or works on it; zero: an owner's call
 	state    string
 	acked    bool           // the ack is on disk
 	partials uint64         // how many have come
@@ -31,6 +32,7 @@ type task struct {
 	owed     bool           // its end is still to be told to the peer
 	ending   bool           // its end is being written
 	counted  bool           // it counts as work of its agent
+	shared   bool           // it takes of its peer's share
 	alone    time.Time      // since when no agent of that name is attached; zero: one is
 	retry    time.Time      // when to report again
 	pause    time.Duration  // until the retry after that
@@ -61,6 +63,10 @@ func (t *task) due() time.Time {
 	case t.owed && t.retry.Before(forgotten):
 		return t.retry
 	case t.final():
+		return forgotten
+	case t.ending && !t.deadline.IsZero():
+		return over // that passes, whatever is being written
+	case t.ending:
 		return forgotten
 	case !t.alone.IsZero() && t.deadline.IsZero():
 		return earlier(over, t.alone.Add(orphanedFor))

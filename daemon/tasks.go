@@ -3,9 +3,11 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -28,7 +30,9 @@ const (
 type tasks struct {
 	db     *store.DB
 	agents *agents
-	wake   chan struct{} // something is due earlier than before
+	taken  *budget.Account // delegations that are not final
+	wake   chan struct{}   // something is due earlier than before
+	late   *records
 
 	mu    sync.Mutex // guards what follows and the fields of tasks named above
 	table map[taskKey]*task
@@ -45,8 +49,11 @@ type taskKey struct {
 func (t *task) key() taskKey { return taskKey{t.direction, t.peer, t.id} }
 
 // openTasks reads the table as the last run of the daemon left it.
-func openTasks(ctx context.Context, db *store.DB, a *agents) (*tasks, error) {
-	ts := &tasks{db: db, agents: a, wake: make(chan struct{}, 1), table: make(map[taskKey]*task)}
+func openTasks(ctx context.Context, db *store.DB, a *agents, book *budget.Book, log *slog.Logger) (*tasks, error) {
+	ts := &tasks{
+		db: db, agents: a, taken: book.Open(budget.Delegations), wake: make(chan struct{}, 1), late: newRecords(log),
+		table: make(map[taskKey]*task),
+	}
 	var all []*task
 	err := db.Read(ctx, func(tx *store.Tx) (err error) {
 		all, err = sqlTasks(tx)
@@ -61,8 +68,12 @@ func openTasks(ctx context.Context, db *store.DB, a *agents) (*tasks, error) {
 			t.state = client.TaskUnknown
 		}
 		if t.direction == client.Taken && !t.final() {
-			t.alone = now
+			t.alone, t.shared = now, true
+			ts.taken.Add(t.peer, 1)
 			ts.count(t)
+		}
+		if t.agent != "" && !t.final() {
+			a.kept[t.agent] = kept{t.holder, now}
 		}
 		t.retry, t.pause = now, firstReport
 		ts.table[t.key()] = t
@@ -74,7 +85,7 @@ func openTasks(ctx context.Context, db *store.DB, a *agents) (*tasks, error) {
 // count makes t count as work of its agent.
 func (ts *tasks) count(t *task) {
 	t.counted = true
-	ts.agents.work(t.agent, 1)
+	ts.agents.work(t.agent, t.peer, 1)
 }
 
 // get returns the entry of a delegation.
@@ -87,11 +98,16 @@ func (ts *tasks) get(direction string, peer identity.ID, id wire.MessageID) *tas
 // find returns a delegation by its id alone; of several the first in the order of
 // directions.
 func (ts *tasks) find(id wire.MessageID, directions ...string) *task {
+	return ts.findOf(nil, id, directions...)
+}
+
+// findOf is find among what is the holder's own, nil for all.
+func (ts *tasks) findOf(by *holder, id wire.MessageID, directions ...string) *task {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	for _, direction := range directions {
 		for key, t := range ts.table {
-			if key.id == id && key.direction == direction {
+			if key.id == id && key.direction == direction && (by == nil || t.holder == by.key) {
 				return t
 			}
 		}
@@ -107,8 +123,16 @@ func (ts *tasks) begin(ctx context.Context, t *task, text string) (entry *task, 
 		ts.mu.Unlock()
 		return old, false, nil
 	}
-	evicted, room := ts.room(t.direction)
+	if t.direction == client.Taken {
+		if err := ts.taken.Take(t.peer, 1); err != nil {
+			ts.mu.Unlock()
+			return nil, false, kinds.Errorf(kinds.Overloaded, "delegate: too many delegations are open (%v): wait until some have ended", err)
+		}
+		t.shared = true
+	}
+	evicted, room := ts.room(t.direction, t.peer)
 	if !room {
+		ts.unshare(t)
 		ts.mu.Unlock()
 		return nil, false, kinds.Errorf(kinds.Overloaded, "%d delegations are open, the most there can be: wait until some have ended", maxTasks)
 	}
@@ -128,26 +152,42 @@ func (ts *tasks) begin(ctx context.Context, t *task, text string) (entry *task, 
 	if err != nil {
 		ts.mu.Lock()
 		delete(ts.table, t.key())
+		ts.unshare(t)
 		ts.mu.Unlock()
 		return nil, false, fmt.Errorf("enter the delegation: %w", err)
 	}
 	return t, true, nil
 }
 
-// room drops the oldest entry that is final if the table is full.
-func (ts *tasks) room(direction string) (evicted *task, ok bool) {
+// unshare gives back what t takes of its peer's share. The caller holds mu.
+func (ts *tasks) unshare(t *task) {
+	if t.shared {
+		t.shared = false
+		ts.taken.Give(t.peer, 1)
+	}
+}
+
+// room drops an entry that is final if the table is full: the oldest of the peer
+// that has the most entries, so that nobody's outcomes are pushed out by another's.
+func (ts *tasks) room(direction string, peer identity.ID) (evicted *task, ok bool) {
 	n := 0
+	entries := map[identity.ID]int{peer: 1}
 	for _, t := range ts.table {
-		if t.direction != direction {
-			continue
-		}
-		n++
-		if t.final() && !t.owed && (evicted == nil || t.created.Before(evicted.created)) {
-			evicted = t
+		if t.direction == direction {
+			n++
+			entries[t.peer]++
 		}
 	}
 	if n < maxTasks {
 		return nil, true
+	}
+	for _, t := range ts.table {
+		if t.direction != direction || !t.final() || t.owed {
+			continue
+		}
+		if evicted == nil || entries[t.peer] > entries[evicted.peer] || entries[t.peer] == entries[evicted.peer] && t.created.Before(evicted.created) {
+			evicted = t
+		}
 	}
 	if evicted != nil {
 		delete(ts.table, evicted.key())
@@ -193,6 +233,9 @@ func (ts *tasks) ackOf(ctx context.Context, t *task) (ack wire.Payload, err erro
 // change wakes who waits for t, and the clock if t is due before it would look.
 // The caller holds mu.
 func (ts *tasks) change(t *task) {
+	if t.final() {
+		ts.unshare(t)
+	}
 	if t.changed != nil {
 		close(t.changed)
 		t.changed = nil
@@ -257,6 +300,49 @@ func (ts *tasks) interrupt(t *task, cause error) bool {
 		cancel(cause)
 	}
 	return true
+}
+
+// openNames returns the agents that have open delegations, given or taken.
+func (ts *tasks) openNames() map[string]bool {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	open := make(map[string]bool)
+	for _, t := range ts.table {
+		if t.agent != "" && !t.final() {
+			open[t.agent] = true
+		}
+	}
+	return open
+}
+
+// pass gives the open delegations of a name to the agent that has it now.
+func (ts *tasks) pass(ctx context.Context, name string, key digest) error {
+	ts.mu.Lock()
+	var rows []int64
+	for _, t := range ts.table {
+		if t.agent == name && t.holder != key && !t.final() {
+			t.holder, rows = key, append(rows, t.row)
+		}
+	}
+	ts.mu.Unlock()
+	if len(rows) == 0 {
+		return nil
+	}
+	return ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error {
+		for _, row := range rows {
+			if err := sqlPass(tx, row, key); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// own reports whether a delegation is the holder's own.
+func (ts *tasks) own(t *task, by holder) bool {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	return t.holder == by.key
 }
 
 // list returns the tasks that match, in no order.

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -28,7 +30,7 @@ func table(t *testing.T) *tasks {
 	if err := db.Migrate(t.Context(), "daemon", schema); err != nil {
 		t.Fatal(err)
 	}
-	ts, err := openTasks(t.Context(), db, newAgents())
+	ts, err := openTasks(t.Context(), db, newAgents(), new(budget.Book), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +40,7 @@ func table(t *testing.T) *tasks {
 // reopen reads the table anew, as after a restart.
 func (ts *tasks) reopen(t *testing.T) *tasks {
 	t.Helper()
-	again, err := openTasks(t.Context(), ts.db, newAgents())
+	again, err := openTasks(t.Context(), ts.db, newAgents(), new(budget.Book), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +134,7 @@ func TestOrphansAreReported(t *testing.T) {
 		back, away := ts.enter(t, client.Taken, 0), ts.enter(t, client.Taken, 0)
 		away.agent = "planner"
 		come := func(name string) *agent {
-			a, _, err := ts.agents.attach(new(client.Conn), client.AttachParams{Name: name})
+			a, _, err := ts.agents.attach(new(client.Conn), client.AttachParams{Name: name}, false, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -140,11 +142,11 @@ func TestOrphansAreReported(t *testing.T) {
 			return a
 		}
 		planner, reviewer := come("planner"), come("reviewer")
-		ts.agents.detach(reviewer.conn)
+		ts.agents.detach(reviewer.conn, ts.openNames)
 		ts.attend("reviewer")
 		time.Sleep(orphanedFor - time.Second)
 		come("reviewer")
-		ts.agents.detach(planner.conn)
+		ts.agents.detach(planner.conn, ts.openNames)
 		ts.attend("planner")
 		left := time.Now()
 		time.Sleep(orphanedFor - time.Nanosecond)
@@ -290,4 +292,36 @@ func TestDroppedTaskMayBeginAgain(t *testing.T) {
 	if again := ts.reopen(t); len(again.table) != 1 {
 		t.Errorf("%d entries on disk", len(again.table))
 	}
+}
+
+// TestDeadlinesOnASlowDisk: while the disk stands still deadlines pass all the same,
+// also for a task whose end is being written, and what the disk says later is the same.
+func TestDeadlinesOnASlowDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := table(t)
+		ts.clock(t, never)
+		idle, busy := ts.enter(t, client.Given, time.Minute), ts.enter(t, client.Given, time.Minute)
+		slow, disk := make(chan struct{}), make(chan struct{})
+		var writers sync.WaitGroup
+		writers.Go(func() {
+			ts.db.Write(t.Context(), false, func(*store.Tx) error { close(slow); <-disk; return nil })
+		})
+		<-slow
+		writers.Go(func() {
+			if won, err := ts.end(t.Context(), busy, ending{state: client.TaskCompleted, outcome: "done"}); won || err != nil {
+				t.Errorf("an end after the deadline: %t, %v", won, err)
+			}
+		})
+		synctest.Wait()
+		begun := time.Now()
+		for _, e := range []*task{idle, busy} {
+			if err := ts.wait(t.Context(), e, nil); err != nil || time.Since(begun) != time.Minute {
+				t.Errorf("who waits hears after %s: %v", time.Since(begun), err)
+			}
+		}
+		close(disk)
+		writers.Wait()
+		ts.is(t, idle, client.TaskExpired)
+		ts.is(t, busy, client.TaskExpired)
+	})
 }

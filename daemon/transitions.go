@@ -10,8 +10,8 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// The ways from one state of a task to the next. Each is on disk before anybody
-// sees it, and none leads away from an end.
+// The ways from one state of a task to the next. Each but the end of its time is on
+// disk before anybody sees it, and none leads away from an end.
 
 // ack records the answer to the delegation, on disk when it returns. An end that
 // came before stays.
@@ -84,7 +84,7 @@ func (ts *tasks) partial(ctx context.Context, t *task, payload wire.Payload) (bo
 }
 
 // end ends a task, on disk when it returns. Only the first end wins; won says
-// whether this one did.
+// whether this one did: a deadline that passes while this is written is the first.
 func (ts *tasks) end(ctx context.Context, t *task, e ending) (won bool, err error) {
 	ts.mu.Lock()
 	if t.ending || final(t.state) {
@@ -98,22 +98,32 @@ func (ts *tasks) end(ctx context.Context, t *task, e ending) (won bool, err erro
 	defer ts.mu.Unlock()
 	t.ending = false
 	if err != nil {
+		ts.change(t) // what is due is not in the way any more
 		return false, fmt.Errorf("record the end of the delegation: %w", err)
 	}
+	if final(t.state) {
+		return false, nil
+	}
+	ts.settle(t, e)
+	return true, nil
+}
+
+// settle ends t in memory. The caller holds mu.
+func (ts *tasks) settle(t *task, e ending) {
 	t.state, t.finalID, t.owed = e.state, e.id, e.owed
 	t.retry, t.pause = time.Now(), firstReport
 	if t.counted {
 		t.counted = false
-		ts.agents.work(t.agent, -1)
+		ts.agents.work(t.agent, t.peer, -1)
 	}
 	ts.change(t)
-	return true, nil
 }
 
 // drop removes the entry of a delegation that never left.
 func (ts *tasks) drop(ctx context.Context, t *task) error {
 	ts.mu.Lock()
 	delete(ts.table, t.key())
+	ts.unshare(t)
 	ts.change(t)
 	ts.mu.Unlock()
 	return ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return sqlForget(tx, t.row) })

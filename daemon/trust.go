@@ -10,13 +10,9 @@ import (
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
-	"github.com/acpd/acpd/wire"
 )
 
-const (
-	maxInvited = 8           // addresses in an invitation
-	pinsWait   = time.Second // of a pin for others, before all of them are written
-)
+const maxInvited = 8 // addresses in an invitation
 
 func (d *Daemon) invite(_ context.Context, _ *session, p *client.InviteParams) (any, error) {
 	if most := uint64(client.MaxInvitation / time.Second); p.ExpiresSecs > most {
@@ -27,13 +23,39 @@ func (d *Daemon) invite(_ context.Context, _ *session, p *client.InviteParams) (
 			return nil, kinds.Errorf(kinds.Invalid, "invite: name: %s", err)
 		}
 	}
-	token, expires, err := d.node.Invitations().Open(time.Duration(p.ExpiresSecs)*time.Second, p.Name)
+	token, opened, err := d.node.Invitations().Open(time.Duration(p.ExpiresSecs)*time.Second, p.Name)
 	if err != nil {
 		return nil, coded("invite", err)
 	}
 	addrs := d.node.LocalAddrs()
 	inv := identity.Invitation{ID: d.id, Addrs: addrs[:min(len(addrs), maxInvited)], Name: d.name, PQ: identity.HashPQ(d.key.PublicPQ()), Token: token}
-	return &client.Invitation{URI: inv.String(), Expires: expires.UTC()}, nil
+	return &client.Invitation{URI: inv.String(), ID: opened.ID, Expires: opened.Expires.UTC()}, nil
+}
+
+// invitations lists those that are open. Their tokens are told once, by invite.
+func (d *Daemon) invitations(context.Context, *session, *none) (any, error) {
+	out := &client.Invitations{Invitations: []client.OpenInvitation{}}
+	for _, o := range d.node.Invitations().List() {
+		row := client.OpenInvitation{ID: o.ID, Expires: o.Expires.UTC(), Name: o.Name}
+		if !o.UsedBy.IsZero() {
+			row.UsedBy = &client.NamedPeer{ID: o.UsedBy, Name: d.nameOf(o.UsedBy)}
+		}
+		out.Invitations = append(out.Invitations, row)
+	}
+	return out, nil
+}
+
+// revoke ends one invitation, or all: nobody comes in by it any more. Who came in
+// already stays.
+func (d *Daemon) revoke(_ context.Context, _ *session, p *client.RevokeParams) (any, error) {
+	if (p.ID == "") == !p.All {
+		return nil, kinds.Errorf(kinds.Invalid, "revoke: expected either id or all: true")
+	}
+	n := d.node.Invitations().Revoke(func(o identity.OpenInvitation) bool { return p.All || o.ID == p.ID })
+	if n == 0 && !p.All {
+		return nil, kinds.Errorf(kinds.NotFound, "revoke: no invitation %.64q is open: acpctl invite --list shows those that are", p.ID)
+	}
+	return &client.Revoked{Revoked: n}, nil
 }
 
 func (d *Daemon) join(ctx context.Context, _ *session, p *client.JoinParams) (any, error) {
@@ -51,7 +73,7 @@ func (d *Daemon) join(ctx context.Context, _ *session, p *client.JoinParams) (an
 // trustPeer trusts a stranger, or changes the name or addresses of a trusted peer.
 // Where a stranger called from is remembered like any place where it was connected;
 // only what a person gave is configured.
-func (d *Daemon) trustPeer(_ context.Context, _ *session, p *client.TrustParams) (any, error) {
+func (d *Daemon) trustPeer(ctx context.Context, _ *session, p *client.TrustParams) (any, error) {
 	met, err := d.candidate("trust", p.Peer)
 	if err != nil {
 		return nil, err
@@ -72,7 +94,7 @@ func (d *Daemon) trustPeer(_ context.Context, _ *session, p *client.TrustParams)
 		}
 		who.Addrs = p.Addrs
 	}
-	if who, err = d.trust.Trust(who); err != nil {
+	if who, err = d.trustAgain(ctx, who); err != nil {
 		return nil, coded("trust", err)
 	}
 	d.log.Info("trusted", "peer", who.ID.Label(), "name", who.Name)
@@ -82,7 +104,7 @@ func (d *Daemon) trustPeer(_ context.Context, _ *session, p *client.TrustParams)
 	}
 	d.place(who.ID)
 	d.node.Connect(who.ID)
-	return &client.NamedPeer{ID: who.ID, Name: who.Name}, nil
+	return &client.NamedPeer{ID: who.ID, Name: who.Name, Warning: d.warnHeir(who)}, nil
 }
 
 // candidate finds whom a person may mean by ref: any full id, a trusted peer, or
@@ -150,104 +172,4 @@ func (d *Daemon) stranger(s peer.Pending) identity.Peer {
 		p.Name = d.trust.FreeName(s.Claim)
 	}
 	return p
-}
-
-// untrust blocks a key and forgets what it sent. The block is on disk before its
-// connections are closed, and they are before this returns. A caller that leaves
-// stops nothing of it.
-func (d *Daemon) untrust(ctx context.Context, _ *session, p *client.UntrustParams) (any, error) {
-	ctx = context.WithoutCancel(ctx)
-	who, err := d.trust.Resolve(p.Peer)
-	if err != nil {
-		met, err := d.candidate("untrust", p.Peer)
-		if err != nil {
-			return nil, err
-		}
-		who = d.stranger(met)
-	}
-	if who.ID == d.id {
-		return nil, kinds.Errorf(kinds.Invalid, "untrust: %s is this daemon itself: name the other one", d.id.Label())
-	}
-	if err := d.trust.Untrust(who.ID); err != nil {
-		return nil, coded("untrust", err)
-	}
-	d.node.Disconnect(who.ID)
-	d.log.Info("untrusted", "peer", who.ID.Label(), "name", who.Name)
-	d.repeats.purge(who.ID)
-	d.abilities.purge(who.ID)
-	if err := d.channels.Forget(ctx, who.ID); err != nil {
-		return nil, err
-	}
-	d.place(who.ID)
-	if err := d.inbox.purge(ctx, who.ID); err != nil {
-		return nil, err
-	}
-	for _, t := range d.tasks.list(func(t *task) bool { return t.peer == who.ID }) {
-		if err := d.sever(ctx, t, who.Name+" is not trusted here any more"); err != nil {
-			return nil, err
-		}
-	}
-	return &client.NamedPeer{ID: who.ID, Name: who.Name}, nil
-}
-
-// refusedBy ends the delegations with a peer that does not trust this daemon: it
-// would refuse whatever is still owed, and sends nothing. Those that began after it
-// had said so belong to a trust that is new; and so may those that are still to be
-// given, whose calls hear for themselves.
-func (d *Daemon) refusedBy(id identity.ID, at time.Time) {
-	for _, t := range d.tasks.list(func(t *task) bool {
-		return t.peer == id && t.created.Before(at) && !(t.direction == client.Given && t.state == client.TaskSent)
-	}) {
-		if err := d.sever(context.Background(), t, d.nameOf(id)+" does not trust this daemon"); err != nil {
-			d.log.Error("delegation", "id", t.id, "err", err)
-		}
-	}
-}
-
-// sever ends a delegation where one side trusts the other no more, and tells the
-// agent that works on it.
-func (d *Daemon) sever(ctx context.Context, t *task, why string) error {
-	gone := kinds.Errorf(kinds.NotTrusted, "%s", why)
-	e := ending{state: client.TaskFailed, id: wire.NewMessageID(), outcome: gone.Message, payload: kinds.Encode(gone)}
-	if t.direction == client.Taken {
-		e.state = client.TaskCancelled
-	}
-	won, err := d.tasks.end(ctx, t, e)
-	if err != nil || !won || t.direction != client.Taken {
-		return err
-	}
-	a := d.agents.named(t.agent)
-	if a == nil {
-		return nil
-	}
-	in := &client.Inbound{Name: d.nameOf(t.peer), Delegation: d.describe(ctx, t, false), Envelope: wire.Envelope{
-		V: wire.Version, ID: e.id, From: t.peer, To: d.id, TS: uint64(time.Now().UnixMilli()), Kind: kinds.KindCancel, Ref: &t.id,
-		Payload: kinds.Encode(&kinds.Cancel{Reason: gone.Message}), Thread: t.chain.thread, Hops: t.chain.hops,
-	}}
-	d.calls.Go(func() {
-		if err := ask(context.WithoutCancel(ctx), confirmTime, a, in, nil); err != nil {
-			d.log.Debug("not confirmed", "agent", a.Name, "kind", in.Kind, "id", in.ID, "err", err)
-		}
-	})
-	return nil
-}
-
-// savePins writes what first meetings have pinned until ctx ends, and Close then
-// writes the rest. Many peers that come at once are not a write of both files each.
-func (d *Daemon) savePins(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-d.trust.Pinned():
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(pinsWait):
-		}
-		if err := d.trust.Save(); err != nil {
-			d.log.Error("trust store", "err", err)
-		}
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -124,6 +126,49 @@ func TestUntrustCutsTheLiveConnection(t *testing.T) {
 	}
 }
 
+// What an untrust has left on the disk goes at the next start.
+func TestStartFinishesAnUntrust(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	desk.dial().must("notify", client.NotifyParams{To: client.To("laptop"), Payload: kinds.Encode(&kinds.Notify{Topic: "held"})}, nil)
+	laptop.stop()
+	trust, _, err := identity.OpenTrust(laptop.dir)
+	if err == nil {
+		err = errors.Join(trust.Untrust(desk.ID()), trust.Save())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	laptop = start(t, laptop.dir, "laptop")
+	owner := laptop.dial()
+	await.Until(t, "an empty inbox", func() bool {
+		var in client.Inbox
+		owner.must("inbox", client.InboxParams{}, &in)
+		return len(in.Messages) == 0
+	})
+	await.Until(t, "nothing is left", func() bool { return len(laptop.cuts.all()) == 0 })
+}
+
+// What agents took of a peer goes with it too, where that alone is left.
+func TestStartFindsWhatAgentsTookOfABlockedPeer(t *testing.T) {
+	ts := table(t)
+	b := openedInbox(t, ts)
+	env := &wire.Envelope{V: 1, ID: wire.NewMessageID(), From: identity.ID{1}, To: identity.ID{2}, Kind: kinds.KindNotify, Payload: wire.Payload(`{"topic":"t"}`)}
+	err := b.hold(t.Context(), env, "")
+	if err == nil {
+		err = ts.db.Write(t.Context(), true, func(tx *store.Tx) error {
+			_, err := tx.Exec("INSERT INTO daemon_taken (seq, size, agent, at) SELECT seq, size, 'reviewer', 0 FROM daemon_inbox")
+			return err
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := openedInbox(t, ts).senders(t.Context()); err != nil || !slices.Equal(got, []identity.ID{{1}}) {
+		t.Errorf("left of %v: %v", got, err)
+	}
+}
+
 // A refusal that is older than the trust under which a delegation is on its way does
 // not end it.
 func TestRefusalLeavesWhatIsOnItsWay(t *testing.T) {
@@ -231,6 +276,63 @@ func TestInviteAndJoin(t *testing.T) {
 	third.dial().refused(kinds.Invalid, "join", client.JoinParams{URI: "acp://nonsense"})
 }
 
+// Who was untrusted does not come back by the invitation that it has used, also when
+// it is trusted again; those that are open can be seen and ended.
+func TestInvitationsEnd(t *testing.T) {
+	t.Parallel()
+	desk, laptop := start(t, stateDir(t), "desk"), start(t, stateDir(t), "laptop")
+	owner, joiner := desk.dial(), laptop.dial()
+	open := func(p client.InviteParams) (inv client.Invitation) {
+		owner.must("invite", p, &inv)
+		return inv
+	}
+	list := func() (rows []client.OpenInvitation) {
+		var all client.Invitations
+		owner.must("invitations", nil, &all)
+		return all.Invitations
+	}
+	used, spare, other := open(client.InviteParams{}), open(client.InviteParams{Name: "tablet"}), open(client.InviteParams{ExpiresSecs: 3600})
+	joiner.must("join", client.JoinParams{URI: used.URI}, nil)
+	all := list()
+	if len(all) != 3 || all[0].ID != used.ID || !all[0].Expires.Equal(used.Expires) || all[0].UsedBy == nil || all[0].UsedBy.Name != "laptop" ||
+		all[1].ID != spare.ID || all[1].Name != "tablet" || all[1].UsedBy != nil {
+		t.Errorf("%+v", all)
+	}
+
+	owner.must("untrust", client.UntrustParams{Peer: "laptop"}, nil)
+	if all := list(); len(all) != 2 {
+		t.Errorf("after untrust: %+v", all)
+	}
+	joiner.refused(kinds.NotAuthorized, "join", client.JoinParams{URI: used.URI})
+	if e := joiner.refused(kinds.NotAuthorized, "join", client.JoinParams{URI: spare.URI}); !strings.Contains(e.Message, "untrusted") {
+		t.Errorf("by another invitation: %v", e)
+	}
+	owner.must("trust", client.TrustParams{Peer: laptop.ID().String()}, nil)
+	joiner.refused(kinds.NotAuthorized, "join", client.JoinParams{URI: used.URI})
+
+	var revoked client.Revoked
+	if owner.must("revoke", client.RevokeParams{ID: spare.ID}, &revoked); revoked.Revoked != 1 || len(list()) != 1 {
+		t.Errorf("%+v", revoked)
+	}
+	joiner.refused(kinds.NotAuthorized, "join", client.JoinParams{URI: spare.URI})
+	if e := owner.refused(kinds.NotFound, "revoke", client.RevokeParams{ID: spare.ID}); !strings.Contains(e.Message, spare.ID) {
+		t.Errorf("%v", e)
+	}
+	for _, p := range []client.RevokeParams{{}, {ID: other.ID, All: true}} {
+		owner.refused(kinds.Invalid, "revoke", p)
+	}
+	if owner.must("revoke", client.RevokeParams{All: true}, &revoked); revoked.Revoked != 1 || len(list()) != 0 {
+		t.Errorf("%+v", revoked)
+	}
+	third := start(t, stateDir(t), "third")
+	if e := third.dial().refused(kinds.NotAuthorized, "join", client.JoinParams{URI: other.URI}); !strings.Contains(e.Message, "no invitation is open") {
+		t.Errorf("%v", e)
+	}
+	if owner.must("revoke", client.RevokeParams{All: true}, &revoked); revoked.Revoked != 0 {
+		t.Errorf("%+v", revoked)
+	}
+}
+
 func TestPolicyAndRates(t *testing.T) {
 	t.Parallel()
 	desk, laptop := start(t, stateDir(t), "desk"), start(t, stateDir(t), "laptop")
@@ -272,6 +374,68 @@ policy:
 		t.Error("an unknown key was taken")
 	}
 	asker.refused(kinds.Overloaded, "ping", client.PingParams{To: "laptop"}) // the old one stays
+}
+
+// Mail and requests of channels count by rates of their own.
+func TestRatesOfMailAndChannels(t *testing.T) {
+	t.Parallel()
+	laptop := start(t, stateDir(t), "laptop")
+	writeConfig(t, laptop.dir, "limits:\n  rate:\n    - {kind: mail, per_second: 0.01, burst: 1}\n    - {kind: channel, per_second: 0.01, burst: 2}\n")
+	if err := laptop.reload(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := laptop.trust.Trust(identity.Peer{ID: identity.ID{1}, Name: "desk"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, burst := range map[string]int{policyMail: 1, policyChannel: 2} {
+		for range burst {
+			if err := laptop.admit(p.ID, kind); err != nil {
+				t.Errorf("%s: %v", kind, err)
+			}
+		}
+		if err := laptop.admit(p.ID, kind); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
+			t.Errorf("%s, over its rate: %v", kind, err)
+		}
+	}
+}
+
+// Settings that name a peer by its petname are warned of when another key gets it.
+func TestNamePassesToAnotherKey(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	writeConfig(t, desk.dir, "policy:\n  planner: {kinds: [ping]}\nlimits:\n  rate:\n    - {peer: reviewer, per_second: 1}\npeers:\n  planner: {addrs: [\"planner.example:7117\"]}\nchannels: {open_to: [reviewer]}\n")
+	if err := desk.reload(); err != nil {
+		t.Fatal(err)
+	}
+	owner := desk.dial()
+	trust := func(n byte, name string) string {
+		t.Helper()
+		var p client.NamedPeer
+		owner.must("trust", client.TrustParams{Peer: identity.ID{n}.String(), Name: name}, &p)
+		return p.Warning
+	}
+	for i, tt := range []struct {
+		n    byte
+		name string
+		want string // what the warning begins with
+	}{
+		{1, "planner", ""}, {1, "planner", ""}, {1, "tester", ""}, // nobody else has had it
+		{2, "planner", "policy, peers in config.yaml names planner, which was "}, {2, "planner", ""},
+		{3, "reviewer", ""}, {3, "laptop", ""}, {1, "reviewer", "limits.rate, channels.open_to in config.yaml names reviewer"},
+		{4, "tester", ""}, // no setting names it
+	} {
+		if got := trust(tt.n, tt.name); !strings.HasPrefix(got, tt.want) || (got == "") != (tt.want == "") {
+			t.Errorf("%d: %d becomes %s: %q", i, tt.n, tt.name, got)
+		}
+	}
+	owner.must("untrust", client.UntrustParams{Peer: "planner"}, nil)
+	desk.stop()
+	desk = start(t, desk.dir, "desk") // it is known from the block
+	owner = desk.dial()
+	if got := trust(5, "planner"); !strings.Contains(got, identity.ID{2}.Label()) || !strings.Contains(got, identity.ID{5}.Label()) {
+		t.Errorf("after a restart: %q", got)
+	}
 }
 
 // TestUntrustIsFinalForWhatIsOnItsWay: a message that an agent lets wait while its

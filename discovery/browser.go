@@ -23,7 +23,7 @@ const (
 	maxDelay = 120 * time.Millisecond
 
 	// The answer for all to hear, to those who asked for it (RFC 6762, section 6). The
-	// servers answer each alone, and that is not enough: of the sockets that share port
+	// zone answers each alone, and that is not enough: of the sockets that share port
 	// 5353 on a host only one gets it, and other caches take the silence for a death
 	// (section 10.5).
 	answerGap = time.Second

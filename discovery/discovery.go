@@ -5,9 +5,9 @@
 // before, and what peers say about themselves on the local network. [Run] is the
 // source of the last kind: multicast DNS service discovery (RFC 6762, RFC 6763)
 // for the service _acp._udp, on every interface that can do multicast, over IPv4
-// and IPv6. It answers questions through hashicorp/mdns, one server an interface;
+// and IPv6. Its records are those of hashicorp/mdns; the sockets, the answers,
 // announcements, goodbyes and everything that it hears are its own, since that
-// library has neither.
+// library's server answers whoever asks, from anywhere.
 //
 // What is heard comes from anybody on the network and proves nothing. It becomes
 // a hint and no more: it never touches a configured address, it takes a bounded
@@ -195,7 +195,7 @@ func (n *node) warn(kind string, err error) {
 }
 
 func (n *node) close() {
-	// No server may answer after the goodbye. One may have begun to before, or be read
+	// Nobody may answer after the goodbye. One may have begun to before, or be read
 	// out of turn over there, and contradict it; so it is said again.
 	if known := n.zone.current.Swap(nil); known != nil {
 		for again := range 2 {

@@ -73,7 +73,7 @@ func (n *node) follow(now time.Time) {
 
 // open opens a link and warns of what could not be had of it.
 func (n *node) open(w nic) *link {
-	l, errs := openLink(w, n.zone)
+	l, errs := openLink(w)
 	for _, err := range errs {
 		kind, err := advise(w, err)
 		n.warnOn(w, kind, err)
@@ -81,7 +81,7 @@ func (n *node) open(w nic) *link {
 	for _, p := range l.pairs {
 		for _, s := range []*socket{p.group, p.query} {
 			if s != nil {
-				n.readers.Go(func() { p.listen(s, w, n.take) })
+				n.readers.Go(func() { p.listen(s, w, n.zone, n.take) })
 			}
 		}
 	}

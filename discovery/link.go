@@ -3,13 +3,11 @@ package discovery
 import (
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net"
+	"net/netip"
 	"sync/atomic"
 	"syscall"
 
-	"github.com/hashicorp/mdns"
 	"golang.org/x/net/ipv4"
 	"golang.org/x/net/ipv6"
 )
@@ -27,19 +25,18 @@ var (
 	group6 = net.ParseIP("ff02::fb")
 )
 
-// link is an interface in use: a server that answers, and for each family the
-// sockets to ask, to announce and to listen.
+// link is an interface in use: for each family the sockets to ask, to answer, to
+// announce and to listen.
 type link struct {
 	nic      nic
-	server   *mdns.Server // nil: it could not be started, or this is loopback
 	pairs    []*pair
 	lacking  bool // something could not be opened
 	reopened bool // with the interface unchanged
 }
 
 // pair is the two sockets of a family on an interface; one that could not be opened
-// is nil. The group's has port 5353 and hears all multicast; announcements must come
-// from it (RFC 6762, section 6). The other has a port of its own, for answers that
+// is nil. The group's has port 5353 and hears all multicast; answers and announcements
+// must come from it (RFC 6762, section 6). The other has a port of its own, for answers that
 // come to it alone: of those to port 5353 the system gives each to only one of the
 // sockets that share it.
 type pair struct {
@@ -64,7 +61,7 @@ type socket struct {
 }
 
 // openLink opens what can be opened on an interface; errs says what could not.
-func openLink(n nic, z *zone) (l *link, errs []error) {
+func openLink(n nic) (l *link, errs []error) {
 	l = &link{nic: n}
 	for _, group := range []net.IP{group4, group6} {
 		v4 := group.To4() != nil
@@ -90,12 +87,6 @@ func openLink(n nic, z *zone) (l *link, errs []error) {
 		l.pairs = append(l.pairs, p)
 	}
 	l.lacking = len(errs) > 0
-	if n.loopback() {
-		return l, errs // a server would answer other interfaces from there too
-	}
-	// It logs what strangers send; and if it cannot start, it does not say why, but
-	// the group's sockets could not be opened for the same reason.
-	l.server, _ = mdns.NewServer(&mdns.Config{Zone: z, Iface: &n.Interface, Logger: log.New(io.Discard, "", 0)})
 	return l, errs
 }
 
@@ -195,9 +186,10 @@ func (l *link) ailing() (broken, deaf bool) {
 	return broken, deaf
 }
 
-// listen hands the packets of a socket that matter to take, until the socket is
-// closed or take returns false.
-func (p *pair) listen(s *socket, n nic, take func(packet) bool) {
+// listen answers the questions of a socket from z, and hands the packets that matter
+// to take, until the socket is closed or take returns false. It heeds only who is on
+// the link: an answer to anybody else would go where a forged address says.
+func (p *pair) listen(s *socket, n nic, z *zone, take func(packet) bool) {
 	buf := make([]byte, maxPacket+1)
 	for {
 		size, index, src, err := s.read(buf)
@@ -212,18 +204,26 @@ func (p *pair) listen(s *socket, n nic, take func(packet) bool) {
 			p.heard.Add(1)
 		}
 		udp, ok := src.(*net.UDPAddr)
-		if !ok || udp.Port != mdnsPort || !relevant(buf[:size]) {
+		if !ok {
 			continue
 		}
-		from := udp.AddrPort().Addr().Unmap().WithZone("")
-		if !take(packet{append([]byte(nil), buf[:size]...), from, n}) {
+		data, at := buf[:size], udp.AddrPort()
+		from := netip.AddrPortFrom(at.Addr().Unmap().WithZone(""), at.Port())
+		if !n.onLink(from.Addr()) {
+			continue
+		}
+		if s == p.group {
+			if answer := z.answer(data, from); answer != nil {
+				s.write(answer, udp)
+			}
+		}
+		if from.Port() == mdnsPort && relevant(data) && !take(packet{append([]byte(nil), data...), from.Addr(), n}) {
 			return
 		}
 	}
 }
 
-// close closes the sockets. Their readers end by that, the server's too; it offers
-// no way to wait for them.
+// close closes the sockets. Their readers end by that.
 func (l *link) close() {
 	for _, p := range l.pairs {
 		for _, s := range []*socket{p.group, p.query} {
@@ -231,8 +231,5 @@ func (l *link) close() {
 				s.Close()
 			}
 		}
-	}
-	if l.server != nil {
-		l.server.Shutdown()
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// maxLinks bounds the interfaces in use: every one costs up to six sockets, and the
+// maxLinks bounds the interfaces in use: every one costs up to four sockets, and the
 // system delivers every multicast to all of them.
 const maxLinks = 32
 

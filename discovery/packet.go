@@ -33,13 +33,31 @@ type announcement struct {
 	addrs    []netip.AddrPort // as announced, unchecked
 }
 
+// response is the bit of the third byte that tells an answer from a question.
+const response = 1 << 7
+
+// The beginnings of labels that what concerns this package contains: the service, the
+// question which services there are, and the hosts that run it.
+var (
+	serviceLabel = []byte("\x04_acp")
+	enumLabel    = []byte("\x07_dns-sd")
+	hostLabel    = []byte("\x0eacp-")
+)
+
 // relevant reports whether data can be about the service. It spares the decoding of
 // everything else that is said on the network.
 func relevant(data []byte) bool {
-	label := []byte("\x04_acp")
-	if len(data) < headerLen || len(data) > maxPacket {
-		return false
-	}
+	return len(data) >= headerLen && len(data) <= maxPacket && mentions(data, serviceLabel)
+}
+
+// asks reports whether data can be a question that is answered here.
+func asks(data []byte) bool {
+	return len(data) >= headerLen && len(data) <= maxPacket && data[2]&response == 0 &&
+		(mentions(data, serviceLabel) || mentions(data, enumLabel) || mentions(data, hostLabel))
+}
+
+// mentions reports whether a label, in any case, is in a packet of at least a header.
+func mentions(data, label []byte) bool {
 	for rest := data[headerLen:]; ; {
 		i := bytes.IndexByte(rest, label[0])
 		if i < 0 || len(rest)-i < len(label) {
@@ -55,31 +73,34 @@ func relevant(data []byte) bool {
 // questioned reports whether data asks about an instance, by its name or the
 // service's, and the one who asks does not know the answer (RFC 6762, section 7.1).
 func questioned(data []byte, instance string) bool {
-	const response = 1 << 7
 	var msg dns.Msg
 	if len(data) < headerLen || len(data) > maxPacket || data[2]&response != 0 || msg.Unpack(data) != nil || msg.Opcode != dns.OpcodeQuery {
 		return false
 	}
-	known := slices.ContainsFunc(msg.Answer, func(rr dns.RR) bool {
-		ptr, ok := rr.(*dns.PTR)
-		return ok && strings.EqualFold(ptr.Ptr, instance) && ptr.Hdr.Ttl >= lifetime/2
-	})
+	known := knows(&msg, instance)
 	return slices.ContainsFunc(msg.Question, func(q dns.Question) bool {
 		all := strings.EqualFold(q.Name, service) && (q.Qtype == dns.TypePTR || q.Qtype == dns.TypeANY)
 		return all && !known || strings.EqualFold(q.Name, instance)
 	})
 }
 
-// response is what a packet says.
-type response struct {
+// knows reports whether who asks has an instance's answer already.
+func knows(msg *dns.Msg, instance string) bool {
+	return slices.ContainsFunc(msg.Answer, func(rr dns.RR) bool {
+		ptr, ok := rr.(*dns.PTR)
+		return ok && strings.EqualFold(ptr.Ptr, instance) && ptr.Hdr.Ttl >= lifetime/2
+	})
+}
+
+// said is what a packet says.
+type said struct {
 	found     []announcement
 	mentioned []string // instances of which it does not say enough
 	cut       bool     // it had more to say (the TC bit)
 }
 
-// decode reads a packet. What is malformed or of another version is not in the
-// response.
-func decode(data []byte) (r response) {
+// decode reads a packet. What is malformed or of another version is left out.
+func decode(data []byte) (r said) {
 	var msg dns.Msg
 	if len(data) > maxPacket || msg.Unpack(data) != nil || !msg.Response || msg.Opcode != dns.OpcodeQuery || msg.Rcode != dns.RcodeSuccess {
 		return r

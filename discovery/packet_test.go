@@ -282,7 +282,7 @@ func BenchmarkHostilePacket(b *testing.B) {
 	msg := dns.Msg{MsgHdr: dns.MsgHdr{Response: true}, Compress: true}
 	long := strings.Repeat(strings.Repeat("x", 61)+".", 3) + service
 	for len(msg.Answer) < 620 {
-		msg.Answer = append(msg.Answer, &dns.PTR{Hdr: header(service, dns.TypePTR, 0), Ptr: long})
+		msg.Answer = append(msg.Answer, &dns.PTR{Hdr: dns.RR_Header{Name: service, Rrtype: dns.TypePTR, Class: dns.ClassINET, Ttl: lifetime}, Ptr: long})
 	}
 	names, err := msg.Pack()
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/mdns"
 	"github.com/miekg/dns"
 
 	"github.com/acpd/acpd/identity"
@@ -27,6 +28,7 @@ type records struct {
 	ptr            dns.RR
 	about          []dns.RR // SRV and TXT
 	addrs          []dns.RR // A and AAAA
+	enum           []dns.RR // that there is the service
 }
 
 // instanceOf returns the name of an id's service: the whole key, so that two
@@ -46,33 +48,49 @@ func newRecords(self identity.ID, name string, addrs []netip.AddrPort) *records 
 	if claim := identity.Claim(name); claim != "" {
 		txt = append(txt, "name="+strings.ReplaceAll(claim, `\`, `\\`))
 	}
+	var ips []net.IP
 	listed, ofFamily := 0, map[bool]int{}
 	for _, a := range addrs {
 		ip := a.Addr()
 		if ofFamily[ip.Is4()]++; ofFamily[ip.Is4()] > maxAddrs {
 			continue
 		}
-		if ip.Is4() {
-			r.addrs = append(r.addrs, &dns.A{Hdr: header(r.host, dns.TypeA, flush), A: net.IP(ip.AsSlice())})
-		} else {
-			r.addrs = append(r.addrs, &dns.AAAA{Hdr: header(r.host, dns.TypeAAAA, flush), AAAA: net.IP(ip.AsSlice())})
-		}
+		ips = append(ips, ip.AsSlice())
 		// Without its interface a link-local address means nothing in text.
 		if !ip.IsLinkLocalUnicast() && listed < maxAddrs {
 			listed++
 			txt = append(txt, "a="+a.String())
 		}
 	}
-	r.ptr = &dns.PTR{Hdr: header(service, dns.TypePTR, 0), Ptr: r.instance}
-	r.about = []dns.RR{
-		&dns.SRV{Hdr: header(r.instance, dns.TypeSRV, flush), Port: addrs[0].Port(), Target: r.host},
-		&dns.TXT{Hdr: header(r.instance, dns.TypeTXT, flush), Txt: txt},
+	label, _, _ := strings.Cut(r.instance, ".")
+	s, err := mdns.NewMDNSService(label, strings.TrimSuffix(service, ".local."), "local.", r.host, int(addrs[0].Port()), ips, txt)
+	if err != nil {
+		return nil // a port of 0: nobody listens
+	}
+	// Its records are for ever the same; what makes one's own replace the older is ours.
+	own := func(question string) []dns.RR {
+		all := s.Records(dns.Question{Name: question, Qtype: dns.TypePTR})
+		for _, rr := range all {
+			h := rr.Header()
+			h.Ttl = lifetime
+			if h.Rrtype != dns.TypePTR {
+				h.Class |= flush
+			}
+		}
+		return all
+	}
+	r.enum = own(enumeration)
+	for _, rr := range own(service) {
+		switch rr.(type) {
+		case *dns.PTR:
+			r.ptr = rr
+		case *dns.A, *dns.AAAA:
+			r.addrs = append(r.addrs, rr)
+		default:
+			r.about = append(r.about, rr)
+		}
 	}
 	return r
-}
-
-func header(name string, rrtype, class uint16) dns.RR_Header {
-	return dns.RR_Header{Name: name, Rrtype: rrtype, Class: dns.ClassINET | class, Ttl: lifetime}
 }
 
 // answer returns the records that answer a question, with all that the one who
@@ -87,7 +105,7 @@ func (r *records) answer(name string, qtype uint16) []dns.RR {
 	case name == r.host && is(dns.TypeA, dns.TypeAAAA):
 		return r.addrs
 	case name == enumeration && is(dns.TypePTR):
-		return []dns.RR{&dns.PTR{Hdr: header(enumeration, dns.TypePTR, 0), Ptr: service}}
+		return r.enum
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ func TestZone(t *testing.T) {
 	}
 }
 
-// The servers pack the same records in their own goroutines.
+// The sockets pack the same records in their own goroutines.
 func TestZoneConcurrently(t *testing.T) {
 	z := &zone{}
 	z.current.Store(newRecords(planner, "planner", manyAddrs()))

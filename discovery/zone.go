@@ -2,31 +2,100 @@ package discovery
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/mdns"
 	"github.com/miekg/dns"
 )
 
-// zone is what the servers of all interfaces answer from. They share one, since
-// each of them hears the questions of all interfaces: so duplicates are equal.
+const (
+	maxAnswer    = 1232 // bytes of an answer: what the least MTU of IPv6 leaves for it
+	maxQuestions = 16   // of a packet that are looked at; there are four to ask
+	legacyTTL    = 10   // seconds, to who is no mDNS host and hears no goodbye (RFC 6762, section 6.7)
+)
+
+// zone is what all interfaces answer from.
 type zone struct {
 	current atomic.Pointer[records] // nil: nothing to say
-	quota   quota
+	quota   quota                   // of packets that ask
 }
 
-// Records answers a question. The servers answer any source, also one that is
-// forged or far away; the quota bounds what they can be made to send.
+var _ mdns.Zone = (*zone)(nil)
+
+// Records returns what answers a question.
 func (z *zone) Records(q dns.Question) []dns.RR {
 	known := z.current.Load()
 	class := q.Qclass &^ flush
 	if known == nil || class != dns.ClassINET && class != dns.ClassANY {
 		return nil
 	}
-	answer := known.answer(strings.ToLower(q.Name), q.Qtype)
-	if len(answer) == 0 || !z.quota.take(netip.Addr{}, 1, time.Now()) {
+	return known.answer(strings.ToLower(q.Name), q.Qtype)
+}
+
+// answer returns the one packet, of at most 1,232 bytes, that answers all that a
+// packet asks; nil: there is nothing to answer. Who is asked for is on the link, or
+// the packet would not come here. The quota is asked before the packet is unpacked.
+func (z *zone) answer(data []byte, from netip.AddrPort) []byte {
+	known := z.current.Load()
+	if known == nil || !asks(data) || !z.quota.take(from.Addr(), 1+len(data)/1024, time.Now()) {
 		return nil
 	}
-	return answer
+	var msg dns.Msg
+	if msg.Unpack(data) != nil || msg.Opcode != dns.OpcodeQuery {
+		return nil
+	}
+	reply := dns.Msg{MsgHdr: dns.MsgHdr{Response: true, Authoritative: true}, Compress: true}
+	for _, q := range msg.Question[:min(len(msg.Question), maxQuestions)] {
+		if strings.EqualFold(q.Name, service) && knows(&msg, known.instance) {
+			continue
+		}
+		for _, rr := range z.Records(q) {
+			if !slices.Contains(reply.Answer, rr) {
+				reply.Answer = append(reply.Answer, rr)
+			}
+		}
+	}
+	if len(reply.Answer) == 0 {
+		return nil
+	}
+	if from.Port() != mdnsPort {
+		reply.Id = msg.Id
+		if len(msg.Question) == 1 {
+			reply.Question = msg.Question
+		}
+		for i, rr := range reply.Answer {
+			rr = dns.Copy(rr)
+			rr.Header().Class &^= flush
+			rr.Header().Ttl = legacyTTL
+			reply.Answer[i] = rr
+		}
+	}
+	return fit(&reply)
+}
+
+// fit packs an answer, without the last addresses if it is too long with them: those
+// that hold beyond the link stand in the TXT record too.
+func fit(reply *dns.Msg) []byte {
+	for {
+		data, err := reply.Pack()
+		if err != nil {
+			return nil // the question that it repeats cannot be packed
+		}
+		if len(data) <= maxAnswer {
+			return data
+		}
+		last := -1
+		for i, rr := range reply.Answer {
+			if t := rr.Header().Rrtype; t == dns.TypeA || t == dns.TypeAAAA {
+				last = i
+			}
+		}
+		if last < 0 {
+			return nil
+		}
+		reply.Answer = slices.Delete(reply.Answer, last, last+1)
+	}
 }

@@ -3,6 +3,7 @@ package identity
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -142,9 +143,9 @@ func TestInvitations(t *testing.T) {
 			t.Error("something is open at first")
 		}
 		start := time.Now()
-		token, expires, err := v.Open(0, "")
-		if err != nil || !v.Any() || expires.Sub(start) != 10*time.Minute {
-			t.Fatalf("Open: %v, %v", expires, err)
+		token, opened, err := v.Open(0, "")
+		if err != nil || !v.Any() || opened.Expires.Sub(start.Round(0)) != 10*time.Minute {
+			t.Fatalf("Open: %+v, %v", opened, err)
 		}
 		short, _, err := v.Open(time.Minute, "")
 		if err != nil || short == token {
@@ -198,6 +199,86 @@ func TestInvitations(t *testing.T) {
 			t.Errorf("after the first expired: %v", err)
 		}
 	})
+}
+
+// TestInvitationsAreRevoked: what is shown of an invitation ends it, and not what is
+// sent; and of all that are open those end that match.
+func TestInvitationsAreRevoked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var v Invitations
+		admit := func(string) error { return nil }
+		var tokens [3][16]byte
+		var opened [3]OpenInvitation
+		for i, name := range []string{"laptop", "", "tablet"} {
+			var err error
+			if tokens[i], opened[i], err = v.Open(time.Duration(i+1)*time.Hour, name); err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasPrefix(fmt.Sprintf("%x", tokens[i]), opened[i].ID) {
+				t.Error("the id shows the token")
+			}
+		}
+		if err := v.Redeem(tokens[1], testID(1), admit); err != nil {
+			t.Fatal(err)
+		}
+		opened[1].UsedBy = testID(1)
+		if got := v.List(); !slices.Equal(got, opened[:]) {
+			t.Errorf("listed %+v", got)
+		}
+		by := func(id ID) func(OpenInvitation) bool { return func(o OpenInvitation) bool { return o.UsedBy == id } }
+		if n := v.Revoke(by(testID(2))); n != 0 {
+			t.Errorf("%d ended that another has used", n)
+		}
+		if n := v.Revoke(by(testID(1))); n != 1 || v.Redeem(tokens[1], testID(1), admit) != ErrNoInvitation {
+			t.Errorf("%d ended, and who used it can repeat it", n)
+		}
+		if n := v.Revoke(func(o OpenInvitation) bool { return o.ID == opened[2].ID }); n != 1 || v.Redeem(tokens[2], testID(3), admit) != ErrNoInvitation {
+			t.Errorf("%d ended by its id", n)
+		}
+		if err := v.Redeem(tokens[0], testID(4), admit); err != nil || !v.Any() {
+			t.Errorf("the one that is left: %v", err)
+		}
+		// Joining is offered as long as one is open, and no longer.
+		time.Sleep(time.Hour)
+		if v.Any() || len(v.List()) != 0 {
+			t.Error("an invitation that was revoked keeps joining on offer")
+		}
+		if _, _, err := v.Open(time.Hour, ""); err != nil || v.Revoke(func(OpenInvitation) bool { return true }) != 1 || v.Any() {
+			t.Errorf("all are revoked, and yet joining is on offer (%v)", err)
+		}
+	})
+}
+
+// TestInvitationEndsInSleep: the monotonic clock stands still while a machine
+// sleeps, the wall clock does not; and that may be set back, the other may not.
+func TestInvitationEndsInSleep(t *testing.T) {
+	for name, tt := range map[string]struct {
+		wall time.Duration // how far it was moved
+		open bool
+	}{
+		"awake": {0, true}, "slept for 9 minutes": {9 * time.Minute, true}, "slept for 10 minutes": {10 * time.Minute, false},
+		"set forward a day": {24 * time.Hour, false}, "set back a day": {-24 * time.Hour, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var v Invitations
+			token, _, err := v.Open(10*time.Minute, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			v.open[0].ends.wall = v.open[0].ends.wall.Add(-tt.wall) // to the invitation that is the same
+			v.keep(v.open)
+			if v.Any() != tt.open || (len(v.List()) == 1) != tt.open {
+				t.Errorf("%s: open %v", name, v.Any())
+			}
+			if err := v.Redeem(token, testID(1), func(string) error { return nil }); (err == nil) != tt.open {
+				t.Errorf("%s: %v", name, err)
+			}
+			time.Sleep(10 * time.Minute)
+			if v.Any() || v.Redeem(token, testID(1), func(string) error { return nil }) != ErrNoInvitation {
+				t.Errorf("%s: open after ten minutes awake", name)
+			}
+		})
+	}
 }
 
 func TestOneJoinerWins(t *testing.T) {

@@ -3,6 +3,7 @@ package identity
 import (
 	"crypto/rand"
 	"crypto/subtle"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,9 +19,9 @@ const (
 
 var (
 	// ErrInvitationsFull says that eight invitations are open.
-	ErrInvitationsFull = fmt.Errorf("invite: %d invitations are open: wait until one expires", maxInvitations)
+	ErrInvitationsFull = fmt.Errorf("invite: %d invitations are open: wait until one expires, or end some with acpctl invite --revoke", maxInvitations)
 	// ErrNoInvitation says that no open invitation has the token.
-	ErrNoInvitation = errors.New("join: the invitation is unknown or has expired: ask for a new one")
+	ErrNoInvitation = errors.New("join: the invitation is unknown, has expired or was revoked: ask for a new one")
 	// ErrInvitationUsed says that another key has redeemed the token.
 	ErrInvitationUsed = errors.New("join: the invitation was used by somebody else: tell who invited you, and ask for a new one")
 )
@@ -28,7 +29,7 @@ var (
 // Invitations are the open invitations of one daemon: at most eight, in memory.
 // The zero value has none. It is safe for concurrent use.
 type Invitations struct {
-	last atomic.Pointer[time.Time] // when the last one expires
+	last atomic.Pointer[ending] // of the one that ends last; nil: none is open
 
 	// mu is held over Redeem's admit too: that is what lets one of two win.
 	// Handshakes, which ask Any, do not wait for it.
@@ -36,17 +37,38 @@ type Invitations struct {
 	open []openInvitation
 }
 
+// OpenInvitation is what a person sees of an invitation; its token is not there.
+type OpenInvitation struct {
+	ID      string    // 8 hex digits, which mean it to Revoke
+	Expires time.Time // by the wall clock
+	Name    string    // the petname meant for who redeems it; "": what it calls itself
+	UsedBy  ID        // zero: nobody yet
+}
+
 type openInvitation struct {
-	token   [16]byte
-	expires time.Time
-	name    string // the petname meant for who redeems it; "": what it calls itself
-	usedBy  ID     // zero: nobody yet
+	OpenInvitation
+	token [16]byte
+	ends  ending
+}
+
+// ending is when an invitation ends: when either clock has reached it. The monotonic
+// one stands still while a machine sleeps, the wall clock may be set back.
+type ending struct{ monotonic, wall time.Time }
+
+func endingIn(d time.Duration) ending {
+	at := time.Now().Add(d)
+	return ending{monotonic: at, wall: at.Round(0)}
+}
+
+func (e ending) reached() bool {
+	now := time.Now()
+	return !now.Before(e.monotonic) || !now.Round(0).Before(e.wall)
 }
 
 // Open makes an invitation that lasts d, or 10 minutes if d is 0 or less, for a
 // peer that will have the petname name here; "": what it calls itself. With eight
 // open it returns [ErrInvitationsFull].
-func (v *Invitations) Open(d time.Duration, name string) (token [16]byte, expires time.Time, err error) {
+func (v *Invitations) Open(d time.Duration, name string) (token [16]byte, opened OpenInvitation, err error) {
 	if d <= 0 {
 		d = defaultInvitation
 	}
@@ -54,22 +76,46 @@ func (v *Invitations) Open(d time.Duration, name string) (token [16]byte, expire
 	defer v.mu.Unlock()
 	v.expire()
 	if len(v.open) >= maxInvitations {
-		return token, expires, ErrInvitationsFull
+		return token, opened, ErrInvitationsFull
 	}
 	rand.Read(token[:])
-	expires = time.Now().Add(d)
-	v.open = append(v.open, openInvitation{token: token, expires: expires, name: name})
-	if last := v.last.Load(); last == nil || last.Before(expires) {
-		v.last.Store(&expires)
-	}
-	return token, expires, nil
+	var id [4]byte // another one than the token's beginning: it is shown
+	rand.Read(id[:])
+	ends := endingIn(d)
+	opened = OpenInvitation{ID: hex.EncodeToString(id[:]), Expires: ends.wall, Name: name}
+	v.keep(append(v.open, openInvitation{OpenInvitation: opened, token: token, ends: ends}))
+	return token, opened, nil
 }
 
 // Any reports whether an invitation is open. One that was redeemed still is,
-// until it expires: its joiner may not have heard the answer.
+// until it ends: its joiner may not have heard the answer.
 func (v *Invitations) Any() bool {
 	last := v.last.Load()
-	return last != nil && time.Now().Before(*last)
+	return last != nil && !last.reached()
+}
+
+// List returns the open invitations in the order in which they were made. It waits
+// for a Redeem that is under way.
+func (v *Invitations) List() []OpenInvitation {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.expire()
+	all := make([]OpenInvitation, len(v.open))
+	for i, o := range v.open {
+		all[i] = o.OpenInvitation
+	}
+	return all
+}
+
+// Revoke ends the invitations that match and returns how many there were. It waits
+// for a Redeem that is under way: when it returns, nobody comes in by one of them.
+func (v *Invitations) Revoke(match func(OpenInvitation) bool) int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.expire()
+	before := len(v.open)
+	v.keep(slices.DeleteFunc(v.open, func(o openInvitation) bool { return match(o.OpenInvitation) }))
+	return before - len(v.open)
 }
 
 // Redeem admits the owner of key, which a handshake has proved, if token belongs
@@ -94,17 +140,29 @@ func (v *Invitations) Redeem(token [16]byte, key ID, admit func(name string) err
 	switch {
 	case found == nil:
 		return ErrNoInvitation
-	case !found.usedBy.IsZero() && found.usedBy != key:
+	case !found.UsedBy.IsZero() && found.UsedBy != key:
 		return ErrInvitationUsed
 	}
-	if err := admit(found.name); err != nil {
+	if err := admit(found.Name); err != nil {
 		return err
 	}
-	found.usedBy = key
+	found.UsedBy = key
 	return nil
 }
 
+// expire drops the invitations that have ended. The caller holds mu.
 func (v *Invitations) expire() {
-	now := time.Now()
-	v.open = slices.DeleteFunc(v.open, func(o openInvitation) bool { return !now.Before(o.expires) })
+	v.keep(slices.DeleteFunc(v.open, func(o openInvitation) bool { return o.ends.reached() }))
+}
+
+// keep makes open what there is, for Any too. The caller holds mu.
+func (v *Invitations) keep(open []openInvitation) {
+	v.open = open
+	var last *ending
+	for i := range open {
+		if last == nil || last.monotonic.Before(open[i].ends.monotonic) {
+			last = &ending{open[i].ends.monotonic, open[i].ends.wall}
+		}
+	}
+	v.last.Store(last)
 }

@@ -29,16 +29,31 @@ func (e *NameTakenError) Error() string {
 	return fmt.Sprintf("name %q is taken by %s: choose another", e.Name, e.By.Label())
 }
 
-// TrustStore holds the trusted peers, at most 4,096, and the blocked keys. It is
-// safe for concurrent use. Reads take no lock and do no I/O. A change is in the
-// files before it is seen and before the method returns; a change that fails
-// leaves memory and files as they were. Pins alone may wait for [TrustStore.Save].
-type TrustStore struct {
-	dir    string        // "" keeps nothing
-	pinned chan struct{} // holds one where a pin is in memory alone
+// BlockedError says that a key was untrusted, which a join does not lift.
+type BlockedError struct{ ID ID }
 
-	// write orders the changes and is, for that, held over writing the files;
-	// readers never take it.
+func (e *BlockedError) Error() string {
+	return fmt.Sprintf("%s was untrusted here: only its full id lifts that, acpctl trust %s", e.ID.Label(), e.ID)
+}
+
+// PinnedError says that a peer has another post-quantum key pinned than it shows.
+type PinnedError struct{ Name string }
+
+func (e *PinnedError) Error() string {
+	return fmt.Sprintf("%s shows another post-quantum key than the pinned one: if its owner confirms, untrust it and trust it again", e.Name)
+}
+
+// TrustStore holds the trusted peers, at most 4,096, and the blocked keys. It is
+// safe for concurrent use. Reads take no lock and do no I/O. What gives trust is in the
+// files before it is seen and before the method returns; a change that fails
+// leaves memory and files as they were. What ends trust, and pins, count at once
+// and wait for no file: see [TrustStore.Untrust] and [TrustStore.Save].
+type TrustStore struct {
+	dir     string        // "" keeps nothing
+	unsaved chan struct{} // holds one where something is in memory alone
+
+	// write orders the changes of the files and is held over writing them; neither
+	// readers nor what counts at once take it.
 	write sync.Mutex
 	now   atomic.Pointer[snapshot]
 	saved *snapshot // what the files have; under write
@@ -51,7 +66,7 @@ func NewTrust() *TrustStore {
 }
 
 func newTrustStore(dir string, s *snapshot) *TrustStore {
-	t := &TrustStore{dir: dir, pinned: make(chan struct{}, 1), saved: s}
+	t := &TrustStore{dir: dir, unsaved: make(chan struct{}, 1), saved: s}
 	t.now.Store(s)
 	return t
 }
@@ -88,20 +103,74 @@ func (t *TrustStore) Blocks() []Block { return slices.Clone(t.now.Load().Blocked
 // Peers returns the trusted peers by name.
 func (t *TrustStore) Peers() []Peer { return slices.Clone(t.now.Load().Peers) }
 
+// Len returns how many peers are trusted.
+func (t *TrustStore) Len() int { return len(t.now.Load().Peers) }
+
 // Trust adds the peer or updates it, clears a block on it and returns it as it
 // is now. An update keeps what p leaves zero, and clearing a block brings back what
 // that remembers, the name with a number if another peer has it now. A new peer without a name becomes
 // "peer-" and its label. A name that another id has gives a [*NameTakenError], a
 // full store [ErrTrustFull].
 func (t *TrustStore) Trust(p Peer) (Peer, error) {
+	return t.change(func(s *snapshot) (record, Peer, error) { return s.with(p) })
+}
+
+// Admit trusts a peer that joined, as [TrustStore.Trust] does, but lifts no block: a
+// blocked key gets a [*BlockedError], also where Untrust comes while the files are
+// written; and replaces no pin: another post-quantum key gets a [*PinnedError]. A peer that is trusted keeps its name; a new one is called claim, in lower
+// case and with a number if another has that, where it can be a petname.
+func (t *TrustStore) Admit(p Peer, claim string) (Peer, error) {
+	return t.change(func(s *snapshot) (record, Peer, error) {
+		if _, blocked := s.blocked[p.ID]; blocked {
+			return record{}, Peer{}, &BlockedError{ID: p.ID}
+		}
+		p := p
+		p.Name = ""
+		if i, known := s.byID[p.ID]; known {
+			if pin := s.Peers[i].PQ; !pin.IsZero() && !p.PQ.IsZero() && p.PQ != pin {
+				return record{}, Peer{}, &PinnedError{Name: s.Peers[i].Name}
+			}
+		} else if name := strings.ToLower(claim); CheckName(name) == nil {
+			p.Name = s.freeName(name)
+		}
+		return s.with(p)
+	})
+}
+
+// change writes what apply makes of the present state, and then lets it count. If
+// something has counted at once meanwhile, it begins again with that: so apply always
+// decides on what is.
+func (t *TrustStore) change(apply func(*snapshot) (record, Peer, error)) (Peer, error) {
 	t.write.Lock()
 	defer t.write.Unlock()
-	s := t.now.Load()
+	for {
+		s := t.now.Load()
+		next, p, err := apply(s)
+		switch {
+		case err != nil:
+			return Peer{}, fmt.Errorf("trust: %w", err)
+		case next.Sequence == s.Sequence: // it is so already
+			return p, nil
+		}
+		changed, err := t.put(next)
+		if err != nil {
+			return Peer{}, fmt.Errorf("trust: nothing is changed: %w", err)
+		}
+		if t.now.CompareAndSwap(s, changed) {
+			return p, nil
+		}
+		t.wake() // the files have what may not come to count
+	}
+}
+
+// with returns the record in which p is trusted, and p as it is there; the same
+// record if it is so already.
+func (s *snapshot) with(p Peer) (record, Peer, error) {
 	i, known := s.byID[p.ID]
 	if known {
 		p = p.over(s.Peers[i])
 		if p.equal(s.Peers[i]) {
-			return s.Peers[i], nil
+			return s.record, s.Peers[i], nil
 		}
 	}
 	if j, blocked := s.blocked[p.ID]; blocked {
@@ -122,22 +191,19 @@ func (t *TrustStore) Trust(p Peer) (Peer, error) {
 	p.Since = p.Since.UTC().Truncate(time.Second)
 	p.Addrs = slices.Clip(slices.Clone(p.Addrs))
 	if err := p.check(); err != nil {
-		return Peer{}, fmt.Errorf("trust: %w", err)
+		return record{}, Peer{}, err
 	}
 	if j, taken := s.byName[p.Name]; taken && s.Peers[j].ID != p.ID {
-		return Peer{}, fmt.Errorf("trust: %w", &NameTakenError{Name: p.Name, By: s.Peers[j].ID})
+		return record{}, Peer{}, &NameTakenError{Name: p.Name, By: s.Peers[j].ID}
 	}
 	if !known && len(s.Peers) >= maxPeers {
-		return Peer{}, fmt.Errorf("trust: %w", ErrTrustFull)
+		return record{}, Peer{}, ErrTrustFull
 	}
-
 	next := s.next()
 	next.remove(p.ID)
 	next.Peers = append(next.Peers, p)
-	if err := t.commit(next); err != nil {
-		return Peer{}, fmt.Errorf("trust: %w", err)
-	}
-	return p, nil
+	slices.SortFunc(next.Peers, func(a, b Peer) int { return strings.Compare(a.Name, b.Name) })
+	return next, p, nil
 }
 
 // FreeName returns the first of name, name-2, name-3 … that no peer has. Given a
@@ -164,64 +230,87 @@ func (s *snapshot) freeName(name string) string {
 // peers may meet by the hundred, and a pin that a crash undoes is made anew when
 // that peer comes again.
 func (t *TrustStore) Pin(id ID, hash PQHash) error {
-	t.write.Lock()
-	defer t.write.Unlock()
-	s := t.now.Load()
-	i, ok := s.byID[id]
-	switch {
-	case !ok:
-		return fmt.Errorf("pin: %w", &UnknownPeerError{Ref: id.String()})
-	case hash.IsZero():
-		return errors.New("pin: no hash given")
-	case s.Peers[i].PQ == hash:
-		return nil
-	case !s.Peers[i].PQ.IsZero():
-		return fmt.Errorf("pin: %s shows another post-quantum key than the pinned one: if its owner confirms, untrust it and trust it again",
-			s.Peers[i].Name)
+	for {
+		s := t.now.Load()
+		i, ok := s.byID[id]
+		switch {
+		case !ok:
+			return fmt.Errorf("pin: %w", &UnknownPeerError{Ref: id.String()})
+		case hash.IsZero():
+			return errors.New("pin: no hash given")
+		case s.Peers[i].PQ == hash:
+			return nil
+		case !s.Peers[i].PQ.IsZero():
+			return fmt.Errorf("pin: %w", &PinnedError{Name: s.Peers[i].Name})
+		}
+		next := *s // with its indexes: nobody changes place
+		next.Peers = slices.Clone(s.Peers)
+		next.Peers[i].PQ = hash
+		if t.now.CompareAndSwap(s, &next) {
+			t.wake()
+			return nil
+		}
 	}
-	next := *s // with its indexes: nobody changes place
-	next.Peers = slices.Clone(s.Peers)
-	next.Peers[i].PQ = hash
-	t.now.Store(&next)
-	select {
-	case t.pinned <- struct{}{}:
-	default:
-	}
-	return nil
 }
 
-// Pinned is sent to when there is something for [TrustStore.Save] to write.
-func (t *TrustStore) Pinned() <-chan struct{} { return t.pinned }
+// Unsaved is sent to when there is something for [TrustStore.Save] to write.
+func (t *TrustStore) Unsaved() <-chan struct{} { return t.unsaved }
 
-// Save writes the pins that no file has yet. What it cannot write it leaves to the
-// next Save or change.
+func (t *TrustStore) wake() {
+	select {
+	case t.unsaved <- struct{}{}:
+	default:
+	}
+}
+
+// Save writes what counts and is in no file yet; it is durable in both files when
+// Save returns nil. What it cannot write it leaves to the next Save or change.
 func (t *TrustStore) Save() error {
 	t.write.Lock()
 	defer t.write.Unlock()
-	s := t.now.Load()
-	if s == t.saved {
-		return nil
+	for {
+		s := t.now.Load()
+		if s == t.saved {
+			return nil
+		}
+		changed, err := t.put(s.record)
+		if err != nil {
+			t.wake()
+			return fmt.Errorf("save the trust store: %w", err)
+		}
+		if t.now.CompareAndSwap(s, changed) {
+			return nil
+		}
 	}
-	if err := t.commit(s.next()); err != nil {
-		return fmt.Errorf("save pins: %w", err)
-	}
-	return nil
 }
 
 // Untrust removes the peer, if it was trusted, and blocks its key until Trust is
-// called with it. The block is durable in both files when Untrust returns nil.
+// called with it. That counts when it returns, and waits for no disk: call
+// [TrustStore.Save] then, for until that has returned nil a restart forgets the block.
 // Of more than 16,384 blocks the oldest is dropped: its key becomes a stranger's,
 // which is not trusted either.
 func (t *TrustStore) Untrust(id ID) error {
-	t.write.Lock()
-	defer t.write.Unlock()
 	if id.IsZero() {
 		return errors.New("untrust: no id given")
 	}
-	s := t.now.Load()
-	if _, blocked := s.blocked[id]; blocked {
-		return nil
+	for {
+		s := t.now.Load()
+		if _, blocked := s.blocked[id]; blocked {
+			return nil
+		}
+		next, err := newSnapshot(s.without(id))
+		if err != nil {
+			return fmt.Errorf("untrust: %w", err)
+		}
+		if t.now.CompareAndSwap(s, next) {
+			t.wake()
+			return nil
+		}
 	}
+}
+
+// without returns the record in which an id is blocked.
+func (s *snapshot) without(id ID) record {
 	block := Block{ID: id}
 	if i, known := s.byID[id]; known {
 		block.Name, block.Addrs = s.Peers[i].Name, s.Peers[i].Addrs
@@ -233,25 +322,22 @@ func (t *TrustStore) Untrust(id ID) error {
 		next.Blocked = next.Blocked[n-maxBlocked:]
 	}
 	next.BlockSequence = next.Sequence
-	if err := t.commit(next); err != nil {
-		return fmt.Errorf("untrust: %w", err)
-	}
-	return nil
+	return next
 }
 
-// commit makes next the content of the files and then of memory.
-func (t *TrustStore) commit(next record) error {
-	slices.SortFunc(next.Peers, func(a, b Peer) int { return strings.Compare(a.Name, b.Name) })
+// put makes next the content of the files. Its sequence number goes up where the files
+// have one as high, of a change that came to nothing. The caller holds write.
+func (t *TrustStore) put(next record) (*snapshot, error) {
+	next.Sequence = max(next.Sequence, t.saved.Sequence+1)
 	changed, err := newSnapshot(next)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if t.dir != "" {
 		if err := replaceFiles(t.dir, t.saved.record, changed.record); err != nil {
-			return fmt.Errorf("nothing is changed: %w", err)
+			return nil, err
 		}
 	}
 	t.saved = changed
-	t.now.Store(changed)
-	return nil
+	return changed, nil
 }

@@ -36,7 +36,7 @@ func trust(t testing.TB, store *TrustStore, p Peer) Peer {
 
 func untrust(t testing.TB, store *TrustStore, id ID) {
 	t.Helper()
-	if err := store.Untrust(id); err != nil {
+	if err := errors.Join(store.Untrust(id), store.Save()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -141,6 +141,41 @@ func TestTrustStore(t *testing.T) {
 				t.Error("opened again, it differs")
 			}
 		})
+	}
+}
+
+// TestAdmit: a join never lifts a block and never takes a name.
+func TestAdmit(t *testing.T) {
+	store := NewTrust()
+	admit := func(id ID, claim string) Peer {
+		t.Helper()
+		p, err := store.Admit(Peer{ID: id}, claim)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	for i, tt := range []struct{ claim, name string }{
+		{"Desk", "desk"}, {"desk", "desk-2"}, {"the desk", "peer-" + testID(3).Label()}, {"", "peer-" + testID(4).Label()},
+	} {
+		if p := admit(testID(i+1), tt.claim); p.Name != tt.name {
+			t.Errorf("%q is called %q", tt.claim, p.Name)
+		}
+	}
+	if p := admit(testID(1), "laptop"); p.Name != "desk" {
+		t.Errorf("who is trusted was renamed to %q", p.Name)
+	}
+	for _, id := range []ID{testID(1), testID(9)} {
+		untrust(t, store, id)
+		_, err := store.Admit(Peer{ID: id, Name: "desk"}, "desk")
+		blocked, ok := errors.AsType[*BlockedError](err)
+		if _, trusted := store.Get(id); !ok || blocked.ID != id || trusted || !store.Blocked(id) {
+			t.Errorf("a blocked key joins: %v", err)
+		}
+	}
+	trust(t, store, Peer{ID: testID(1)})
+	if p := admit(testID(1), "laptop"); p.Name != "desk" {
+		t.Errorf("trusted again and joined it is called %q", p.Name)
 	}
 }
 
@@ -398,7 +433,7 @@ func TestPinWaits(t *testing.T) {
 	pin(1)
 	pin(2)
 	select {
-	case <-store.Pinned():
+	case <-store.Unsaved():
 	default:
 		t.Error("nobody is told of the pins")
 	}

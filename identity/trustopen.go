@@ -144,15 +144,22 @@ func (f trustFile) shows(s *snapshot) bool { return f.state != nil && f.sequence
 // readTrust reads one file. Damage is part of the result; errors are for what
 // the store cannot mend.
 func readTrust(path string) (trustFile, error) {
-	f := trustFile{path: path}
 	data, err := readPrivate(path, maxTrustFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return f, nil
+	switch problem, ok := errors.AsType[*FileError](err); {
+	case errors.Is(err, fs.ErrNotExist):
+		return trustFile{path: path}, nil
+	case err != nil && !(ok && problem.Problem == ProblemCorrupt):
+		return trustFile{path: path}, err
 	}
+	return judge(path, data, err)
+}
+
+// judge makes of a file's content, or of why it could not be read whole, what is left
+// of it. Its error is for one that is another version's.
+func judge(path string, data []byte, err error) (trustFile, error) {
+	f := trustFile{path: path}
 	if err == nil {
 		f.state, err = parseTrust(data)
-	} else if problem, ok := errors.AsType[*FileError](err); !ok || problem.Problem != ProblemCorrupt {
-		return f, err
 	}
 	switch {
 	case errors.Is(err, errNewerTrust):

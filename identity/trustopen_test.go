@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -225,16 +226,34 @@ func TestTrustWriteFails(t *testing.T) {
 				}
 				peers, blocked := store.Peers(), store.Blocks()
 				obstruct(t, dir)
-				_, err1 := store.Trust(Peer{ID: testID(2), Name: "laptop"})
-				err2 := store.Untrust(testID(1))
-				if err1 == nil || err2 == nil || !strings.Contains(err2.Error(), "nothing is changed") {
-					t.Errorf("errors %v, %v", err1, err2)
+				if err := second(store.Trust(Peer{ID: testID(2), Name: "laptop"})); err == nil || !strings.Contains(err.Error(), "nothing is changed") {
+					t.Errorf("trusted: %v", err)
 				}
 				if err := store.Save(); (err == nil) != empty {
 					t.Errorf("a pin is saved: %v", err)
 				}
 				if !slices.EqualFunc(peers, store.Peers(), Peer.equal) || !slices.EqualFunc(blocked, store.Blocks(), sameBlock) {
 					t.Error("memory has changed")
+				}
+				// What ends trust counts all the same, and is said to be unsaved.
+				if err := store.Untrust(testID(1)); err != nil {
+					t.Errorf("untrusted: %v", err)
+				}
+				if _, trusted := store.Get(testID(1)); trusted || !store.Blocked(testID(1)) {
+					t.Error("untrusted, and trusted still")
+				}
+				if err := second(store.Admit(Peer{ID: testID(1)}, "desk")); err == nil {
+					t.Error("a join lifts a block that is in memory alone")
+				}
+				for range 2 {
+					if store.Save() == nil {
+						t.Error("a block is saved where nothing can be")
+					}
+					select {
+					case <-store.Unsaved():
+					default:
+						t.Error("nobody is told that a block is not saved")
+					}
 				}
 				for _, file := range []string{trustName, trustCopyName} {
 					after, err := os.ReadFile(filepath.Join(dir, file))
@@ -244,6 +263,39 @@ func TestTrustWriteFails(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestUntrustWaitsForNoDisk: while another change is being written, an untrust counts
+// at once; and what it took away is not given back by that change.
+func TestUntrustWaitsForNoDisk(t *testing.T) {
+	dir := t.TempDir()
+	store := openTrust(t, dir)
+	trust(t, store, Peer{ID: testID(1), Name: "desk"})
+	store.write.Lock() // somebody writes
+	if err := store.Untrust(testID(1)); err != nil || !store.Blocked(testID(1)) {
+		t.Errorf("%v, and blocked %v", err, store.Blocked(testID(1)))
+	}
+	store.write.Unlock()
+
+	trust(t, store, Peer{ID: testID(1)})
+	apply := func(during func()) error {
+		return second(store.change(func(s *snapshot) (record, Peer, error) {
+			if _, blocked := s.blocked[testID(1)]; blocked {
+				return record{}, Peer{}, &BlockedError{ID: testID(1)}
+			}
+			next, p, err := s.with(Peer{ID: testID(1), Addrs: []string{"desk.example:7117"}})
+			during()
+			return next, p, err
+		}))
+	}
+	// The change was decided on before the untrust, and is written after it.
+	err := apply(sync.OnceFunc(func() { store.Untrust(testID(1)) }))
+	if _, ok := errors.AsType[*BlockedError](err); !ok || !store.Blocked(testID(1)) {
+		t.Errorf("%v, and blocked %v", err, store.Blocked(testID(1)))
+	}
+	if err := store.Save(); err != nil || !same(store, openTrust(t, dir)) || !openTrust(t, dir).Blocked(testID(1)) {
+		t.Errorf("the files differ: %v", err)
 	}
 }
 
@@ -282,7 +334,7 @@ func TestMain(m *testing.M) {
 	for n := len(store.Blocks()); err == nil && warning == nil; n++ {
 		if _, err = store.Trust(Peer{ID: testID(n), Name: "desk"}); err == nil {
 			fmt.Println("trusted", n)
-			err = store.Untrust(testID(n))
+			err = errors.Join(store.Untrust(testID(n)), store.Save())
 			fmt.Println("blocked", n)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -51,7 +52,12 @@ func (m *machine) http(agent string) func(method, path, key, body string) (statu
 // once, in order.
 func TestKillsInChannels(t *testing.T) {
 	t.Parallel()
-	desk, laptop := friends(t)
+	desk, laptop := newMachine(t, "desk"), running(t, "laptop")
+	if err := os.WriteFile(filepath.Join(desk.Home, "config.yaml"), []byte("channels: {open_to: [laptop]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	desk.Start()
+	befriend(t, desk, laptop)
 	planner, reviewer := desk.http("planner"), laptop.http("reviewer")
 	_, made := planner("POST", "intents", "", `{"title":"Ship it"}`)
 	var intent, channel struct {

@@ -36,7 +36,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	desk.limitFiles(0)
 	said := laptop.Run(7, "notify", "desk", "meanwhile", "1", "--json").Stdout.String()
-	if !strings.Contains(said, `"code":"internal"`) || strings.Contains(said, desk.Home) {
+	if !strings.Contains(said, `"code":"overloaded"`) || strings.Contains(said, desk.Home) {
 		t.Errorf("who notifies is told %s", said)
 	}
 	// Reading needs no space; removing does, and takes what was read alone.
@@ -47,7 +47,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	desk.Run(1, "inbox", "--ack", "99")
 	await.Until(t, "the log says why", func() bool { return strings.Contains(desk.Acpd.Stderr.String(), "state.db") })
-	for _, verb := range [][]string{{"trust", stranger, "--yes"}, {"untrust", "laptop"}, {"delegate", "laptop", "x"}} {
+	for _, verb := range [][]string{{"trust", stranger, "--yes"}, {"delegate", "laptop", "x"}} {
 		desk.Run(1, verb...)
 	}
 	desk.Must("whoami")
@@ -69,6 +69,101 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("inbox: %s", inbox)
 	}
 	desk.connected(laptop)
+}
+
+// TestUntrustOnAFullDisk: the peer that filled the disk is cut off at once. What could
+// not be written is named, and written when there is space again.
+func TestUntrustOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	desk, laptop := friends(t)
+	trust := filepath.Join(desk.Home, "trust.yaml")
+	blocked := func() bool { return strings.Contains(content(t, trust), "blocked:") }
+	laptop.serve("worker", "--", "sleep", "60")
+	if said := laptop.Must("notify", "desk", "before", "1"); said != "held\n" {
+		t.Fatalf("notify says %q", said)
+	}
+	desk.Must("delegate", "laptop", "x")
+	await.Until(t, "the peer's key is pinned", func() bool { return strings.Contains(content(t, trust), "pq: ") })
+
+	desk.limitFiles(0)
+	said := desk.Run(0, "untrust", "laptop")
+	if out := said.Stdout.String(); out != laptop.ID.String()+"\n" {
+		t.Errorf("untrust says %q", out)
+	}
+	if e := said.Stderr.String(); !strings.Contains(e, "is cut off, but not all of it is on disk (trust, inbox, delegations)") || !strings.Contains(e, "a restart of acpd trusts laptop again") {
+		t.Errorf("untrust warns %q", e)
+	}
+	laptop.Run(4, "ping", "desk", "-c", "1")
+	desk.Run(5, "ping", "laptop", "-c", "1")
+	if said := desk.Must("peers"); !strings.Contains(said, "blocked") || strings.Contains(said, "trusted") {
+		t.Errorf("peers: %s", said)
+	}
+	if again := desk.Run(5, "untrust", "laptop").Stderr.String(); !strings.Contains(again, "is blocked") {
+		t.Errorf("untrusted again: %q", again)
+	}
+	desk.Run(1, "trust", laptop.ID.String(), "--yes") // first what it left has to go
+	if e := desk.Run(0, "untrust", laptop.ID.String()).Stderr.String(); !strings.Contains(e, "laptop is cut off") {
+		t.Errorf("untrusted by its id: %q", e)
+	}
+	if blocked() {
+		t.Fatal("the disk was not full")
+	}
+
+	await.Until(t, "the daemon has tried again", func() bool { return strings.Contains(desk.Acpd.Stderr.String(), "trust store: not on disk yet") })
+	desk.limitFiles(unix.RLIM_INFINITY)
+	await.Until(t, "the block is on disk", blocked)
+	await.Until(t, "the inbox is empty", func() bool { return desk.Must("inbox") == "" })
+	await.Until(t, "the delegation has ended", func() bool { return strings.Contains(desk.Must("tasks"), "failed") })
+	await.Until(t, "the log says so", func() bool {
+		log := desk.Acpd.Stderr.String()
+		return strings.Contains(log, "trust store: written") && strings.Contains(log, "all that it left is removed")
+	})
+	if e := desk.Run(0, "untrust", laptop.ID.String()).Stderr.String(); e != "" {
+		t.Errorf("all is on disk, and untrust says %q", e)
+	}
+	desk.Kill()
+	desk.Start()
+	laptop.Run(4, "ping", "desk", "-c", "1")
+	desk.Must("trust", laptop.ID.String(), "--yes")
+	desk.connected(laptop)
+}
+
+// TestStartOnAFullDisk: a daemon that has run before starts, shows what it holds and
+// answers, and goes on as ever when there is space.
+func TestStartOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	desk, laptop := friends(t)
+	if said := laptop.Must("notify", "desk", "before", "1"); said != "held\n" {
+		t.Fatalf("notify says %q", said)
+	}
+	for _, end := range []func(){func() { desk.Stop() }, func() { desk.Kill() }} {
+		end()
+		desk.Acpd = desk.Begin(append([]string{"sh", "-c", `ulimit -S -f 0; exec "$@"`, "sh"}, desk.Command()...)...)
+		desk.Ready()
+		desk.connected(laptop)
+		for _, verb := range [][]string{{"peers"}, {"tasks"}, {"ping", "laptop", "-c", "1"}, {"channel", "list"}, {"oacp", "queue"}} {
+			desk.Must(verb...)
+		}
+		if said := desk.Must("inbox"); !strings.Contains(said, "before 1") {
+			t.Errorf("inbox shows %q", said)
+		}
+		serving := desk.serve("reviewer", "--prompt", "--", "cat")
+		if said := laptop.Must("query", "desk", "there?"); said != "there?\n" {
+			t.Errorf("query says %q", said)
+		}
+		serving.End()
+		laptop.Run(7, "notify", "desk", "meanwhile", "1")
+		desk.limitFiles(unix.RLIM_INFINITY)
+		if said := laptop.Must("notify", "desk", "after", "1"); said != "held\n" {
+			t.Errorf("with space again, notify says %q", said)
+		}
+		desk.Stop()
+		desk.Start()
+		if said := desk.Must("inbox"); !strings.Contains(said, "before 1") || !strings.Contains(said, "after 1") || strings.Contains(said, "meanwhile") {
+			t.Errorf("after another start the inbox shows %q", said)
+		}
+		desk.connected(laptop)
+	}
 }
 
 // TestFirstStartOnAFullDisk fails, wherever the space ends, and leaves nothing that

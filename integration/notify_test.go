@@ -11,8 +11,10 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -140,7 +142,8 @@ func TestInboxSaysThatThereIsMore(t *testing.T) {
 }
 
 // TestBurst: 10,000 notifications at once over one connection to the socket. Each
-// has a receipt, and what was said of it is what became of it.
+// has a receipt, and what was said of it is what became of it. On a slow machine the
+// inbox may be full for the peer before the agent has caught up.
 func TestBurst(t *testing.T) {
 	t.Parallel()
 	const n = 10_000
@@ -165,16 +168,24 @@ func TestBurst(t *testing.T) {
 	}()
 	said := make(map[wire.MessageID]string)
 	answered := make(map[int]bool)
+	refused := 0
 	for range n {
 		var answer struct {
 			ID     int             `json:"id"`
 			Result *client.Receipt `json:"result"`
+			Error  struct {
+				Data kinds.Error `json:"data"`
+			} `json:"error"`
 		}
 		line := s.hear()
-		if err := json.Unmarshal([]byte(line), &answer); err != nil || answer.Result == nil || answered[answer.ID] {
+		if err := json.Unmarshal([]byte(line), &answer); err != nil || answered[answer.ID] || answer.Result == nil && answer.Error.Data.Code != kinds.Overloaded {
 			t.Fatalf("answer %s, %v", line, err)
 		}
 		answered[answer.ID] = true
+		if answer.Result == nil {
+			refused++
+			continue
+		}
 		said[answer.Result.ID] = answer.Result.State
 	}
 	took := time.Since(begun)
@@ -182,8 +193,8 @@ func TestBurst(t *testing.T) {
 	if took > 30*time.Second {
 		t.Errorf("%d notifications took %s", n, took)
 	}
-	if len(said) != n {
-		t.Errorf("%d receipts with an id of their own, want %d", len(said), n)
+	if len(said)+refused != n || refused > 0 && len(said) < int(budget.Inbox.Peer) {
+		t.Errorf("%d receipts with an id of their own and %d refusals, want %d", len(said), refused, n)
 	}
 
 	inbox := desk.inbox()
@@ -200,7 +211,7 @@ func TestBurst(t *testing.T) {
 			t.Errorf("%s: said to be %s; the agent has it %d times, the inbox %d times", id, state, heard[id], inbox[id])
 		}
 	}
-	t.Logf("%d handed, %d held", handed, held)
+	t.Logf("%d handed, %d held, %d refused", handed, held, refused)
 	if len(heard) != handed || len(inbox) != held {
 		t.Errorf("the agent has %d and the inbox %d: some were never sent", len(heard), len(inbox))
 	}

@@ -156,9 +156,9 @@ func TestChainOfAgentsEnds(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
 	hops := filepath.Join(live.Dir(t), "hops")
-	desk.serve("asker", "--prompt", "--concurrency", "20", "--", "sh", "-c",
+	desk.serve("asker", "--prompt", "--stderr", "last", "--concurrency", "20", "--", "sh", "-c",
 		`echo $ACP_HOPS >>"$1"; parent=$ACP_ID; unset ACP_ID; exec acpctl query laptop again --parent $parent`, "sh", hops)
-	laptop.serve("asker", "--prompt", "--concurrency", "20", "--", "sh", "-c",
+	laptop.serve("asker", "--prompt", "--stderr", "last", "--concurrency", "20", "--", "sh", "-c",
 		`echo $ACP_HOPS >>"$1"; exec acpctl query desk again`, "sh", hops)
 	if stderr := laptop.Acpctl("query", "desk", "again").Fails(7); !strings.Contains(stderr, "the limit is 16") {
 		t.Errorf("the chain ends with %q", stderr)

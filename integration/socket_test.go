@@ -180,37 +180,35 @@ func TestClosedSocketGivesUp(t *testing.T) {
 	await.From(t, "agent that is told", s.gaveUp)
 }
 
-// TestManyConnections: one over the limit is told so, and a place that is given
-// back can be had.
+// TestManyConnections: where all are in use one over the limit is told so, and a
+// place that is given back can be had. Those on which nothing happens make room.
 func TestManyConnections(t *testing.T) {
 	t.Parallel()
-	const most = 1024
+	const most = 1024 // less where the process may have few descriptors
 	desk := running(t, "desk")
-	c := desk.Client
-	if _, err := c.Whoami(await.Context(t)); err != nil {
-		t.Fatal(err)
-	}
-	var open []*socket
-	for range most {
-		open = append(open, desk.dial())
-	}
-	told := ""
-	for i := len(open) - 1; i >= 0 && told == ""; i-- { // the last ones have no place
-		open[i].SetReadDeadline(time.Now().Add(await.Patience))
-		told, _ = open[i].in.ReadString('\n')
-		open[i].Close()
-		if i < most-100 {
-			break
+	const subscribe = `{"jsonrpc":"2.0","id":1,"method":"subscribe","params":{"events":true}}`
+	var used []*socket
+	for told := ""; !strings.Contains(told, `"code":"overloaded"`); {
+		if len(used) > most {
+			t.Fatalf("%d connections are in use, and one more may be", len(used))
+		}
+		s := desk.dial()
+		s.Write([]byte(subscribe + "\n"))
+		if told = s.hear(); strings.Contains(told, `"result"`) {
+			used = append(used, s)
 		}
 	}
-	if !strings.Contains(told, `"code":"overloaded"`) {
-		t.Errorf("one too many is told %q", told)
+	for _, i := range []int{0, len(used) - 1} {
+		if got := used[i].ask(subscribe); !strings.Contains(got, `"result"`) {
+			t.Errorf("who was there before: %s", got)
+		}
 	}
-	if _, err := c.Whoami(await.Context(t)); err != nil {
-		t.Errorf("who was there before: %v", err)
-	}
-	for _, s := range open {
+	for _, s := range used {
 		s.Close()
+	}
+	desk.Must("whoami")
+	for range most + 100 {
+		desk.dial()
 	}
 	desk.Must("whoami")
 }

@@ -1,7 +1,7 @@
 package openintent
 
 import (
-	"maps"
+	"net/http"
 	"slices"
 )
 
@@ -23,17 +23,17 @@ var policies = []string{"open", "closed", "restricted", "private"}
 
 // access says who may do what with an intent, and where agents are at home.
 type access struct {
-	Policy      string            `json:"policy"`
-	Entries     []Entry           `json:"entries"`
-	Assignments []Assignment      `json:"assignments"`
-	Homes       map[string]string `json:"homes"` // agent id -> its home; "" is here
+	Policy      string                      `json:"policy"`
+	Entries     []Entry                     `json:"entries"`
+	Assignments []Assignment                `json:"assignments"`
+	Used        map[string]map[string]int64 `json:"used"` // home ("" is here) -> id -> when the agent first used the intent
 }
 
-func newAccess() access { return access{Policy: "open", Homes: make(map[string]string)} }
+func newAccess() access { return access{Policy: "open", Used: make(map[string]map[string]int64)} }
 
-// clone copies a so that the copy can be changed.
+// clone copies a so that its lists can be changed.
 func (a access) clone() access {
-	a.Entries, a.Assignments, a.Homes = slices.Clone(a.Entries), slices.Clone(a.Assignments), maps.Clone(a.Homes)
+	a.Entries, a.Assignments = slices.Clone(a.Entries), slices.Clone(a.Assignments)
 	return a
 }
 
@@ -47,40 +47,44 @@ type Entry struct {
 	GrantedAt     stamp   `json:"granted_at"`
 	ExpiresAt     stamp   `json:"expires_at"`
 	Reason        *string `json:"reason"`
-	Home          string  `json:"home,omitzero"` // the daemon at which the agent must be
+	Home          string  `json:"home,omitzero"` // where the agent, or who has the role, is at home; "" is here
 }
+
+// role reports whether the entry is for who has a role.
+func (p *Entry) role() bool { return p.PrincipalType == "role" || p.PrincipalType == "group" }
 
 // level returns what who may do. The world is read-locked, or the caller is a write.
 func (e *Engine) level(in *intent, who Caller, at stamp) level {
 	if who.Operator {
 		return levelAdmin
 	}
-	return e.agentLevel(in, who.Agent, at)
+	return e.agentLevel(in, agentKey{who.Home, who.Agent}, at)
 }
 
-// agentLevel returns what the agent may do, which is at home where the intent says.
-func (e *Engine) agentLevel(in *intent, agent string, at stamp) level {
-	if agent == in.creator {
+// agentLevel returns what the agent may do. Grants count for agents of the home that
+// they name, those without one for agents here.
+func (e *Engine) agentLevel(in *intent, k agentKey, at stamp) level {
+	if k.home == "" && k.id == in.creator {
 		return levelAdmin
 	}
 	l := levelNone
-	if in.Policy == "open" {
+	if e.isOpenTo(in, k) {
 		l = levelWrite
 	}
 	for _, a := range in.Assignments {
-		if a.AgentID == agent {
+		if a.AgentID == k.id && a.Home == k.home {
 			l = max(l, levelWrite)
 		}
 	}
 	role := ""
 	for _, p := range in.Entries {
-		if p.ExpiresAt != 0 && p.ExpiresAt <= at {
+		if p.Home != k.home || p.ExpiresAt != 0 && p.ExpiresAt <= at {
 			continue
 		}
-		named := p.PrincipalID == agent
-		if p.PrincipalType == "role" || p.PrincipalType == "group" {
+		named := p.PrincipalID == k.id
+		if p.role() {
 			if role == "" {
-				role = e.roleOf(in, agent, at)
+				role = e.roleOf(k, at)
 			}
 			named = role != "" && p.PrincipalID == role
 		}
@@ -89,6 +93,14 @@ func (e *Engine) agentLevel(in *intent, agent string, at stamp) level {
 		}
 	}
 	return l
+}
+
+// hasRole reports whether the agent has the role on the intent: one of another daemon
+// if the access list gives that daemon the role.
+func (e *Engine) hasRole(in *intent, k agentKey, role string, at stamp) bool {
+	return e.roleOf(k, at) == role && (k.home == "" || slices.ContainsFunc(in.Entries, func(p Entry) bool {
+		return p.role() && p.PrincipalID == role && p.Home == k.home && (p.ExpiresAt == 0 || p.ExpiresAt > at)
+	}))
 }
 
 // intent finds an intent for which the caller has a level, and binds its agent:
@@ -118,17 +130,25 @@ func (e *Engine) enter(id string, who Caller, need level, at stamp) (*intent, bo
 		return nil, false, notFound("intent")
 	}
 	have := e.level(in, who, at)
-	if have == levelNone {
+	switch {
+	case have == levelNone && in.Policy == "open" && e.openTo(who.Home):
+		return nil, false, conflict("agent_homed_elsewhere",
+			"another daemon has this agent id here: choose another id, or let the intent's owner grant access to yours, with its home")
+	case have == levelNone:
 		return nil, false, notFound("intent")
-	}
-	fresh, err := e.claim(in, who)
-	if err != nil {
-		return nil, false, err
-	}
-	if have < need {
+	case have < need:
 		return nil, false, forbidden("no_permission", "this needs %s access to the intent: ask its creator", levelName(need))
 	}
-	return in, fresh, nil
+	return in, !who.Operator && !in.uses(agentKey{who.Home, who.Agent}), nil
+}
+
+// enter is that of the Engine for a write which will bind the caller's agent if it is
+// fresh: it refuses what there is no room for, before anything is changed.
+func (t *tx) enter(id string, who Caller, need level) (in *intent, fresh bool, err error) {
+	if in, fresh, err = t.e.enter(id, who, need, t.now); fresh {
+		err = in.roomFor(who.Home)
+	}
+	return in, fresh, err
 }
 
 func levelName(l level) string {
@@ -144,9 +164,14 @@ func levelName(l level) string {
 // the caller's agent.
 func (e *Engine) writeIntent(c *call, id string, need level, fn func(*tx, *intent) error) error {
 	return e.write(c.Context(), false, func(t *tx) error {
-		in, fresh, err := e.enter(id, c.who, need, t.now)
+		in, fresh, err := t.enter(id, c.who, need)
 		if err != nil {
 			return err
+		}
+		if c.Method != http.MethodDelete {
+			if err := t.roomOnDisk(in, c.who, len(c.body)+c.route.room+headRoom); err != nil {
+				return err
+			}
 		}
 		if err := fn(t, in); err != nil || !fresh {
 			return err
@@ -161,20 +186,19 @@ func (e *Engine) coordinates(in *intent, who Caller, at stamp) bool {
 		return true
 	}
 	for _, a := range in.Assignments {
-		if a.AgentID == who.Agent && a.Role == roleCoordinator {
+		if a.AgentID == who.Agent && a.Home == who.Home && a.Role == roleCoordinator {
 			return true
 		}
 	}
 	for _, co := range in.coords {
-		if co.doc.AgentID == who.Agent && co.live(at) {
+		if co.doc.AgentID == who.Agent && co.doc.Home == who.Home && co.live(at) {
 			return true
 		}
 	}
 	return false
 }
 
-// changeAccess lets change have a copy of the intent's access. Who loses a home
-// that a new entry names keeps it: homes are freed by hand.
+// changeAccess lets change have a copy of the intent's access.
 func (e *Engine) changeAccess(c *call, need level, change func(*tx, *intent, *access) (*event, error)) error {
 	return e.writeIntent(c, c.arg(0), need, func(t *tx, in *intent) error {
 		access := in.access.clone()
@@ -188,8 +212,8 @@ func (e *Engine) changeAccess(c *call, need level, change func(*tx, *intent, *ac
 		if err := t.saveAccess(in, access); err != nil {
 			return err
 		}
-		t.apply(func() { in.access = access })
-		ev.actor = c.who.Agent
+		t.apply(func() { t.e.setAccess(in, access) })
+		ev.actor = c.who.name
 		_, err = t.log(in, *ev)
 		return err
 	})

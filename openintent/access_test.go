@@ -23,7 +23,7 @@ func TestX1_DirectMessagesReachTheirRecipientAlone(t *testing.T) {
 	p.send(ch, obj{"to": "reviewer"}).ok(201)
 }
 
-func TestX2_RolesAreResolvedAtDelivery(t *testing.T) {
+func TestX2_RolesAreResolvedWhenSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _, ch := team(t)
 		p := h.as("planner")
@@ -37,15 +37,21 @@ func TestX2_RolesAreResolvedAtDelivery(t *testing.T) {
 		}
 		h.as("other").messages(ch).is("id")
 		h.as("other").respond(ch, id).refused(404, "not_found")
-		// Who comes later sees it too, until it expires; who leaves does not.
-		nobody := p.say(ch, obj{"to": "role:welder"})
+		// Who comes later does not see it, nor who takes the role later.
+		p.say(ch, obj{"to": "role:welder"})
 		h.as("late").register(obj{"role_id": "welder"}).ok(201)
-		h.as("late").messages(ch).is("id", nobody)
-		h.as("late").do("PATCH", "/agents/late/status", obj{"status": "draining"}).ok(200)
-		h.as("late").messages(ch).is("id", nobody)
-		h.as("late").do("DELETE", "/agents/late", nil).ok(200)
 		h.as("late").messages(ch).is("id")
-		// Receipts are of those who held the role when it was sent.
+		h.as("other").register(obj{"role_id": "tester"}).ok(200)
+		h.as("other").messages(ch).is("id")
+		h.as("other").respond(ch, id).refused(404, "not_found")
+		h.as("other").register(obj{"role_id": "builder"}).ok(200)
+		h.as("late").do("PATCH", "/agents/late/status", obj{"status": "draining"}).ok(200)
+		late := p.say(ch, obj{"to": "role:welder"})
+		h.as("late").messages(ch).is("id", late)
+		h.as("late").do("DELETE", "/agents/late", nil).ok(200)
+		p.say(ch, obj{"to": "role:welder"})
+		h.as("late").messages(ch).is("id", late)
+		// Who held the role when it was sent keeps it.
 		h.as("one").register(obj{"role_id": "builder"}).ok(200)
 		h.as("one").messages(ch).is("id", id)
 		h.as("one").patch(ch+"/messages/"+id, obj{"status": "read"}).ok(200)
@@ -58,7 +64,8 @@ func TestX2_RolesAreResolvedAtDelivery(t *testing.T) {
 		again := p.say(ch, obj{"to": "role:tester"})
 		h.restart()
 		h.as("").get(ch + "/messages/" + again).ok(200)
-		h.as("two").messages(ch).is("id", id, welding, again)
+		h.as("").get(ch + "/messages/" + again).ok(200)
+		h.as("two").messages(ch).is("id", id, welding)
 	})
 }
 
@@ -236,13 +243,62 @@ func TestX9_KeysAreNeeded(t *testing.T) {
 	with("", "planner").get("/intents").refused(401, "no_key")
 	with("wrong", "planner").get("/intents").refused(401, "bad_key")
 	with("bound", "reviewer").get("/intents").refused(403, "agent_mismatch")
-	in := with("bound", "").post("/intents", obj{"title": "t"}).ok(201).has(obj{"created_by": "planner"}).id()
+	with("bound", "").get("/intents").refused(403, "no_operator")
+	in := h.bare(handler, "X-API-Key", "bound").post("/intents", obj{"title": "t"}).ok(201).has(obj{"created_by": "planner"}).id()
 	with("bound", "planner").do("PUT", "/intents/"+in+"/acl", obj{"default_policy": "closed"}).ok(200)
 	with("any", "reviewer").get("/intents/"+in).refused(404, "not_found")
-	with("any", "").get("/intents/" + in).ok(200) // a key for any agent, alone, is the operator's
+	with("any", "").get("/intents/" + in).ok(200) // a key for any agent is the operator's too
+	h.bare(handler, "X-API-Key", "any").get("/intents/"+in).refused(400, "no_caller")
 	with("any", "bad agent").get("/intents").refused(400, "bad_agent_id")
 	with("", "").get("/.well-known/openintent.json").ok(200)
 	with("", "").get("/nowhere").refused(404, "not_found")
+}
+
+// bare is a caller that sends these headers and no others.
+func (h *host) bare(handler http.Handler, headers ...string) *client {
+	c := &client{host: h, handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header = http.Header{}
+		for pair := range slices.Chunk(headers, 2) {
+			r.Header.Set(pair[0], pair[1])
+		}
+		handler.ServeHTTP(w, r)
+	}), header: http.Header{}}
+	return c
+}
+
+// A caller of this machine says who it is: nobody is the operator because a header
+// was forgotten, and where there are agents only nobody is it at all.
+func TestCallersSayWhoTheyAre(t *testing.T) {
+	h := start(t)
+	in := h.as("planner").post("/intents", obj{"title": "t"}).ok(201).id()
+	h.as("planner").do("PUT", "/intents/"+in+"/acl", obj{"default_policy": "closed"}).ok(200)
+	local := func(headers ...string) *answer { return h.bare(h.h, headers...).get("/intents/" + in) }
+	local().refused(400, "no_caller")
+	local(headerAgent, "").refused(400, "no_caller")
+	local(headerOperator, "").refused(400, "no_caller")
+	local(headerOperator, "yes").refused(400, "bad_operator")
+	local(headerOperator, "true", headerAgent, "planner").refused(400, "two_callers")
+	local(headerOperator, "true").ok(200)
+	local(headerAgent, "planner").ok(200)
+	local(headerAgent, "reviewer").refused(404, "not_found")
+	if text := string(local().raw); !strings.Contains(text, "X-Agent-ID: NAME") || !strings.Contains(text, "X-Operator: true") {
+		t.Errorf("the refusal says not what to send: %s", text)
+	}
+
+	handler := h.e.Handler(Agents(func(agent string, _ *http.Request) error {
+		if agent == "desk" {
+			return forbidden("not_yours", "it is another's")
+		}
+		return nil
+	}))
+	agents := func(headers ...string) *answer { return h.bare(handler, headers...).get("/intents/" + in) }
+	agents().refused(400, "no_caller")
+	agents(headerOperator, "true").refused(403, "no_operator")
+	agents(headerOperator, "true", headerAgent, "planner").refused(403, "no_operator")
+	agents(headerAgent, "operator").refused(400, "bad_agent_id")
+	agents(headerAgent, "system").refused(400, "bad_agent_id")
+	agents(headerAgent, "desk").refused(403, "not_yours")
+	agents(headerAgent, "planner").ok(200)
 }
 
 // What the operator has created is not for who calls itself operator.
@@ -256,11 +312,11 @@ func TestNobodyIsTheOperatorByName(t *testing.T) {
 	h.as("").get("/intents/" + in).ok(200)
 }
 
-const desk, laptop = "desk's id", "laptop's id"
+const desk, laptop = "de5c000000" + idRest, "1a97090000" + idRest
 
-// An agent id belongs to one daemon on an intent: the first that uses it (P4).
+// Of the daemons in open_to the first that uses an id on an intent has it there (P4).
 func TestHomes(t *testing.T) {
-	h := start(t)
+	h := start(t, toOthers)
 	in := h.intent("planner")
 	ch := h.channel("planner", in, "talk")
 	far := h.from(desk, "reviewer")
@@ -268,7 +324,6 @@ func TestHomes(t *testing.T) {
 	for range 2 {
 		h.from(laptop, "reviewer").send(ch, obj{}).refused(409, "agent_homed_elsewhere")
 		h.from(laptop, "reviewer").get(ch).refused(409, "agent_homed_elsewhere")
-		h.as("reviewer").send(ch, obj{}).refused(409, "agent_homed_elsewhere")
 		h.from(desk, "planner").get(ch).refused(409, "agent_homed_elsewhere") // planner is at home here
 		h.restart()
 	}
@@ -289,13 +344,11 @@ func TestHomes(t *testing.T) {
 	h.from(desk, "lathe").messages(ch).refused(409, "agent_homed_elsewhere")
 	h.as("drill").send(ch, obj{"message_type": "response", "correlation_id": "msg_1"}).refused(422, "invalid")
 	h.from(desk, "drill").messages(ch).ok(200)
-	h.as("drill").messages(ch).refused(409, "agent_homed_elsewhere")
-	// An id that is registered here, or named with a home, cannot be claimed.
+	// An id that is registered here, or named with the home of such a daemon, cannot be claimed.
 	h.as("lamp").register(obj{}).ok(201)
 	h.from(desk, "lamp").get(ch).refused(409, "agent_homed_elsewhere")
 	p.post("/intents/"+in+"/agents", obj{"agent_id": "worker", "home": desk}).ok(201)
 	h.from(laptop, "worker").get(ch).refused(409, "agent_homed_elsewhere")
-	h.as("worker").get(ch).refused(409, "agent_homed_elsewhere")
 	h.from(desk, "worker").get(ch).ok(200)
 	// Nobody is bound by being refused.
 	closed := h.closedIntent("planner")
@@ -304,9 +357,9 @@ func TestHomes(t *testing.T) {
 	h.from(desk, "stranger").post("/intents", obj{"title": "t"}).refused(403, "not_here")
 }
 
-// Records of agents elsewhere are kept apart, and their roles count where they are bound.
+// Records of agents elsewhere are kept apart, and their roles count where an entry says so.
 func TestAgentsElsewhere(t *testing.T) {
-	h := start(t)
+	h := start(t, toOthers)
 	in := h.intent("planner")
 	ch := h.channel("planner", in, "talk")
 	far := h.from(desk, "reviewer")
@@ -318,6 +371,9 @@ func TestAgentsElsewhere(t *testing.T) {
 	other := h.from(desk, "welder")
 	other.register(obj{"role_id": "tester"}).ok(201)
 	other.get(ch).ok(200)
+	h.as("planner").say(ch, obj{"to": "role:tester"})
+	other.messages(ch).is("id")
+	h.as("planner").post("/intents/"+in+"/acl/entries", obj{"principal_id": "tester", "principal_type": "role", "home": desk}).ok(201)
 	id := h.as("planner").say(ch, obj{"to": "role:tester"})
 	other.messages(ch).is("id", id)
 	pending := h.as("planner").request(ch, "welder")
@@ -327,9 +383,9 @@ func TestAgentsElsewhere(t *testing.T) {
 
 // A home sends what it has accepted while the host was away, once, with its id.
 func TestPendingMessages(t *testing.T) {
-	const home = "fedcba9876543210"
-	h, _, ch := team(t)
-	away := start(t, func(c *Config) { c.Host = home[:HostDigits] })
+	const home = farID + idRest
+	h, _, ch := team(t, toOthers)
+	away := start(t, func(c *Config) { c.Self = home })
 	id := away.e.messageID(now(), 0)
 	far := h.from(home, "reviewer").with(headerID, id)
 	body := obj{"message_type": "request", "to": "planner"}
@@ -375,7 +431,7 @@ func TestForward(t *testing.T) {
 	h := start(t, func(c *Config) {
 		c.Forward = func(p Parcel, w http.ResponseWriter, r *http.Request) {
 			asked = append(asked, p.Host+" "+p.Caller.Agent+" "+r.Method+" "+r.URL.Path+" "+read(t, r.Body))
-			respond(w, 200, obj{})
+			respond(w, 200, encode(obj{}))
 		}
 	})
 	far := strings.Replace(h.intent("planner"), hostID, "fedcba9876", 1)
@@ -384,7 +440,7 @@ func TestForward(t *testing.T) {
 	p.post("/tasks", obj{"intent_id": far, "name": "n"}).ok(200)
 	p.post("/channels/talk/messages", obj{"intent_id": far}).ok(200)
 	want := []string{"fedcba9876 planner GET /api/v1/intents/" + far + " ", `fedcba9876 planner POST /api/v1/tasks {"intent_id":"` + far + `","name":"n"}`,
-		`fedcba9876 planner POST /api/v1/channels/talk/messages {"intent_id":"` + far + `"}`}
+		`fedcba9876 planner POST /api/v1/channels/talk/messages {"intent_id":"` + far + `","payload":{}}`}
 	if !slices.Equal(asked, want) {
 		t.Errorf("asked %q, want %q", asked, want)
 	}

@@ -40,7 +40,7 @@ type grantEntry struct {
 	Home          string  `json:"home,omitzero"`
 }
 
-func (e *Engine) entry(c *call, g grantEntry, at stamp) (Entry, error) {
+func (c *call) entry(in *intent, g grantEntry, at stamp) (Entry, error) {
 	if g.PrincipalType == "" {
 		g.PrincipalType = "agent"
 	}
@@ -50,17 +50,26 @@ func (e *Engine) entry(c *call, g grantEntry, at stamp) (Entry, error) {
 	switch {
 	case !slices.Contains([]string{"agent", "user", "role", "group"}, g.PrincipalType):
 		return Entry{}, invalid("principal_type", "one of agent, user, role, group")
-	case !validAgentID(g.PrincipalID):
+	case !validName(g.PrincipalID):
 		return Entry{}, invalid("principal_id", "an id of an agent or a role is needed")
 	case levels[g.Permission] == levelNone:
 		return Entry{}, invalid("permission", "one of read, write, admin")
-	case len(g.Home) > maxAgentID || g.Reason != nil && len(*g.Reason) > 4096:
+	case g.Reason != nil && len(*g.Reason) > 4096:
 		return Entry{}, invalid("reason", "at most 4096 bytes")
 	}
-	return Entry{
-		ID: e.newID(idEntry, at), PrincipalID: g.PrincipalID, PrincipalType: g.PrincipalType, Permission: g.Permission,
-		GrantedBy: c.who.Agent, GrantedAt: at, ExpiresAt: g.ExpiresAt, Reason: g.Reason, Home: g.Home,
-	}, nil
+	p := Entry{
+		ID: c.e.newID(idEntry, at), PrincipalType: g.PrincipalType, Permission: g.Permission,
+		GrantedBy: c.who.name, GrantedAt: at, ExpiresAt: g.ExpiresAt, Reason: g.Reason,
+	}
+	var k agentKey
+	var err error
+	if p.role() {
+		k, _, err = c.e.meant(nil, "principal_id", g.PrincipalID, g.Home)
+	} else {
+		k, err = c.grantee(in, "principal_id", g.PrincipalID, g.Home)
+	}
+	p.PrincipalID, p.Home = k.id, k.home
+	return p, err
 }
 
 func (e *Engine) putACL(c *call) (int, any, error) {
@@ -81,7 +90,7 @@ func (e *Engine) putACL(c *call) (int, any, error) {
 	err := e.changeAccess(c, levelAdmin, func(t *tx, in *intent, a *access) (*event, error) {
 		a.Policy, a.Entries = body.Default, nil
 		for _, g := range body.Entries {
-			p, err := e.entry(c, g, t.now)
+			p, err := c.entry(in, g, t.now)
 			if err != nil {
 				return nil, err
 			}
@@ -101,11 +110,11 @@ func (e *Engine) addEntry(c *call) (int, any, error) {
 	var p Entry
 	err := e.changeAccess(c, levelAdmin, func(t *tx, in *intent, a *access) (*event, error) {
 		var err error
-		if p, err = e.entry(c, body, t.now); err != nil {
+		if p, err = c.entry(in, body, t.now); err != nil {
 			return nil, err
 		}
 		a.Entries = append(a.Entries, p)
-		return &event{kind: "access_granted", payload: members("entry_id", p.ID, "principal_id", p.PrincipalID, "principal_type", p.PrincipalType, "permission", p.Permission)}, nil
+		return &event{kind: "access_granted", payload: atHome(p.Home, "entry_id", p.ID, "principal_id", p.PrincipalID, "principal_type", p.PrincipalType, "permission", p.Permission)}, nil
 	})
 	return http.StatusCreated, p, err
 }
@@ -118,7 +127,7 @@ func (e *Engine) dropEntry(c *call) (int, any, error) {
 		}
 		p := a.Entries[i]
 		a.Entries = slices.Delete(a.Entries, i, i+1)
-		return &event{kind: "access_revoked", payload: members("entry_id", p.ID, "principal_id", p.PrincipalID, "permission", p.Permission)}, nil
+		return &event{kind: "access_revoked", payload: atHome(p.Home, "entry_id", p.ID, "principal_id", p.PrincipalID, "permission", p.Permission)}, nil
 	})
 	return http.StatusNoContent, nil, err
 }

@@ -36,9 +36,6 @@ type heartbeats struct {
 	Dead      int64 `json:"dead_after_seconds"`
 }
 
-// agentKey names an agent: the same id may be in use at several daemons.
-type agentKey struct{ home, id string }
-
 type agent struct {
 	doc  Agent
 	seen atomic.Int64 // a stamp: its last request; not kept over a restart, which counts as one
@@ -76,15 +73,10 @@ func (a *agent) shown(at stamp) Agent {
 	return doc
 }
 
-// record returns the record of an agent as the intent knows it. The world is
-// read-locked, or the caller is a write.
-func (e *Engine) record(in *intent, id string) *agent {
-	return e.agents[agentKey{in.Homes[id], id}]
-}
-
-// roleOf returns the role of an agent that can work; "" is none.
-func (e *Engine) roleOf(in *intent, id string, at stamp) string {
-	a := e.record(in, id)
+// roleOf returns the role of an agent that can work, as its home says; "" is none.
+// The world is read-locked, or the caller is a write.
+func (e *Engine) roleOf(k agentKey, at stamp) string {
+	a := e.agents[k]
 	if a == nil || a.doc.RoleID == nil {
 		return ""
 	}
@@ -122,12 +114,23 @@ func (c *call) owns(a *Agent) bool {
 	return c.who.Operator || a.AgentID == c.who.Agent || a.RegisteredBy == c.who.Agent
 }
 
-// find returns an agent's record: the one at the caller's home, or else the
-// first in the order of homes.
-func (e *Engine) find(who Caller, id string) *agent {
-	if a := e.agents[agentKey{who.Home, id}]; a != nil {
+// find returns an agent's record: the one at the caller's home, or else one here, or
+// else, for who is here, the first in the order of homes. Another daemon hears of the
+// agents here if it is in open_to.
+func (e *Engine) find(who Caller, text string) *agent {
+	if a := e.agents[agentKey{who.Home, text}]; a != nil {
 		return a
 	}
+	if who.Home != "" {
+		if !e.openTo(who.Home) {
+			return nil
+		}
+		return e.agents[agentKey{"", text}]
+	}
+	if a := e.agents[e.key(text)]; a != nil {
+		return a
+	}
+	id := text
 	var found *agent
 	for key, a := range e.agents {
 		if key.id == id && (found == nil || key.home < found.doc.Host) {
@@ -157,12 +160,12 @@ func (e *Engine) listAgents(c *call) (int, any, error) {
 	if status != "" && !slices.Contains(agentStatuses, status) {
 		return 0, nil, invalid("status", "one of %s", strings.Join(agentStatuses, ", "))
 	}
-	at := now()
+	at, open := now(), e.openTo(c.who.Home)
 	list := []Agent{}
 	e.mu.RLock()
 	for key, known := range e.agents {
-		if c.who.Home != "" && key.home != "" {
-			continue // another daemon hears of the agents here alone
+		if c.who.Home != "" && (key.home != "" || !open) {
+			continue // another daemon hears of the agents here alone, if it is in open_to
 		}
 		a := known.shown(at)
 		if (status == "" || a.Status == status) && (role == "" || a.RoleID != nil && *a.RoleID == role) {
@@ -171,7 +174,7 @@ func (e *Engine) listAgents(c *call) (int, any, error) {
 	}
 	e.mu.RUnlock()
 	list = c.gatherAgents(list, status, role)
-	return http.StatusOK, array(c.room(), list[min(offset, len(list)):min(offset+limit, len(list))], func(a Agent) any { return a }), nil
+	return array(c, c.room(), list[min(offset, len(list)):min(offset+limit, len(list))], func(a Agent) any { return a })
 }
 
 func (e *Engine) setAgentStatus(c *call) (int, any, error) {
@@ -181,6 +184,9 @@ func (e *Engine) setAgentStatus(c *call) (int, any, error) {
 	}
 	if !slices.Contains(agentStatuses, body.Status) {
 		return 0, nil, invalid("status", "one of %s", strings.Join(agentStatuses, ", "))
+	}
+	if len(body.Reason) > 4096 {
+		return 0, nil, invalid("reason", "at most 4096 bytes")
 	}
 	a, err := e.changeAgent(c, body.Status, body.Reason)
 	if err != nil {
@@ -224,6 +230,7 @@ func (e *Engine) changeAgent(c *call, status, reason string) (*agent, error) {
 		return nil
 	})
 	if err == nil {
+		e.leaves(c.Context(), agentKey{c.who.Home, c.arg(0)})
 		e.changed()
 	}
 	return a, err

@@ -11,14 +11,18 @@ import (
 // ask is a request whose sender waits for the responses.
 type ask struct {
 	request   *message
-	responses []*message // those that were published, as many as a list holds
-	bytes     int        // of them
+	responses []*message      // those that were published, as many as a list holds
+	bytes     int             // of them
+	from      map[string]bool // who has responded
+	home      string          // of who waits; "" is here
+	over      error           // why no more are taken
 	bell      bell
 }
 
 type askMessage struct {
 	Sender   string         `json:"sender"`
 	To       *string        `json:"to"`
+	Home     string         `json:"home,omitzero"` // where the agent that To names is at home
 	Payload  jsontext.Value `json:"payload"`
 	Metadata jsontext.Value `json:"metadata"`
 	Timeout  float64        `json:"timeout"`       // seconds
@@ -65,7 +69,7 @@ func (e *Engine) ask(c *call) (int, any, error) {
 	if body.Min < 0 || body.Min > maxEntries {
 		return 0, nil, invalid("min_responses", "1 to %d", maxEntries)
 	}
-	message := sendMessage{Kind: kindRequest, To: body.To, Payload: body.Payload, Metadata: body.Metadata, ExpiresAt: now().add(timeout)}
+	message := sendMessage{Kind: kindRequest, To: body.To, Home: body.Home, Payload: body.Payload, Metadata: body.Metadata, ExpiresAt: now().add(timeout)}
 	d, err := message.draft(e)
 	if err != nil {
 		return 0, nil, err
@@ -74,8 +78,8 @@ func (e *Engine) ask(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	a := &ask{}
-	d.ask, d.sender = a, who.Agent
+	a := &ask{home: who.Home, from: make(map[string]bool)}
+	d.ask, d.sender = a, who.name
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	if c.Header.Get(headerKey) != "" {
@@ -84,24 +88,33 @@ func (e *Engine) ask(c *call) (int, any, error) {
 	if _, err := e.send(c, &outgoing{draft: *d, who: who}, ch.durable(e), e.existing(ch)); err != nil {
 		return 0, nil, err
 	}
-	defer func() {
+	body.Payload, body.Metadata, c.body, d = nil, nil, nil, nil // the message has them
+	// over ends the asking, before its answer: what came is then the call's.
+	over := func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		delete(ch.asks, a.request.id)
-	}()
+		if ch.asks[a.request.id] == a {
+			delete(ch.asks, a.request.id)
+			c.held += a.charged()
+		}
+	}
+	defer over()
 	for {
 		e.mu.RLock()
 		rung := a.bell.wait()
 		done, err := a.outcome(e, &body)
 		e.mu.RUnlock()
 		if done || err != nil {
+			over()
 			return e.answers(a, who, &body, err)
 		}
 		select {
 		case <-rung:
 		case <-timer.C:
+			over()
 			return e.answers(a, who, &body, a.late())
 		case <-e.done:
+			over()
 			return e.answers(a, who, &body, refuse(http.StatusServiceUnavailable, "stopping", "the intent's host stops: list the responses when it is back"))
 		case <-c.Context().Done():
 			return 0, nil, c.Context().Err()
@@ -115,11 +128,12 @@ func (a *ask) outcome(e *Engine, body *askMessage) (bool, error) {
 		if !body.All || a.full() {
 			return true, nil
 		}
-		if everybody := a.asked(); everybody != nil && !slices.ContainsFunc(everybody, func(agent string) bool {
-			return !slices.ContainsFunc(a.responses, func(m *message) bool { return m.sender == agent })
-		}) {
+		if everybody := a.asked(); everybody != nil && !slices.ContainsFunc(everybody, func(agent string) bool { return !a.from[agent] }) {
 			return true, nil
 		}
+	}
+	if a.over != nil {
+		return false, a.over
 	}
 	at := now()
 	m := a.request
@@ -135,7 +149,36 @@ func (a *ask) outcome(e *Engine, body *askMessage) (bool, error) {
 }
 
 // full reports whether no more responses are taken: who was asked may give many.
-func (a *ask) full() bool { return len(a.responses) >= maxList || a.bytes >= maxListBytes }
+func (a *ask) full() bool {
+	return len(a.responses) >= maxList || a.bytes >= maxListBytes || a.over != nil
+}
+
+// hear takes a response that was published, if its asker's daemon has room for it.
+// The text is the message's own.
+func (a *ask) hear(e *Engine, m *message) {
+	if a.full() {
+		return
+	}
+	if a.home != "" {
+		if err := e.unread.Take(peerOf(a.home), int64(len(m.head))); err != nil {
+			a.over = exceeded(err, codeOverloaded, "responses have come that there is no room for: list them")
+			a.bell.ring()
+			return
+		}
+	}
+	a.responses = append(a.responses, m)
+	a.bytes += len(m.head)
+	a.from[m.sender] = true
+	a.bell.ring()
+}
+
+// charged is what the asker's daemon is charged for the responses.
+func (a *ask) charged() int {
+	if a.home == "" {
+		return 0
+	}
+	return a.bytes
+}
 
 // asked are those of whom a response is expected; nil where nobody can say.
 func (a *ask) asked() []string {
@@ -155,20 +198,24 @@ func (e *Engine) answers(a *ask, who Caller, body *askMessage, err error) (int, 
 	at := now()
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	several := Answers{Request: a.request.append(nil, who.Agent, at, false), Responses: []jsontext.Value{}}
-	for _, m := range a.responses {
-		several.Responses = append(several.Responses, m.append(nil, who.Agent, at, false))
-	}
-	enough := len(several.Responses) >= max(1, body.Min)
-	r, _ := err.(*Error)
-	switch {
-	case err != nil && !(enough && body.All):
-		if r != nil && len(several.Responses) > 0 {
-			r.with("responses", several.Responses)
-		}
+	r, refused := err.(*Error)
+	switch enough := len(a.responses) >= max(1, body.Min); {
+	case err != nil && (!refused || len(a.responses) == 0):
 		return 0, nil, err
+	case err != nil && !(enough && body.All): // what there is, with the reason why it is not all
+		text := members("detail", r.Message, "message", r.Message, "error", r.Code)
+		return r.Status, a.list(parts{text[:len(text)-1], []byte(`,"responses":[`)}, who, at), nil
 	case !body.All && body.Min == 0:
-		return http.StatusOK, several.Responses[0], nil
+		return http.StatusOK, a.responses[0].parts(nil, true, who.name, at), nil
 	}
-	return http.StatusOK, several, nil
+	p := a.request.parts(parts{[]byte(`{"request":`)}, true, who.name, at)
+	return http.StatusOK, a.list(append(p, []byte(`,"responses":[`)), who, at), nil
+}
+
+// list appends the responses and the ends of their array and of an object.
+func (a *ask) list(p parts, who Caller, at stamp) parts {
+	for i, m := range a.responses {
+		p = m.parts(p, i == 0, who.name, at)
+	}
+	return append(p, []byte("]}"))
 }

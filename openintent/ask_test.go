@@ -219,3 +219,73 @@ func TestResponsesToAnAskAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// A request that is refused takes nothing from others: no ask ends, and nothing that is
+// in memory goes.
+func TestRefusedRequestsEndNoAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, in, ch := team(t, toOthers)
+		for i := range maxEntries {
+			h.from(laptop, fmt.Sprint("worker", i)).get(ch).ok(200)
+		}
+		asked := make(chan *answer, 1)
+		go func() {
+			asked <- h.as("planner").post(ch+"/ask", obj{"to": "reviewer", "payload": obj{}})
+		}()
+		synctest.Wait()
+		one := h.from(laptop, "one-more")
+		version := h.as("planner").get("/intents/" + in).ok(200).at("version")
+		for _, refused := range []*answer{
+			one.send(ch, obj{}),
+			one.post("/intents/"+in+"/channels/talk/messages", obj{"payload": obj{}}),
+			one.post("/intents/"+in+"/channels", obj{"name": "new"}),
+			one.post("/intents/"+in+"/events", obj{"event_type": "comment", "payload": obj{}}),
+			one.post("/intents/"+in+"/agents", obj{"agent_id": "welder"}),
+			one.post("/tasks", obj{"intent_id": in, "name": "n"}),
+			one.with("If-Match", fmt.Sprint(version)).post("/intents/"+in+"/state", obj{"state": obj{"a": 1}}),
+			one.get(ch),
+		} {
+			refused.refused(429, "too_many")
+		}
+		if len(h.e.memory) == 0 {
+			t.Error("the messages are not in memory any more")
+		}
+		synctest.Wait()
+		list := h.as("reviewer").messages(ch).ok(200).is("message_type", "request")
+		h.as("reviewer").respond(ch, list.list("id")[0].(string)).ok(201)
+		(<-asked).ok(200).has(obj{"message_type": "response"})
+	})
+}
+
+// A plain list is held too while the response is being committed: its request has an
+// answer, and no list would show it.
+func TestHeldListWaitsForWhatIsCommitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, audit := range []bool{false, true} {
+			var ch, request string
+			listed := make(chan *answer, 1)
+			var h *host
+			responding := false
+			h = start(t, func(c *Config) {
+				c.Inside = func(run func() error) error {
+					err := run()
+					if responding { // between the write and its commit
+						responding = false
+						go func() { listed <- h.as("planner").get(ch + "/messages") }()
+						synctest.Wait()
+						if len(listed) > 0 {
+							t.Errorf("audit %v: the list was not held", audit)
+						}
+					}
+					return err
+				}
+			})
+			ch = h.channel("planner", h.intent("planner"), "talk", obj{"options": obj{"audit": audit}})
+			h.as("reviewer").messages(ch).ok(200)
+			request = h.as("planner").request(ch, "reviewer")
+			responding = true
+			response := h.as("reviewer").respond(ch, request).ok(201).id()
+			(<-listed).is("id", request, response)
+		}
+	})
+}

@@ -31,10 +31,10 @@ func (e *Engine) assignAgent(c *call) (int, any, error) {
 	if body.Role == "" {
 		body.Role = "worker"
 	}
-	if !validAgentID(body.AgentID) {
+	if !validName(body.AgentID) {
 		return 0, nil, badAgent("agent_id")
 	}
-	if len(body.Role) > maxAgentID || len(body.Home) > maxAgentID {
+	if len(body.Role) > maxAgentID {
 		return 0, nil, invalid("role", "at most %d bytes", maxAgentID)
 	}
 	need := levelWrite
@@ -46,18 +46,22 @@ func (e *Engine) assignAgent(c *call) (int, any, error) {
 		if in.terminal() {
 			return nil, conflict("intent_terminal", "the intent is %s: nobody works on it any more", in.status)
 		}
-		done = Assignment{ID: e.newID(idAssignment, t.now), IntentID: in.id, AgentID: body.AgentID, Role: body.Role, AssignedAt: t.now, Home: body.Home}
-		if i := slices.IndexFunc(a.Assignments, func(o Assignment) bool { return o.AgentID == body.AgentID }); i >= 0 {
+		k, err := c.grantee(in, "agent_id", body.AgentID, body.Home)
+		if err != nil {
+			return nil, err
+		}
+		done = Assignment{ID: e.newID(idAssignment, t.now), IntentID: in.id, AgentID: k.id, Role: body.Role, AssignedAt: t.now, Home: k.home}
+		if i := a.assignment(k); i >= 0 {
 			old := a.Assignments[i]
 			if old.Role == roleCoordinator && e.level(in, c.who, t.now) < levelAdmin {
 				return nil, forbidden("no_permission", "changing a coordinator's role needs admin access to the intent")
 			}
-			done.ID = old.ID
+			done.ID, done.AssignedAt = old.ID, old.AssignedAt
 			a.Assignments[i] = done
 		} else {
 			a.Assignments = append(a.Assignments, done)
 		}
-		return &event{kind: "agent_assigned", payload: members("agent_id", body.AgentID, "role", body.Role)}, nil
+		return &event{kind: "agent_assigned", payload: atHome(k.home, "agent_id", k.id, "role", body.Role)}, nil
 	})
 	return http.StatusCreated, done, err
 }
@@ -66,19 +70,27 @@ func (e *Engine) listAssignments(c *call) (int, any, error) {
 	return e.view(c, func(in *intent) any { return append([]Assignment{}, in.Assignments...) })
 }
 
+// assignment returns where among the assignments that of an agent is, -1 if it has none.
+func (a *access) assignment(k agentKey) int {
+	return slices.IndexFunc(a.Assignments, func(o Assignment) bool { return o.AgentID == k.id && o.Home == k.home })
+}
+
 func (e *Engine) unassignAgent(c *call) (int, any, error) {
-	agent := c.arg(1)
 	need := levelAdmin
-	if agent == c.who.Agent {
+	if c.arg(1) == c.who.Agent || c.arg(1) == c.who.name {
 		need = levelRead
 	}
 	err := e.changeAccess(c, need, func(t *tx, in *intent, a *access) (*event, error) {
-		i := slices.IndexFunc(a.Assignments, func(o Assignment) bool { return o.AgentID == agent })
+		k, err := c.grantee(in, "agent_id", c.arg(1), "")
+		if err != nil {
+			return nil, err
+		}
+		i := a.assignment(k)
 		if i < 0 {
 			return nil, notFound("assignment")
 		}
 		a.Assignments = slices.Delete(a.Assignments, i, i+1)
-		return &event{kind: "agent_unassigned", payload: members("agent_id", agent)}, nil
+		return &event{kind: "agent_unassigned", payload: atHome(k.home, "agent_id", k.id)}, nil
 	})
 	return http.StatusNoContent, nil, err
 }

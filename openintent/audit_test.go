@@ -3,6 +3,7 @@ package openintent
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/sha256"
 	"encoding/base64"
 	"strings"
 	"testing"
@@ -235,4 +236,73 @@ func TestAuditIsDurable(t *testing.T) {
 	id := h.as("planner").say(ch, obj{})
 	h.as("planner").messages(ch).is("id", id)
 	h.as("planner").get("/intents/" + in + "/events/verify").has(obj{"valid": true})
+}
+
+// The log has no more readers than the channel: who may not see an audited message
+// gets the hash of what the log says of it, and the chain holds for everybody.
+func TestA5_AuditedMessagesAreSeenByWhoSeesThem(t *testing.T) {
+	h := start(t, toOthers)
+	in := h.intent("planner")
+	audit := obj{"audit": true, "discoverable": false}
+	secret := h.channel("planner", in, "secret", obj{"options": audit, "member_policy": "explicit", "members": []string{"planner", "reviewer"}})
+	open := h.channel("planner", in, "open", obj{"options": audit})
+	p, far := h.as("planner"), h.from(desk, "worker")
+	h.as("tester").register(obj{"role_id": "tester"}).ok(201)
+	h.as("tester").get(open).ok(200)
+	p.say(secret, obj{"payload": obj{"is": "members"}})
+	p.say(open, obj{"payload": obj{"is": "all"}})
+	p.say(open, obj{"payload": obj{"is": "direct"}, "to": "reviewer"})
+	p.say(open, obj{"payload": obj{"is": "role"}, "to": "role:tester"})
+	far.get(secret).refused(404, "not_found")
+	seen := func(c *client, want ...any) {
+		t.Helper()
+		a := c.get("/intents/" + in + "/events?event_type=channel_message").ok(200)
+		var got []any
+		for _, v := range a.list("payload") {
+			v := v.(obj)
+			hash, hidden := v["payload_hash"].(string)
+			if !hidden {
+				got = append(got, v["payload"].(obj)["is"])
+				continue
+			}
+			if got = append(got, "-"); len(v) != 1 || !strings.HasPrefix(hash, "sha256:") || len(hash) != len("sha256:")+43 {
+				t.Errorf("hidden is %s", text(v))
+			}
+		}
+		if text(got) != text(want) {
+			t.Errorf("%s sees %v, want %v", c.agent, got, want)
+		}
+		c.get("/intents/" + in + "/events/verify").ok(200).has(obj{"valid": true})
+		for _, word := range []string{"secret", secret} {
+			if c == far && strings.Contains(string(a.raw), word) {
+				t.Errorf("%s is in %s", word, a.raw)
+			}
+		}
+	}
+	for range 2 {
+		seen(h.as("planner"), "role", "direct", "all", "members")
+		seen(h.as(""), "role", "direct", "all", "members")
+		seen(h.as("reviewer"), "-", "direct", "all", "members")
+		seen(h.as("tester"), "role", "-", "all", "-")
+		far = h.from(desk, "worker")
+		seen(far, "-", "-", "all", "-")
+		h.restart()
+	}
+	// The hash is that of the payload's RFC 8785 form.
+	full := h.as("planner").get("/intents/" + in + "/events?event_type=channel_message").ok(200).list("payload")[3]
+	form := jsontext.Value(text(full))
+	if err := form.Canonicalize(); err != nil {
+		t.Fatal(err)
+	}
+	hidden := h.from(desk, "worker").get("/intents/" + in + "/events?event_type=channel_message").ok(200).list("payload")[3]
+	if got, want := hidden.(obj)["payload_hash"], hashText(sha256.Sum256(form)); got != want {
+		t.Errorf("hash %v, want %s", got, want)
+	}
+	// Who left the channel sees what it sent and what was for it; of a channel that is gone the event decides.
+	for _, ch := range []string{secret, open} {
+		h.as("planner").do("DELETE", ch, nil).ok(200)
+	}
+	seen(h.as("planner"), "role", "direct", "all", "members")
+	seen(h.as("reviewer"), "-", "direct", "all", "-")
+	seen(h.from(desk, "worker"), "-", "-", "all", "-")
 }

@@ -34,8 +34,32 @@ func TestOpenRequestsAreBounded(t *testing.T) {
 	})
 }
 
+// However much the agents of other daemons ask in a channel, and for how long, those
+// here have room to ask.
+func TestRequestsOfOthersLeaveRoom(t *testing.T) {
+	h := start(t, toOthers)
+	in := h.intent("planner")
+	ch := h.channel("planner", in, "talk")
+	fill := func(c *client) (n int) {
+		for range maxOpen {
+			if c.send(ch, obj{"message_type": "request", "to": "reviewer", "expires_at": "2060-01-01T00:00:00Z"}).status != 201 {
+				return n
+			}
+			n++
+		}
+		return n
+	}
+	for home, want := range map[string]int{desk: maxOpen / 4, laptop: maxOpen / 4} {
+		if n := fill(h.from(home, "worker-"+home[:1])); n != want {
+			t.Errorf("one daemon's agents asked %d, of %d", n, want)
+		}
+	}
+	h.from(strings.Repeat("ab", 32), "tester").send(ch, obj{"message_type": "request", "to": "reviewer"}).refused(429, "too_many")
+	h.as("planner").request(ch, "reviewer")
+}
+
 func TestChannelsAreBounded(t *testing.T) {
-	h := start(t)
+	h := start(t, toOthers)
 	in := h.intent("planner")
 	p, far := h.as("planner"), h.from(desk, "reviewer")
 	for _, c := range []*client{p, far} {
@@ -49,23 +73,36 @@ func TestChannelsAreBounded(t *testing.T) {
 	ch := h.channel("planner", in, "talk", obj{"options": obj{"x": strings.Repeat("x", maxOptions/2)}})
 	p.patch(ch, obj{"options": obj{"y": strings.Repeat("y", maxOptions/2)}}).refused(413, "too_large")
 	p.patch(ch, obj{"options": obj{"y": 1}}).ok(200)
-	for i := range maxEntries - 1 {
-		far.post("/intents/"+in+"/channels", obj{"name": fmt.Sprint(i)}).ok(201).has(obj{"home": desk})
-	}
-	for _, c := range []*client{p, far} {
+	// One daemon's agents have a quarter, others together a half.
+	refuses := func(c *client) {
+		t.Helper()
 		c.post("/intents/"+in+"/channels", obj{"name": "another"}).refused(429, "too_many")
 		c.post("/intents/"+in+"/channels/another/messages", obj{}).refused(429, "too_many")
 	}
+	for i := range maxEntries / 4 {
+		far.post("/intents/"+in+"/channels", obj{"name": fmt.Sprint(i)}).ok(201).has(obj{"home": desk})
+	}
+	refuses(far)
+	for i := range maxEntries / 4 {
+		h.from(strings.Repeat("cd", 32), "writer").post("/intents/"+in+"/channels", obj{"name": fmt.Sprint("w", i)}).ok(201)
+	}
+	refuses(h.from(strings.Repeat("ab", 32), "tester"))
+	for i := range maxEntries/2 - 1 {
+		p.post("/intents/"+in+"/channels", obj{"name": fmt.Sprint("p", i)}).ok(201)
+	}
+	refuses(p)
 	p.patch(ch, obj{"status": "closed"}).ok(200)
+	refuses(far)
+	far.patch("/channels/"+h.e.intents[in].named("0", now()).id, obj{"status": "closed"}).ok(200)
 	last := "/channels/" + far.post("/intents/"+in+"/channels/another/messages", obj{}).ok(201).str("channel_id")
 	// Of the agents of one other daemon there are so many, closed ones too.
 	for range 2 {
-		if n := h.e.guests[desk].channels; n != maxEntries {
+		if n := h.e.guests[desk].channels; n != maxEntries/4+1 {
 			t.Fatalf("%d channels are counted", n)
 		}
 		h.restart()
 	}
-	h.e.count(desk, maxGuest-maxEntries, maxGuest)
+	h.e.count(desk, maxGuest-maxEntries/4-1, maxGuest)
 	other := h.intent("planner")
 	far = h.from(desk, "reviewer")
 	far.post("/intents/"+other+"/channels", obj{"name": "a"}).refused(429, "too_many")
@@ -84,6 +121,21 @@ func TestChannelsAreBounded(t *testing.T) {
 	far.post("/intents/"+other+"/channels", obj{"name": "a"}).ok(201)
 }
 
+// However many tasks of an intent other daemons' agents create, those here have room
+// for theirs.
+func TestTasksOfOthersLeaveRoom(t *testing.T) {
+	h := start(t, toOthers)
+	in := h.intent("planner")
+	far := h.from(desk, "reviewer")
+	task := obj{"intent_id": in, "name": "n"}
+	for range maxEntries / 4 {
+		far.post("/tasks", task).ok(201)
+	}
+	far.post("/tasks", task).refused(429, "too_many")
+	h.from(laptop, "worker").post("/tasks", task).ok(201)
+	h.as("planner").post("/tasks", task).ok(201)
+}
+
 // longMembers are the ids of n agents, 100 bytes each.
 func longMembers(n int) (ids []string) {
 	for i := range n {
@@ -94,7 +146,7 @@ func longMembers(n int) (ids []string) {
 
 // Lists have pages, and end at so many bytes.
 func TestListsOfChannelsAreBounded(t *testing.T) {
-	h := start(t)
+	h := start(t, toOthers)
 	in := h.intent("planner")
 	const n = 350
 	for i := range n {
@@ -124,7 +176,7 @@ func TestListsOfChannelsAreBounded(t *testing.T) {
 
 // What guests say of themselves does not make the lists longer that other daemons get.
 func TestOtherDaemonsAreToldOfTheAgentsHere(t *testing.T) {
-	h := start(t)
+	h := start(t, toOthers)
 	h.as("planner").register(obj{}).ok(201)
 	h.from(desk, "worker").register(obj{}).ok(201)
 	h.as("planner").get("/agents").is("agent_id", "planner", "worker")
@@ -145,7 +197,7 @@ func TestOtherDaemonsAreToldOfTheAgentsHere(t *testing.T) {
 
 // An intent has so many agents of one other daemon, whatever ids it thinks of.
 func TestAgentsOfOneDaemonAreBounded(t *testing.T) {
-	h := start(t)
+	h := start(t, toOthers)
 	in := h.intent("planner")
 	ch := h.channel("planner", in, "talk")
 	for i := range maxEntries {
@@ -161,7 +213,8 @@ func TestAgentsOfOneDaemonAreBounded(t *testing.T) {
 
 // Who holds a role is kept with the messages to it no longer than their text.
 func TestRecipientsAreBounded(t *testing.T) {
-	h, in, ch := team(t)
+	h, in, ch := team(t, toOthers)
+	h.as("planner").post("/intents/"+in+"/acl/entries", obj{"principal_id": "tester", "principal_type": "role", "home": desk}).ok(201)
 	const holders, n = 500, 2000
 	for i := range holders {
 		a := h.from(desk, fmt.Sprint("worker", i))
@@ -182,4 +235,34 @@ func TestRecipientsAreBounded(t *testing.T) {
 		t.Errorf("%d recipients of %d requests are in memory", kept, n)
 	}
 	h.from(desk, "worker7").messages(ch).ok(200)
+}
+
+// What another daemon's agents delete, or change again and again, leaves nothing in
+// memory: neither channels nor alarms of theirs.
+func TestChannelsThatAreGoneLeaveNoMemory(t *testing.T) {
+	h := start(t, toOthers)
+	in := h.intent("planner")
+	far := h.from(desk, "reviewer")
+	members := append(longMembers(100), "reviewer")
+	long := obj{"ttl_seconds": maxTTL}
+	for range 4 * spareAlarms {
+		ch := far.post("/intents/"+in+"/channels", obj{"name": "c", "member_policy": "explicit", "members": members, "options": long}).ok(201).id()
+		far.say("/channels/"+ch, obj{})
+		far.do("DELETE", "/channels/"+ch, nil).ok(200)
+	}
+	if n := len(h.e.alarms); n > spareAlarms+2 {
+		t.Errorf("%d alarms of channels that are gone", n)
+	}
+	for _, m := range h.e.memory {
+		if n := len(m.ch.doc.Members); n > 0 {
+			t.Fatalf("a message in memory holds a channel that is gone, with %d members", n)
+		}
+	}
+	ch := "/channels/" + far.post("/intents/"+in+"/channels", obj{"name": "c"}).ok(201).id()
+	for range 4 * spareAlarms {
+		far.patch(ch, obj{"options": long}).ok(200)
+	}
+	if n := len(h.e.alarms); n > spareAlarms+2 {
+		t.Errorf("%d alarms of one channel", n)
+	}
 }

@@ -18,18 +18,52 @@ type Caller struct {
 	// Home is the id of the daemon that the agent talks to, empty for this one.
 	// It must be proven, and that daemon must be the one that speaks for Agent.
 	Home string
+
+	name string // of the agent, on intents that live here
 }
 
 const (
-	headerAgent  = "X-Agent-ID" // the agent that a caller claims to be
-	headerAPIKey = "X-API-Key"
+	headerAgent    = "X-Agent-ID" // the agent that a caller claims to be
+	headerOperator = "X-Operator" // "true": the caller claims to be the operator
+	headerAPIKey   = "X-API-Key"
 )
 
 // Local identifies callers whose transport has already shown that they are
-// this daemon's user: the agent is the one that X-Agent-ID claims, and without
-// it the caller is the operator.
+// this daemon's user: the agent that X-Agent-ID claims, or with X-Operator: true
+// the operator. Who says neither is refused, so that a header that was forgotten
+// makes nobody the operator.
 func Local(r *http.Request) (Caller, error) {
-	return claimed(r.Header.Get(headerAgent))
+	agent := r.Header.Get(headerAgent)
+	switch said := r.Header.Get(headerOperator); {
+	case said == "" && agent == "":
+		return Caller{}, refuse(http.StatusBadRequest, "no_caller", "%s: say who you are: %[1]s: NAME for an agent, or %s: true for the operator", headerAgent, headerOperator)
+	case said == "":
+		return claimed(agent)
+	case said != "true":
+		return Caller{}, refuse(http.StatusBadRequest, "bad_operator", "%s: its one value is true: send that, or leave the header out", headerOperator)
+	case agent != "":
+		return Caller{}, refuse(http.StatusBadRequest, "two_callers", "%s: the operator is no agent: send this header or %s; to act as an agent, name it as sender in the body", headerOperator, headerAgent)
+	}
+	return Caller{Agent: operator, Operator: true}, nil
+}
+
+// Agents returns a function that identifies callers who can be agents only: the one
+// that X-Agent-ID claims, if vouch says that the caller may speak for it.
+func Agents(vouch func(agent string, r *http.Request) error) func(*http.Request) (Caller, error) {
+	return func(r *http.Request) (Caller, error) {
+		agent := r.Header.Get(headerAgent)
+		if r.Header.Get(headerOperator) != "" {
+			return Caller{}, forbidden("no_operator", "%s: there is no operator on the agents' socket: leave the header out, and say in %s which agent you are", headerOperator, headerAgent)
+		}
+		if agent == "" {
+			return Caller{}, refuse(http.StatusBadRequest, "no_caller", "%s: say which agent you are: %[1]s: NAME", headerAgent)
+		}
+		who, err := claimed(agent)
+		if err != nil {
+			return Caller{}, err
+		}
+		return who, vouch(agent, r)
+	}
 }
 
 // Daemon is the agent as which a daemon asks another for subscribe/home.
@@ -51,9 +85,6 @@ func Remote(home string, r *http.Request) (Caller, error) {
 }
 
 func claimed(agent string) (Caller, error) {
-	if agent == "" {
-		return Caller{Agent: operator, Operator: true}, nil
-	}
 	if !validAgentID(agent) {
 		return Caller{}, badAgent(headerAgent)
 	}
@@ -79,8 +110,8 @@ func HashKey(key string) string {
 }
 
 // Keys returns a function that identifies callers by X-API-Key. A key that is
-// bound to an agent serves that agent alone; one for any serves the agent that
-// X-Agent-ID claims, and without it the operator.
+// bound to an agent serves that agent alone; with one for any the caller is whom
+// [Local] would take it for.
 func Keys(keys []Key) func(*http.Request) (Caller, error) {
 	return func(r *http.Request) (Caller, error) {
 		given := r.Header.Get(headerAPIKey)
@@ -97,12 +128,14 @@ func Keys(keys []Key) func(*http.Request) (Caller, error) {
 		if found < 0 {
 			return Caller{}, refuse(http.StatusUnauthorized, "bad_key", "the API key is unknown: ask whoever runs this daemon for one")
 		}
-		agent := r.Header.Get(headerAgent)
 		bound := keys[found].Agent
 		if bound == "" {
-			return claimed(agent)
+			return Local(r)
 		}
-		if agent != "" && agent != bound {
+		if r.Header.Get(headerOperator) != "" {
+			return Caller{}, forbidden("no_operator", "%s: the API key is for an agent: leave the header out", headerOperator)
+		}
+		if agent := r.Header.Get(headerAgent); agent != "" && agent != bound {
 			return Caller{}, forbidden("agent_mismatch", "the API key is for another agent than %s names", headerAgent)
 		}
 		return Caller{Agent: bound}, nil

@@ -44,12 +44,16 @@ type channel struct {
 	doc Channel // its counters stand below
 	opt options
 
+	over  stamp // when its intent or its task ended, 0 while they go on
 	count int64 // messages ever sent, which is the number of the last
 	last  stamp // of the last message
 	used  stamp // of the last message that no notice is; the ttl counts from it
 
 	recent  []*message          // the last messages, in order
 	dropped stamp               // when a message was dropped from recent that is still kept
+	evicted int64               // up to this number what max_messages has evicted was looked at by evict
+	passed  bool                // evict has left something there
+	behind  bool                // evict has more to remove than it may at once
 	open    map[string]*message // requests that may still be answered first, by id
 	left    int                 // how many of open were left when it was last looked through
 	swept   stamp               // and when that was
@@ -58,10 +62,20 @@ type channel struct {
 	bell    bell                // rung for every message, and when the channel closes
 }
 
-// isOpen reports whether messages may be sent. A channel past its ttl is
-// closed before the alarm gets to it.
-func (ch *channel) isOpen(at stamp) bool {
-	return ch.doc.Status == statusOpen && !ch.expired(at)
+// isOpen reports whether messages may be sent.
+func (ch *channel) isOpen(at stamp) bool { return ch.closed(at) == 0 }
+
+// closed returns when the channel was closed, 0 while it is open. What ends it need not
+// have been written to it: its intent or task is over, or its ttl, before the alarm
+// gets to it.
+func (ch *channel) closed(at stamp) stamp {
+	if ch.doc.Status == statusClosed {
+		return ch.doc.ClosedAt
+	}
+	if ch.expired(at) && (ch.over == 0 || ch.end() < ch.over) {
+		return ch.end()
+	}
+	return ch.over
 }
 
 func (ch *channel) expired(at stamp) bool { return ch.opt.ttl > 0 && ch.end() <= at }
@@ -83,8 +97,8 @@ func (ch *channel) show(at stamp) Channel {
 func (ch *channel) brief(at stamp) Channel {
 	doc := ch.doc
 	doc.MessageCount, doc.LastMessageAt = ch.count, ch.last
-	if doc.Status == statusOpen && ch.expired(at) {
-		doc.Status, doc.ClosedAt = statusClosed, ch.end()
+	if closed := ch.closed(at); closed != 0 {
+		doc.Status, doc.ClosedAt = statusClosed, closed
 	}
 	return doc
 }
@@ -96,9 +110,9 @@ func (ch *channel) stub(at stamp) Channel {
 		Members: []string{}, Options: jsontext.Value("{}"), Restricted: true}
 }
 
-// member reports whether the agent, which has access to the intent, may take part.
-func (ch *channel) member(agent string) bool {
-	return ch.doc.Policy == policyIntent || slices.Contains(ch.doc.Members, agent)
+// member reports whether the agent of that name, which has access to the intent, may take part.
+func (ch *channel) member(name string) bool {
+	return ch.doc.Policy == policyIntent || slices.Contains(ch.doc.Members, name)
 }
 
 // channel finds a channel whose intent the caller can see, and binds its agent.
@@ -124,7 +138,7 @@ func (e *Engine) lookFor(c *call, id string) (ch *channel, fresh bool, err error
 
 // reads refuses who may not see the messages of a channel that it can see.
 func (e *Engine) reads(ch *channel, who Caller) error {
-	if who.Operator || ch.member(who.Agent) {
+	if who.Operator || ch.member(who.name) {
 		return nil
 	}
 	if !ch.opt.discoverable {
@@ -135,7 +149,7 @@ func (e *Engine) reads(ch *channel, who Caller) error {
 
 type createChannel struct {
 	Name    string         `json:"name"`
-	Members []string       `json:"members"`
+	Members []named        `json:"members"`
 	Policy  string         `json:"member_policy"`
 	TaskID  *string        `json:"task_id"`
 	Options jsontext.Value `json:"options"`
@@ -150,10 +164,24 @@ func (e *Engine) createChannel(c *call) (int, any, error) {
 		body.Policy = policyIntent
 	}
 	ch := &channel{doc: Channel{Name: body.Name, CreatedBy: c.who.Agent, Home: c.who.Home, Policy: body.Policy, TaskID: body.TaskID, Options: body.Options}}
-	if err := ch.prepare(body.Members); err != nil {
+	if err := checkNames("members", body.Members); err != nil {
 		return 0, nil, err
 	}
-	err := e.writeIntent(c, c.arg(0), levelWrite, func(t *tx, in *intent) error { return t.open(in, ch) })
+	if err := ch.prepare(); err != nil {
+		return 0, nil, err
+	}
+	err := e.writeIntent(c, c.arg(0), levelWrite, func(t *tx, in *intent) (err error) {
+		if ch.doc.Members, err = c.names(in, "members", []string{}, body.Members); err != nil {
+			return err
+		}
+		if ch.doc.Policy == policyExplicit && len(ch.doc.Members) == 0 {
+			ch.doc.Members = []string{c.who.name}
+		}
+		if ch.opt, err = ch.doc.parse(); err != nil {
+			return err
+		}
+		return t.open(in, ch)
+	})
 	if err != nil {
 		return 0, nil, err
 	}
@@ -173,8 +201,8 @@ func (e *Engine) answer(ch *channel, sent jsontext.Value) Channel {
 	return doc
 }
 
-// prepare checks what a new channel is to be.
-func (ch *channel) prepare(members []string) (err error) {
+// prepare checks what a new channel is to be, but for its members.
+func (ch *channel) prepare() (err error) {
 	if ch.doc.Name == "" || len(ch.doc.Name) > maxName {
 		return invalid("name", "1 to %d bytes are needed", maxName)
 	}
@@ -184,12 +212,7 @@ func (ch *channel) prepare(members []string) (err error) {
 	if err := validPolicy(ch.doc.Policy); err != nil {
 		return err
 	}
-	if ch.doc.Members, err = memberList("members", members); err != nil {
-		return err
-	}
-	if ch.doc.Policy == policyExplicit && len(ch.doc.Members) == 0 {
-		ch.doc.Members = []string{ch.doc.CreatedBy}
-	}
+	ch.doc.Members = []string{}
 	if err := object("options", &ch.doc.Options); err != nil {
 		return err
 	}
@@ -228,21 +251,37 @@ func validPolicy(policy string) error {
 	return nil
 }
 
-// memberList checks a list of agents and takes repetitions out.
-func memberList(field string, list []string) ([]string, error) {
+// checkNames checks a list of agents as far as that needs no intent.
+func checkNames(field string, list []named) error {
 	if len(list) > maxEntries {
+		return invalid(field, "at most %d", maxEntries)
+	}
+	if slices.ContainsFunc(list, func(n named) bool { return !validName(n.AgentID) }) {
+		return invalid(field, "each is the id of an agent, or its name, or an object with its agent_id and home")
+	}
+	return nil
+}
+
+// names adds the names of those whom a list means to members that there are.
+func (c *call) names(in *intent, field string, members []string, list []named) ([]string, error) {
+	has := make(map[string]bool, len(members)+len(list))
+	for _, m := range members {
+		has[m] = true
+	}
+	for _, n := range list {
+		k, err := c.grantee(in, field, n.AgentID, n.Home)
+		if err != nil {
+			return nil, err
+		}
+		if name := c.e.name(k); !has[name] {
+			has[name] = true
+			members = append(members, name)
+		}
+	}
+	if len(members) > maxEntries {
 		return nil, invalid(field, "at most %d", maxEntries)
 	}
-	once := []string{}
-	for _, m := range list {
-		if !validAgentID(m) {
-			return nil, invalid(field, "each is the id of an agent")
-		}
-		if !slices.Contains(once, m) {
-			once = append(once, m)
-		}
-	}
-	return once, nil
+	return members, nil
 }
 
 // open makes a prepared channel one of the intent's.
@@ -258,15 +297,17 @@ func (t *tx) open(in *intent, ch *channel) error {
 			return conflict("task_over", "the task is %s, so a channel for it would be closed", k.doc.Status)
 		}
 	}
-	open := 0
+	var open part
+	home := ch.doc.Home
 	for _, ch := range in.channels {
 		if ch.isOpen(t.now) {
-			open++
+			open.add(ch.doc.Home, home)
 		}
 	}
-	switch home := ch.doc.Home; {
-	case open >= maxEntries:
-		return tooMany("open channels in this intent", maxEntries, "close some")
+	if err := open.room(home, "open channels in this intent", maxEntries, "close some"); err != nil {
+		return err
+	}
+	switch {
 	case home != "" && t.e.guests[home].channels >= maxGuest:
 		return tooMany("channels of your daemon's agents", maxGuest, "delete some, or let an agent there create them")
 	case len(t.e.channels) >= maxChannels:
@@ -281,6 +322,7 @@ func (t *tx) open(in *intent, ch *channel) error {
 	t.apply(func() {
 		in.channels = append(in.channels, ch)
 		t.e.channels[ch.id] = ch
+		t.e.enlist(ch, 1)
 		t.e.count(ch.doc.Home, 1, 0)
 		t.e.setAlarm(ch)
 	})
@@ -314,7 +356,7 @@ func (e *Engine) listChannels(c *call) (int, any, error) {
 	var page []row
 	at := now()
 	e.mu.RLock()
-	full := func(ch *channel) bool { return c.who.Operator || ch.member(c.who.Agent) || e.manages(ch, c.who, at) }
+	full := func(ch *channel) bool { return c.who.Operator || ch.member(c.who.name) || e.manages(ch, c.who, at) }
 	for _, ch := range in.channels {
 		switch {
 		case !full(ch) && !ch.opt.discoverable:
@@ -333,12 +375,12 @@ func (e *Engine) listChannels(c *call) (int, any, error) {
 		}
 	}
 	e.mu.RUnlock()
-	return http.StatusOK, array(maxListBytes, page, func(r row) any {
+	return array(c, maxListBytes, page, func(r row) any {
 		if !r.doc.Restricted {
 			r.doc.Options = r.opt.merged(r.doc.Options)
 		}
 		return r.doc
-	}), nil
+	})
 }
 
 func (e *Engine) getChannel(c *call) (int, any, error) {

@@ -51,7 +51,7 @@ func TestC3_NameIsUniqueAmongOpenChannels(t *testing.T) {
 func TestC4_CreatedByIsTheAgentNeverTheKey(t *testing.T) {
 	h := start(t)
 	const key = "secret-key"
-	keyed := &client{host: h, handler: h.e.Handler(Keys([]Key{{Hash: HashKey(key), Agent: "planner"}})), header: map[string][]string{"X-Api-Key": {key}}}
+	keyed := h.bare(h.e.Handler(Keys([]Key{{Hash: HashKey(key), Agent: "planner"}})), headerAPIKey, key)
 	in := keyed.post("/intents", obj{"title": "t"}).ok(201)
 	in.has(obj{"created_by": "planner"})
 	ch := keyed.post("/intents/"+in.id()+"/channels", obj{"name": "a", "options": obj{"audit": true}}).ok(201)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"net/http"
 	"slices"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 type closedChannel struct {
@@ -26,7 +24,7 @@ func (e *Engine) deleteChannel(c *call) (int, any, error) {
 	return http.StatusOK, closedChannel{Status: statusClosed, ChannelID: ch.id}, nil
 }
 
-// close closes a channel and expires its open requests. Closing twice is nothing.
+// close closes a channel, with which its open requests expire. Closing twice is nothing.
 func (t *tx) close(ch *channel, at stamp) error {
 	if ch.doc.Status == statusClosed {
 		return nil
@@ -36,20 +34,31 @@ func (t *tx) close(ch *channel, at stamp) error {
 	if err := t.saveChannel(ch, doc); err != nil {
 		return err
 	}
-	if err := t.expireRequests(ch, at); err != nil {
-		return err
-	}
 	t.apply(func() {
-		ch.doc = doc
-		for _, m := range ch.open {
-			m.deadline = min(m.deadline, at)
-		}
-		ch.open = nil
+		ch.doc, ch.open = doc, nil
 		t.e.setAlarm(ch)
 	})
 	t.rings(ch)
 	return nil
 }
+
+// end closes those channels of the intent that its end, or that of a task of it, concerns.
+// The channels follow from what has ended, so however many they are, nothing is written.
+func (t *tx) end(in *intent, at stamp, concerns func(*channel) bool) {
+	for _, ch := range in.channels {
+		if !ch.isOpen(t.now) || !concerns(ch) {
+			continue
+		}
+		t.apply(func() {
+			ch.over, ch.open = at, nil
+			t.e.setAlarm(ch)
+		})
+		t.rings(ch)
+	}
+}
+
+// ofTask reports whether the channel ends with the task.
+func (ch *channel) ofTask(id string) bool { return ch.doc.TaskID != nil && *ch.doc.TaskID == id }
 
 // rings wakes who waits for something in the channel, after the commit.
 func (t *tx) rings(ch *channel) {
@@ -61,81 +70,22 @@ func (t *tx) rings(ch *channel) {
 	}
 }
 
-// closeAll closes the intent's channels (L1).
-func (t *tx) closeAll(in *intent) error {
-	for _, ch := range in.channels {
-		if err := t.close(ch, t.now); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// purge forgets a closed channel and its messages.
+// purge forgets a closed channel and its messages, which leave the store later.
 func (t *tx) purge(ch *channel) error {
-	if err := t.dropChannel(ch); err != nil {
+	if err := t.buryChannel(ch); err != nil {
 		return err
 	}
 	t.apply(func() {
 		delete(t.e.channels, ch.id)
+		t.e.enlist(ch, -1)
 		t.e.count(ch.doc.Home, -1, 0)
 		ch.in.channels = slices.DeleteFunc(slices.Clone(ch.in.channels), func(c *channel) bool { return c == ch })
 		ch.recent = nil
+		ch.doc.Members, ch.doc.Options = nil, nil // messages in memory outlive it
+		t.e.graves = append(t.e.graves, ch.row)
 	})
 	t.rings(ch)
-	return nil
-}
-
-// depart takes an agent that was deregistered out of the channels (L2): out of
-// their members, and its unanswered requests expire. A notice tells the others.
-func (t *tx) depart(a *agent, reason string) error {
-	id := a.doc.AgentID
-	for _, in := range t.e.intents {
-		if in.Homes[id] != a.doc.Host {
-			continue
-		}
-		for _, ch := range in.channels {
-			if !ch.isOpen(t.now) {
-				continue
-			}
-			var pending []*message
-			for _, m := range ch.open {
-				if m.to == id && !m.expired(t.now) {
-					pending = append(pending, m)
-				}
-			}
-			isMember := slices.Contains(ch.doc.Members, id)
-			if !isMember && len(pending) == 0 {
-				continue
-			}
-			if isMember {
-				doc := ch.doc
-				doc.Members = slices.DeleteFunc(slices.Clone(doc.Members), func(m string) bool { return m == id })
-				if err := t.saveChannel(ch, doc); err != nil {
-					return err
-				}
-				t.apply(func() { ch.doc = doc })
-			}
-			for _, m := range pending {
-				if err := t.expireRequest(m, t.now); err != nil {
-					return err
-				}
-				t.apply(func() {
-					m.deadline = t.now
-					delete(ch.open, m.id)
-				})
-			}
-			if reason == "" {
-				reason = agentDeregistered
-			}
-			notice := &draft{kind: kindNotify, sender: system, to: toAll, metadata: jsontext.Value("{}"),
-				payload: members("event", "agent_departed", "agent_id", id, "role_id", a.doc.RoleID, "reason", reason)}
-			if _, err := t.post(ch, notice); err != nil {
-				return err
-			}
-			t.rings(ch)
-		}
-	}
+	t.buried = true
 	return nil
 }
 
@@ -144,10 +94,10 @@ func (e *Engine) closeExpired(ctx context.Context, ch *channel) error {
 	return e.write(ctx, ch.durable(e), func(t *tx) error {
 		switch {
 		case e.channels[ch.id] != ch:
-		case ch.doc.Status == statusOpen && ch.expired(t.now):
-			return t.close(ch, ch.end())
-		case ch.doc.Status == statusClosed && e.cfg.Retention >= 0 && ch.doc.ClosedAt.add(e.cfg.Retention) <= t.now:
+		case !ch.isOpen(t.now) && e.cfg.Retention >= 0 && ch.closed(t.now).add(e.cfg.Retention) <= t.now:
 			return t.purge(ch)
+		case ch.doc.Status == statusOpen && ch.over == 0 && ch.expired(t.now):
+			return t.close(ch, ch.end())
 		}
 		return nil
 	})

@@ -13,6 +13,7 @@ type Coordinator struct {
 	ID            string         `json:"id"`
 	IntentID      string         `json:"intent_id"`
 	AgentID       string         `json:"agent_id"`
+	Home          string         `json:"home,omitzero"`
 	Role          string         `json:"role"`
 	Type          string         `json:"coordinator_type"`
 	Scope         string         `json:"scope"`
@@ -47,6 +48,7 @@ var coordinatorTypes = []string{"llm", "human", "composite", "system"}
 
 type appoint struct {
 	AgentID  string         `json:"agent_id"`
+	Home     string         `json:"home,omitzero"`
 	IntentID string         `json:"intent_id"`
 	Role     string         `json:"role"`
 	Type     string         `json:"coordinator_type"`
@@ -59,7 +61,7 @@ func (e *Engine) createCoordinator(c *call) (int, any, error) {
 	if err := c.decode(&body); err != nil {
 		return 0, nil, err
 	}
-	if !validAgentID(body.AgentID) {
+	if !validName(body.AgentID) {
 		return 0, nil, badAgent("agent_id")
 	}
 	if !slices.Contains(coordinatorTypes, body.Type) {
@@ -83,7 +85,11 @@ func (e *Engine) createCoordinator(c *call) (int, any, error) {
 		if len(in.coords) >= maxEntries {
 			return tooMany("coordinators of this intent", maxEntries, "let one of them go on")
 		}
-		doc = Coordinator{ID: e.newID(idCoordinator, t.now), IntentID: in.id, AgentID: body.AgentID, Role: body.Role, Type: body.Type,
+		k, err := c.grantee(in, "agent_id", body.AgentID, body.Home)
+		if err != nil {
+			return err
+		}
+		doc = Coordinator{ID: e.newID(idCoordinator, t.now), IntentID: in.id, AgentID: k.id, Home: k.home, Role: body.Role, Type: body.Type,
 			Scope: "intent", Status: "active", Interval: body.Interval, GrantedAt: t.now, Metadata: body.Metadata}.beaten(t.now)
 		if err := t.saveCoordinator(in, doc); err != nil {
 			return err
@@ -92,6 +98,7 @@ func (e *Engine) createCoordinator(c *call) (int, any, error) {
 			co := &coordinator{in: in, doc: doc}
 			in.coords = append(in.coords, co)
 			e.coords[doc.ID] = co
+			e.reserve(in, []agentKey{k}, 1)
 		})
 		return nil
 	})
@@ -144,7 +151,7 @@ func (e *Engine) listCoordinators(c *call) (int, any, error) {
 		list = append(list, co.shown(at))
 	}
 	e.mu.RUnlock()
-	return http.StatusOK, array(maxListBytes, list, func(co Coordinator) any { return co }), nil
+	return array(c, maxListBytes, list, func(co Coordinator) any { return co })
 }
 
 func (e *Engine) beatCoordinator(c *call) (int, any, error) {
@@ -154,7 +161,7 @@ func (e *Engine) beatCoordinator(c *call) (int, any, error) {
 	var doc Coordinator
 	err := e.write(c.Context(), false, func(t *tx) error {
 		co := e.coords[c.arg(0)]
-		if !c.who.Operator && co.doc.AgentID != c.who.Agent {
+		if !c.who.Operator && (co.doc.AgentID != c.who.Agent || co.doc.Home != c.who.Home) {
 			return forbidden("not_yours", "only the coordinator may report its life")
 		}
 		if !co.live(t.now) {

@@ -8,13 +8,23 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/store"
 )
 
 // Config is what an Engine is made of.
 type Config struct {
-	Store *store.DB // the caller closes it, after Run has returned
-	Host  string    // the first ten hex digits of this daemon's id
+	Store  *store.DB    // the caller closes it, after Run has returned
+	Budget *budget.Book // what other daemons may cost; nil: one of its own
+	Self   string       // this daemon's id, 64 hex digits
+
+	// OpenTo reports whether open intents are open to the agents of another daemon, by
+	// its id; nil: to none. Petname reports whether a daemon is called so here; nil:
+	// none is. They must not block.
+	OpenTo  func(home string) bool
+	Petname func(name string) bool
 
 	// Lenient relaxes exactly three rules, for agents written for the reference
 	// server: options are answered as they were sent, without the defaults;
@@ -56,6 +66,14 @@ type Config struct {
 	// block. nil: nobody wants to know.
 	Changed func()
 
+	// Room returns why what the agents of another daemon send may not be kept, for want
+	// of space on the disk; nil where it may. nil: it always may.
+	Room func(home string) error
+
+	// Inside runs the function of each write, during which all other writes of the
+	// daemon wait; measurements look at what run costs. nil: nothing does.
+	Inside func(run func() error) error
+
 	// Forward serves a request about an intent of another host; nil: there are no
 	// others, and the answer is 404. It must answer.
 	Forward func(p Parcel, w http.ResponseWriter, r *http.Request)
@@ -63,11 +81,19 @@ type Config struct {
 
 // Engine is the server. Its methods may be called from any goroutine.
 type Engine struct {
-	cfg     Config
-	db      *store.DB
-	done    chan struct{} // closed when Run returns: streams and waits end
-	wake    chan struct{} // tells Run that an earlier alarm was set
-	unhappy unhappy
+	cfg       Config
+	host      string // what ids that are made here carry
+	db        *store.DB
+	done      chan struct{} // closed when Run returns: streams and waits end
+	wake      chan struct{} // tells Run that an earlier alarm was set
+	sweep     chan struct{} // tells Run that there is something to sweep away
+	unhappy   unhappy
+	unread    *budget.Account       // bytes of answers, and of asks' responses, that other daemons have not taken
+	entries   *budget.Account       // bytes of entries that wait for readers of event streams
+	disk      *budget.Account       // bytes that other daemons' agents have written
+	perIntent share                 // of these on one intent
+	api       func() jsontext.Value // its description, made when somebody asks for it
+	looked    func(look)            // tests are told what each read has looked at; nil otherwise
 
 	mu sync.RWMutex // world, feed and alarms; changed inside of writes only, see the package comment
 	world
@@ -77,17 +103,22 @@ type Engine struct {
 
 // world is everything but messages and events.
 type world struct {
-	rows     int64 // the highest row number of intents and channels
+	self     string // the daemon's id
+	rows     int64  // the highest row number of intents and channels
 	intents  map[string]*intent
 	channels map[string]*channel
-	guests   map[string]made // what agents have created, by their home
+	guests   map[string]made           // what agents have created, by their home
+	listed   map[string]map[string]int // agents of other daemons that are members: home -> id -> in how many channels
+	onDisk   map[string]int64          // bytes that agents of other daemons have written, by their home
 	agents   map[agentKey]*agent
 	tasks    map[string]*task
 	coords   map[string]*coordinator
+	leavers  map[string]leaver // by their names
+	graves   []int64           // rows of channels that are gone, whose messages are still in the store
 }
 
-// made counts what the agents of one daemon have created, and their sends with a
-// key since the world was read.
+// made counts what the agents of one daemon have created, and the keys of their sends
+// that are kept.
 type made struct{ channels, tasks, keys int }
 
 // What one daemon keeps. Beyond, requests for more are refused.
@@ -105,16 +136,27 @@ const (
 // New reads what the store holds and returns an Engine that serves it. Timers
 // run while [Engine.Run] does.
 func New(ctx context.Context, cfg Config) (*Engine, error) {
-	if !isHost(cfg.Host) {
-		return nil, fmt.Errorf("openintent: %q is no host: give the first %d hex digits of the daemon's id", cfg.Host, HostDigits)
+	if !homeForm.MatchString(cfg.Self) {
+		return nil, fmt.Errorf("openintent: %q is no daemon's id: give its %d hex digits", cfg.Self, homeDigits)
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	e := &Engine{cfg: cfg, db: cfg.Store, done: make(chan struct{}), wake: make(chan struct{}, 1)}
+	if cfg.Budget == nil {
+		cfg.Budget = new(budget.Book)
+	}
+	e := &Engine{cfg: cfg, host: cfg.Self[:HostDigits], db: cfg.Store, done: make(chan struct{}), wake: make(chan struct{}, 1), sweep: make(chan struct{}, 1), api: sync.OnceValue(describeAPI),
+		unread: cfg.Budget.Open(budget.Answers), entries: cfg.Budget.Open(budget.StreamEntries), disk: cfg.Budget.Open(budget.ChannelBytes),
+		perIntent: share{budget.IntentBytes, budget.IntentEvents}}
 	e.feed.start()
 	if err := e.db.Migrate(ctx, "openintent", schema); err != nil {
 		return nil, err
+	}
+	if err := e.nameGuests(ctx); err != nil {
+		return nil, fmt.Errorf("openintent: %w", err)
+	}
+	if err := e.countShares(ctx); err != nil {
+		return nil, fmt.Errorf("openintent: %w", err)
 	}
 	if err := e.load(ctx); err != nil {
 		return nil, fmt.Errorf("openintent: %w", err)
@@ -127,27 +169,44 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 // followed before. It may be called once.
 func (e *Engine) Run(ctx context.Context) error {
 	defer close(e.done)
-	hosts, err := e.relayHosts(ctx)
-	if err != nil && ctx.Err() == nil {
-		return fmt.Errorf("openintent: %w", err)
-	}
-	for _, host := range hosts {
-		e.follow(host)
-	}
+	var parts sync.WaitGroup
+	parts.Go(func() { e.refollow(ctx) })
+	parts.Go(func() { e.runSweeps(ctx) })
 	e.runAlarms(ctx)
+	parts.Wait()
 	return nil
+}
+
+// refollow follows the hosts that were followed before the daemon was started. A
+// store that cannot be read just now is asked again.
+func (e *Engine) refollow(ctx context.Context) {
+	for {
+		hosts, err := e.relayHosts(ctx)
+		for _, host := range hosts {
+			e.follow(host)
+		}
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		e.cfg.Log.Error("openintent: the hosts that were followed are not known yet", "error", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(retryAlarm):
+		}
+	}
 }
 
 // tx is one write: a transaction and what it will have published.
 type tx struct {
 	*store.Tx
-	e     *Engine
-	now   stamp
-	dirty bool    // the world was changed
-	first int64   // the first number that it may give out
-	last  int64   // the last that it gave out, 0 for none
-	out   []entry // to publish
-	wake  []*bell // to ring
+	e      *Engine
+	now    stamp
+	dirty  bool    // the world was changed
+	first  int64   // the first number that it may give out
+	last   int64   // the last that it gave out, 0 for none
+	out    []entry // to publish
+	buried bool    // there is something to sweep away
+	wake   []*bell // to ring
 }
 
 // write runs fn in a transaction. fn refuses before it changes anything,
@@ -165,6 +224,9 @@ func (e *Engine) write(ctx context.Context, durable bool, fn func(*tx) error) er
 	}()
 	err := e.db.Write(ctx, durable, func(stx *store.Tx) error {
 		t.Tx, t.now, t.first = stx, now(), e.feed.next
+		if e.cfg.Inside != nil {
+			return e.cfg.Inside(func() error { return fn(t) })
+		}
 		return fn(t)
 	})
 	kept = err == nil
@@ -183,6 +245,9 @@ func (t *tx) settle(kept bool) {
 	}
 	for _, b := range t.wake {
 		b.ring()
+	}
+	if t.buried {
+		t.e.startSweep()
 	}
 }
 

@@ -1,12 +1,14 @@
 package openintent
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
+	"math"
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -34,8 +36,32 @@ type Event struct {
 type event struct {
 	kind, actor string
 	payload     jsontext.Value
+	canonical   jsontext.Value // the RFC 8785 form of payload; nil where log is to find it
 	trace       string
 	parent      string
+	payer       string // of an event of the system: the daemon whose share it is of
+}
+
+// newEvent makes an event of a large payload, so that nothing of it is left to be
+// encoded inside of a write.
+func newEvent(kind string, payload jsontext.Value) (*event, error) {
+	ev := &event{kind: kind, payload: payload}
+	return ev, ev.prepare()
+}
+
+// prepare finds the canonical form of the payload, unless that is done.
+func (ev *event) prepare() (err error) {
+	if ev.canonical == nil {
+		ev.canonical, err = canonical(ev.payload)
+	}
+	return err
+}
+
+// canonical returns the RFC 8785 form of v, which stays as it is.
+func canonical(v jsontext.Value) (jsontext.Value, error) {
+	v = v.Clone()
+	err := v.Canonicalize()
+	return v, err
 }
 
 const kindMessage = "channel_message"
@@ -61,6 +87,14 @@ func members(pairs ...any) jsontext.Value {
 	return append(b, '}')
 }
 
+// atHome is members for what names an agent, with its home unless that is here.
+func atHome(home string, pairs ...any) jsontext.Value {
+	if home != "" {
+		pairs = append(pairs, "home", home)
+	}
+	return members(pairs...)
+}
+
 // log appends an event to the intent's log.
 func (t *tx) log(in *intent, ev event) (*Event, error) {
 	doc := &Event{ID: t.e.newID(idEvent, t.now), IntentID: in.id, Type: ev.kind, Actor: ev.actor, Payload: ev.payload, CreatedAt: t.now, Sequence: in.sequence + 1}
@@ -73,17 +107,15 @@ func (t *tx) log(in *intent, ev event) (*Event, error) {
 	if ev.parent != "" {
 		doc.Parent = &ev.parent
 	}
-	hash, err := doc.chain()
-	if err != nil {
+	if err := ev.prepare(); err != nil {
 		return nil, err
 	}
+	sum := sha256.Sum256(doc.form(ev.canonical))
+	hash := hashText(sum)
 	doc.Hash = hash
-	text, err := json.Marshal(doc)
-	if err != nil {
-		return nil, err
-	}
+	text := doc.text()
 	seq := t.number()
-	if err := t.insertEvent(seq, in, doc, ev.trace, text); err != nil {
+	if err := errors.Join(t.insertEvent(seq, in, doc, ev.trace, text), t.wrote(in, t.e.pays(ev.actor, ev.payer), share{int64(len(text)), 1})); err != nil {
 		return nil, err
 	}
 	t.apply(func() { in.sequence, in.hash = doc.Sequence, hash })
@@ -91,7 +123,53 @@ func (t *tx) log(in *intent, ev event) (*Event, error) {
 	return doc, nil
 }
 
+// form appends the event's RFC 8785 form without event_hash: its members sorted by
+// name. payload is the canonical form of its payload.
+func (ev *Event) form(payload jsontext.Value) []byte {
+	b := make([]byte, 0, 640+len(payload))
+	b = quote(append(b, `{"actor":`...), ev.Actor)
+	b = ev.CreatedAt.append(append(b, `,"created_at":`...))
+	b = quote(append(b, `,"event_type":`...), ev.Type)
+	b = quote(append(b, `,"id":`...), ev.ID)
+	b = quote(append(b, `,"intent_id":`...), ev.IntentID)
+	b = quoteOrNull(append(b, `,"parent_event_id":`...), deref(ev.Parent))
+	b = append(append(b, `,"payload":`...), payload...)
+	b = quoteOrNull(append(b, `,"previous_event_hash":`...), deref(ev.Previous))
+	b = strconv.AppendInt(append(b, `,"sequence":`...), ev.Sequence, 10)
+	b = quoteOrNull(append(b, `,"trace_id":`...), deref(ev.TraceID))
+	return append(b, '}')
+}
+
+// text is the event as it is answered and stored. Its payload is copied as it is.
+func (ev *Event) text() []byte {
+	b := make([]byte, 0, 768+len(ev.Payload))
+	b = quote(append(b, `{"id":`...), ev.ID)
+	b = quote(append(b, `,"intent_id":`...), ev.IntentID)
+	b = quote(append(b, `,"event_type":`...), ev.Type)
+	b = quote(append(b, `,"actor":`...), ev.Actor)
+	b = append(append(b, `,"payload":`...), ev.Payload...)
+	b = ev.CreatedAt.append(append(b, `,"created_at":`...))
+	b = quoteOrNull(append(b, `,"trace_id":`...), deref(ev.TraceID))
+	b = quoteOrNull(append(b, `,"parent_event_id":`...), deref(ev.Parent))
+	b = strconv.AppendInt(append(b, `,"sequence":`...), ev.Sequence, 10)
+	b = quoteOrNull(append(b, `,"previous_event_hash":`...), deref(ev.Previous))
+	b = quote(append(b, `,"event_hash":`...), ev.Hash)
+	return append(b, '}')
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func hashText(sum [sha256.Size]byte) string {
+	return "sha256:" + base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
 // chain returns the event's hash: SHA-256 over its RFC 8785 form without event_hash.
+// It reads nothing into the form that log has made.
 func (ev Event) chain() (string, error) {
 	ev.Hash = ""
 	text, err := json.Marshal(ev)
@@ -102,8 +180,7 @@ func (ev Event) chain() (string, error) {
 	if err := v.Canonicalize(); err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(v)
-	return "sha256:" + base64.RawURLEncoding.EncodeToString(sum[:]), nil
+	return hashText(sha256.Sum256(v)), nil
 }
 
 type postEvent struct {
@@ -142,7 +219,11 @@ func (e *Engine) postEvent(c *call) (int, any, error) {
 	if len(body.Payload) > maxEvent {
 		return 0, nil, refuse(http.StatusRequestEntityTooLarge, "too_large", "payload: %d bytes, at most %d are logged: put large data elsewhere and refer to it", len(body.Payload), maxEvent)
 	}
-	ev := event{kind: body.Type, actor: actor, payload: body.Payload}
+	ev, err := newEvent(body.Type, body.Payload)
+	if err != nil {
+		return 0, nil, err
+	}
+	ev.actor = actor
 	if body.TraceID != nil {
 		if ev.trace = *body.TraceID; ev.trace != "" && !traceForm.MatchString(ev.trace) {
 			return 0, nil, invalid("trace_id", "32 lower-case hex digits are needed")
@@ -155,10 +236,39 @@ func (e *Engine) postEvent(c *call) (int, any, error) {
 	}
 	var doc *Event
 	err = e.writeIntent(c, c.arg(0), levelWrite, func(t *tx, in *intent) (err error) {
-		doc, err = t.log(in, ev)
+		doc, err = t.log(in, *ev)
 		return err
 	})
 	return http.StatusCreated, doc, err
+}
+
+// eventFilter says which events of a log a list is about.
+type eventFilter struct {
+	kind, trace string // empty: any
+	since       stamp  // those of a later time
+	skip, limit int
+
+	show func(*store.Tx, []byte) ([]byte, error) // what is shown of an audited message's event
+
+	list        parts // an array without its end
+	found, size int
+}
+
+// matches reports whether the list holds an event, once the first ones are skipped.
+func (f *eventFilter) matches(kind, trace string, at stamp) bool {
+	if f.kind != "" && kind != f.kind || f.trace != "" && trace != f.trace || at <= f.since {
+		return false
+	}
+	f.skip--
+	return f.skip < 0
+}
+
+// add takes an event that was found, and reports whether the list is full.
+func (f *eventFilter) add(doc []byte) (full bool) {
+	f.list = f.list.list(f.found == 0, doc)
+	f.found++
+	f.size += len(doc)
+	return f.found >= f.limit || f.size >= maxListBytes
 }
 
 func (e *Engine) listEvents(c *call) (int, any, error) {
@@ -167,25 +277,23 @@ func (e *Engine) listEvents(c *call) (int, any, error) {
 		return 0, nil, err
 	}
 	q := c.query()
-	limit, offset, err := q.page(100)
-	if err != nil {
+	f := &eventFilter{kind: q.Get("event_type"), trace: strings.ToLower(q.Get("trace_id")), list: parts{[]byte("[")}}
+	f.show = func(stx *store.Tx, doc []byte) ([]byte, error) { return e.asSeen(stx, in, c.who, doc) }
+	if f.limit, f.skip, err = q.page(100); err != nil {
 		return 0, nil, err
 	}
-	var since stamp
 	if text := q.Get("since"); text != "" {
-		if since, err = parseStamp(text); err != nil {
+		if f.since, err = parseStamp(text); err != nil {
 			return 0, nil, refuse(http.StatusBadRequest, "bad_cursor", "since: %v", err)
 		}
 	}
-	b := []byte{'['}
-	err = e.readEvents(c.Context(), in.row, q.Get("event_type"), strings.ToLower(q.Get("trace_id")), since, limit, offset, func(doc []byte) bool {
-		if len(b) > 1 {
-			b = append(b, ',')
-		}
-		b = append(b, doc...)
-		return len(b) < maxListBytes
-	})
-	return http.StatusOK, jsontext.Value(append(b, ']')), err
+	for before := int64(math.MaxInt64); before > 0 && err == nil; {
+		err = e.read(c.Context(), func(stx *store.Tx, l *look) (err error) {
+			before, err = f.eventsBack(c, stx, l, in.row, before)
+			return err
+		})
+	}
+	return http.StatusOK, append(f.list, []byte("]")), err
 }
 
 // ChainVerification is the outcome of recomputing a log (RFC-0019).
@@ -205,6 +313,8 @@ type ChainBreak struct {
 	EventID  string `json:"event_id"`
 	Problem  string `json:"problem"`
 }
+
+const verifyBytes = 1 << 20 // of events that are checked at a time
 
 func (e *Engine) verifyEvents(c *call) (int, any, error) {
 	in, err := e.intent(c, c.arg(0), levelRead)
@@ -228,37 +338,40 @@ func (e *Engine) verifyEvents(c *call) (int, any, error) {
 		}
 	}
 	previous := ""
+	check := func(row int64, text []byte) {
+		var ev Event
+		if err := json.Unmarshal(text, &ev); err != nil {
+			broken(row, "", "the event cannot be read")
+			ev = Event{}
+		} else if want, err := ev.chain(); err != nil || want != ev.Hash || ev.Sequence != row || ev.IntentID != in.id {
+			broken(row, ev.ID, "event_hash is not that of the event")
+		} else if (ev.Previous == nil) != (previous == "") || ev.Previous != nil && *ev.Previous != previous {
+			broken(row, ev.ID, "previous_event_hash is not that of the event before")
+		}
+		if row != v.Last+1 {
+			broken(row, ev.ID, "events before this one are missing")
+		}
+		if v.Count++; v.Count == 1 {
+			v.First = row
+		}
+		v.Last, previous = row, ev.Hash
+	}
 	for v.Last < head {
-		page := v.Last
-		err := e.db.Read(c.Context(), func(stx *store.Tx) error {
-			return eventsFrom(stx, in.row, v.Last, func(row int64, text []byte) error {
-				if row > head {
-					return nil
-				}
-				var ev Event
-				if err := json.Unmarshal(text, &ev); err != nil {
-					broken(row, "", "the event cannot be read")
-					ev = Event{}
-				} else if want, err := ev.chain(); err != nil || want != ev.Hash || ev.Sequence != row || ev.IntentID != in.id {
-					broken(row, ev.ID, "event_hash is not that of the event")
-				} else if (ev.Previous == nil) != (previous == "") || ev.Previous != nil && *ev.Previous != previous {
-					broken(row, ev.ID, "previous_event_hash is not that of the event before")
-				}
-				if row != v.Last+1 {
-					broken(row, ev.ID, "events before this one are missing")
-				}
-				if v.Count++; v.Count == 1 {
-					v.First = row
-				}
-				v.Last, previous = row, ev.Hash
-				return nil
-			})
-		})
-		if err != nil {
+		type logged struct {
+			row  int64
+			text []byte
+		}
+		var page []logged // looked through once nobody waits for the reader
+		if err := e.read(c.Context(), func(stx *store.Tx, l *look) error {
+			return eventsFrom(stx, l, in.row, v.Last, head, func(row int64, text []byte) { page = append(page, logged{row, text}) })
+		}); err != nil {
 			return 0, nil, err
 		}
-		if v.Last == page {
+		if page == nil {
 			break
+		}
+		for _, ev := range page {
+			check(ev.row, ev.text)
 		}
 	}
 	if v.Last != head || previous != hash {
@@ -267,10 +380,4 @@ func (e *Engine) verifyEvents(c *call) (int, any, error) {
 	v.Valid = len(v.Breaks) == 0
 	v.Chain = v.Valid
 	return http.StatusOK, v, nil
-}
-
-func (e *Engine) readEvents(ctx context.Context, intent int64, kind, trace string, since stamp, limit, offset int, each func([]byte) bool) error {
-	return e.db.Read(ctx, func(stx *store.Tx) error {
-		return eventsBack(stx, intent, kind, trace, since, limit, offset, each)
-	})
 }

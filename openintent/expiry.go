@@ -28,10 +28,10 @@ func (a *alarms) Pop() any {
 
 // due is when the channel is to be looked at next, 0 for never.
 func (e *Engine) due(ch *channel) stamp {
-	switch {
-	case ch.doc.Status == statusClosed && e.cfg.Retention >= 0:
-		return ch.doc.ClosedAt.add(e.cfg.Retention)
-	case ch.doc.Status == statusOpen && ch.opt.ttl > 0:
+	switch over := ch.doc.Status == statusClosed || ch.over != 0; {
+	case over && e.cfg.Retention >= 0:
+		return ch.closed(now()).add(e.cfg.Retention)
+	case !over && ch.opt.ttl > 0:
 		return ch.end()
 	}
 	return 0
@@ -43,6 +43,9 @@ func (e *Engine) setAlarm(ch *channel) {
 	if at == 0 {
 		return
 	}
+	if len(e.alarms) >= 2*len(e.channels)+spareAlarms {
+		e.resetAlarms()
+	}
 	heap.Push(&e.alarms, alarm{at, ch})
 	if e.alarms[0].ch == ch {
 		select {
@@ -50,6 +53,21 @@ func (e *Engine) setAlarm(ch *channel) {
 		default:
 		}
 	}
+}
+
+// spareAlarms is how many more alarms there may be than two for each channel.
+const spareAlarms = 64
+
+// resetAlarms drops the alarms of channels that are gone, and all but one of each other,
+// which would be kept until they are due, for years maybe. The world is locked.
+func (e *Engine) resetAlarms() {
+	e.alarms = nil
+	for _, ch := range e.channels {
+		if at := e.due(ch); at != 0 {
+			e.alarms = append(e.alarms, alarm{at, ch})
+		}
+	}
+	heap.Init(&e.alarms)
 }
 
 // retryAlarm is how long a channel that could not be closed is left alone.

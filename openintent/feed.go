@@ -17,7 +17,11 @@ type feed struct {
 	settled int64                // every number up to it is published, or will never be
 	early   map[int64]settlement // writes that were committed before those with lower numbers
 
-	subs map[string]map[*subscriber]bool // by what they are about
+	about        map[string]subscribers   // streams about an intent or a channel, by its id
+	ofAgents     map[agentKey]subscribers // about an agent
+	ofHomes      map[string]subscribers   // about a daemon's agents
+	streams      int                      // that agents here have open
+	guestStreams int                      // that others have open
 
 	memory []*message // the recent messages of all channels, the oldest first
 	bytes  int        // of them
@@ -42,7 +46,7 @@ const (
 func (f *feed) start() {
 	f.next = 1
 	f.early = make(map[int64]settlement)
-	f.subs = make(map[string]map[*subscriber]bool)
+	f.about, f.ofAgents, f.ofHomes = make(map[string]subscribers), make(map[agentKey]subscribers), make(map[string]subscribers)
 }
 
 // publish settles the numbers from first to last. Entries become visible in the
@@ -67,10 +71,8 @@ func (e *Engine) tell(n *entry) {
 	if m := n.message; m != nil {
 		m.ch.bell.ring()
 		if m.kind == kindResponse {
-			if a := m.ch.asks[m.correlation]; a != nil && !a.full() {
-				a.responses = append(a.responses, m)
-				a.bytes += len(m.head)
-				a.bell.ring()
+			if a := m.ch.asks[m.correlation]; a != nil {
+				a.hear(e, m)
 			}
 			if e.cfg.HeldList > 0 {
 				if m.ch.news == nil {

@@ -1,10 +1,9 @@
 package openintent
 
 import (
+	"net/http"
 	"slices"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 const (
@@ -15,32 +14,36 @@ const (
 )
 
 // array is a list of what show makes of each, as much of it as room has bytes for.
-func array[T any](room int, list []T, show func(T) any) jsontext.Value {
-	b := []byte{'['}
-	for _, v := range list {
-		if len(b) > 1 {
-			b = append(b, ',')
+func array[T any](c *call, room int, list []T, show func(T) any) (int, any, error) {
+	p, size := parts{[]byte("[")}, 0
+	for i, v := range list {
+		doc := []byte(text(show(v)))
+		if err := c.take(len(doc)); err != nil {
+			return 0, nil, err
 		}
-		if b = append(b, text(show(v))...); len(b) >= room {
+		p = p.list(i == 0, doc)
+		if size += len(doc); size >= room {
 			break
 		}
 	}
-	return append(b, ']')
+	return http.StatusOK, append(p, []byte("]")), nil
 }
 
 // filter says which messages of a channel a list is about.
 type filter struct {
 	who    Caller
-	since  int64 // those with a higher number
-	after  stamp // and a later time
-	newest bool  // of too many the last ones, otherwise the first ones
-	to     string
+	since  int64  // those with a higher number
+	after  stamp  // and a later time
+	newest bool   // of too many the last ones, otherwise the first ones
+	to     string // a name
 	kinds  []string
 	status string
 	limit  int
 
-	found []*message
-	bytes int // of them
+	settled int64 // of the feed when the store is looked through: what comes later is in another list
+	seen    int64 // the highest number that was looked at in the store
+	found   []*message
+	bytes   int // of them
 }
 
 // add takes a message that was found, and reports whether the list is full.
@@ -50,18 +53,35 @@ func (f *filter) add(m *message) (full bool) {
 	return len(f.found) >= f.limit || f.bytes >= maxListBytes
 }
 
+// addressee makes a name of whom the list is to name as recipient: the caller itself,
+// where it says its own id.
+func (f *filter) addressee(e *Engine, ch *channel) (err error) {
+	switch {
+	case f.to == "":
+	case !validName(f.to):
+		return invalid("to", "the id of an agent is needed")
+	case f.to == f.who.Agent:
+		f.to = f.who.name
+	default:
+		e.mu.RLock()
+		defer e.mu.RUnlock()
+		f.to, err = e.recipient(ch, f.to, "")
+	}
+	return err
+}
+
 // matches reports whether the list holds m. The world is read-locked.
 func (f *filter) matches(e *Engine, m *message, at stamp) bool {
-	if m.number <= f.since || m.at <= f.after || !m.kept(at) || !e.sees(m, f.who, at) {
+	if m.number <= f.since || m.at <= f.after || !m.kept(at) || !m.sees(f.who) {
 		return false
 	}
-	if f.to != "" && !e.receives(m, f.to, at) {
+	if f.to != "" && !m.receives(f.to) {
 		return false
 	}
 	if f.kinds != nil && !slices.Contains(f.kinds, m.kind) {
 		return false
 	}
-	status, _ := m.shown(f.who.Agent, at)
+	status, _ := m.shown(f.who.name, at)
 	if f.status == "" {
 		return status != statusExpired
 	}

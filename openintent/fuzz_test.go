@@ -23,7 +23,8 @@ func FuzzHandler(f *testing.F) {
 	table := routes()
 	bodies := []string{"", "{}", `{"name":"a","members":["x"],"member_policy":"explicit","options":{"ttl_seconds":5}}`, `{"sender":"planner","to":"reviewer","message_type":"request","payload":{"a":1}}`,
 		`{"status":"read"}`, `{"patches":[{"op":"set","path":"/a/b","value":1}]}`, `{"to":"reviewer","timeout":0.001,"all":true}`, `{"agent_id":"x","role_id":"y","metadata":{}}`,
-		`{"default_policy":"closed","entries":[{"principal_id":"x","permission":"admin"}]}`, `{"event_type":"comment","payload":{"a":1e400}}`, `[]`, `null`, "\xff", `{"metadata":{"proof":{"type":"Ed25519Signature2026","signature":"x"}}}`}
+		`{"default_policy":"closed","entries":[{"principal_id":"x","permission":"admin"}]}`,
+		`{"principal_id":"x@laptop","to":"x@` + desk + `","agent_id":"x","home":"` + desk + `","members":["x@` + desk + `",{"agent_id":"x","home":"` + laptop + `"}],"payload":{}}`, `{"event_type":"comment","payload":{"a":1e400}}`, `[]`, `null`, "\xff", `{"metadata":{"proof":{"type":"Ed25519Signature2026","signature":"x"}}}`}
 	for i := range table {
 		f.Add(uint8(i), "planner", ch, bodies[i%len(bodies)], "limit=1&wait=0.001&since="+msg, "1")
 		f.Add(uint8(i), "", in, bodies[(i*7+3)%len(bodies)], "status=expired", "")
@@ -51,7 +52,7 @@ func FuzzHandler(f *testing.F) {
 		if u, err := url.ParseRequestURI(path); err == nil {
 			r.URL.Path, r.URL.RawPath = u.Path, u.RawPath
 		}
-		r.Header.Set(headerAgent, agent)
+		speak(r, agent)
 		r.Header.Set("If-Match", version)
 		w := httptest.NewRecorder()
 		h.h.ServeHTTP(w, r)

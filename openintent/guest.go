@@ -1,6 +1,7 @@
 package openintent
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -40,6 +41,62 @@ func (e *Engine) Record(agent string) (record string, ended bool) {
 	return text(guest{status, a.doc.RoleID, a.doc.Name, a.doc.PublicKey}), status == agentDeregistered
 }
 
+// Strangers returns the agents of another daemon that are members of channels here and
+// have never come, at most 1,000: what becomes of them that daemon has to be asked.
+func (e *Engine) Strangers(home string) (ids []string) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	for id := range e.listed[home] {
+		if e.agents[agentKey{home, id}] == nil && len(ids) < maxEntries {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// Depart takes agents of another daemon, which says that they are deregistered, out of
+// the channels here.
+func (e *Engine) Depart(ctx context.Context, home string, ids []string) error {
+	for _, id := range ids {
+		err := e.write(ctx, true, func(t *tx) error {
+			return t.depart(&agent{doc: Agent{AgentID: id, Host: home}}, agentDeregistered)
+		})
+		if err == nil {
+			err = e.finishLeaving(ctx, e.name(agentKey{home, id}))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listOf names agents.
+type listOf struct {
+	Agents []string `json:"agents"`
+}
+
+// listDeparted says which of the agents that another daemon asks for are deregistered
+// here, and nothing of the others.
+func (e *Engine) listDeparted(c *call) (int, any, error) {
+	var body listOf
+	if err := c.decode(&body); err != nil {
+		return 0, nil, err
+	}
+	if len(body.Agents) > maxEntries {
+		return 0, nil, invalid("agents", "at most %d", maxEntries)
+	}
+	gone := listOf{Agents: []string{}}
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	for _, id := range body.Agents {
+		if a := e.agents[agentKey{"", id}]; a != nil && a.doc.Status == agentDeregistered {
+			gone.Agents = append(gone.Agents, id)
+		}
+	}
+	return http.StatusOK, gone, nil
+}
+
 func (e *Engine) takeRecord(c *call) (int, any, error) {
 	var body guest
 	if err := c.decode(&body); err != nil {
@@ -53,6 +110,7 @@ func (e *Engine) takeRecord(c *call) (int, any, error) {
 		return 0, nil, err
 	}
 	key := agentKey{c.who.Home, r.AgentID}
+	e.leaves(c.Context(), key) // before it is back
 	err := e.write(c.Context(), false, func(t *tx) error {
 		a, before := e.agents[key], ""
 		if a == nil {
@@ -74,5 +132,8 @@ func (e *Engine) takeRecord(c *call) (int, any, error) {
 		}
 		return nil
 	})
+	if err == nil {
+		e.leaves(c.Context(), key)
+	}
 	return http.StatusNoContent, nil, err
 }

@@ -1,57 +1,177 @@
 package openintent
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"slices"
 )
 
-// claim decides whether who may speak as its agent about the intent: an agent
-// id belongs to one home there. fresh says that it has no home yet.
-func (e *Engine) claim(in *intent, who Caller) (fresh bool, err error) {
-	if who.Operator {
-		return false, nil
-	}
-	taken := conflict("agent_homed_elsewhere", "another daemon speaks for this agent id here: choose another id, or let the intent's owner free it")
-	if home, bound := in.Homes[who.Agent]; bound {
-		if home != who.Home {
-			return false, taken
+// reserve notes that so many more grants, or fewer, name agents. The ids of those
+// here are reserved on the intent as long as one does.
+func (w *world) reserve(in *intent, agents []agentKey, more int) {
+	for _, k := range agents {
+		if k.home != "" {
+			continue
 		}
-		return false, nil
+		if in.reserved[k.id] += more; in.reserved[k.id] == 0 {
+			delete(in.reserved, k.id)
+		}
 	}
-	named := func(agent, home string) bool { return agent == who.Agent && home != "" && home != who.Home }
-	if slices.ContainsFunc(in.Entries, func(p Entry) bool { return named(p.PrincipalID, p.Home) }) ||
-		slices.ContainsFunc(in.Assignments, func(a Assignment) bool { return named(a.AgentID, a.Home) }) {
-		return false, taken
-	}
-	if who.Home != "" && e.agents[agentKey{"", who.Agent}] != nil {
-		return false, taken
-	}
-	return true, nil
 }
 
-// bind gives who's agent its home, once it has none.
+// granted are the agents that the access list and the assignments name.
+func (a *access) granted() (all []agentKey) {
+	for _, p := range a.Entries {
+		if !p.role() {
+			all = append(all, agentKey{p.Home, p.PrincipalID})
+		}
+	}
+	for _, s := range a.Assignments {
+		all = append(all, agentKey{s.Home, s.AgentID})
+	}
+	return all
+}
+
+// members are the agents that a channel names.
+func (w *world) members(ch *channel) []agentKey {
+	all := make([]agentKey, len(ch.doc.Members))
+	for i, name := range ch.doc.Members {
+		all[i] = w.key(name)
+	}
+	return all
+}
+
+// setAccess and setChannel change what grants agents something.
+func (w *world) setAccess(in *intent, a access) {
+	w.reserve(in, in.granted(), -1)
+	in.access = a
+	w.reserve(in, in.granted(), 1)
+}
+
+func (w *world) setChannel(ch *channel, doc Channel) {
+	w.enlist(ch, -1)
+	ch.doc = doc
+	w.enlist(ch, 1)
+}
+
+// enlist notes that there is one more channel with these members, or one less.
+func (w *world) enlist(ch *channel, more int) {
+	members := w.members(ch)
+	w.reserve(ch.in, members, more)
+	for _, k := range members {
+		if k.home == "" {
+			continue
+		}
+		ids := w.listed[k.home]
+		if ids == nil {
+			ids = make(map[string]int)
+			w.listed[k.home] = ids
+		}
+		if ids[k.id] += more; ids[k.id] == 0 {
+			delete(ids, k.id)
+		}
+	}
+}
+
+// here reports whether somebody here has the id: registered, or named or used on the
+// intent, if there is one.
+func (w *world) here(in *intent, id string) bool {
+	if w.agents[agentKey{"", id}] != nil {
+		return true
+	}
+	return in != nil && (in.reserved[id] > 0 || in.uses(agentKey{"", id}))
+}
+
+// openTo reports whether open intents are open to the agents of another daemon.
+func (e *Engine) openTo(home string) bool {
+	return home != "" && e.cfg.OpenTo != nil && e.cfg.OpenTo(home)
+}
+
+// holders are daemons, and since when an agent of theirs has an id on an intent.
+type holders map[string]stamp
+
+func (h *holders) add(home string, at stamp) {
+	if *h == nil {
+		*h = make(holders)
+	}
+	if since, ok := (*h)[home]; !ok || at < since {
+		(*h)[home] = at
+	}
+}
+
+// holders returns the daemons in open_to an agent of which has used the intent under
+// the id, or is named there.
+func (e *Engine) holders(in *intent, id string) (h holders) {
+	for home, used := range in.Used {
+		if at, ok := used[id]; ok && home != "" && e.openTo(home) {
+			h.add(home, stamp(at))
+		}
+	}
+	for _, p := range in.Entries {
+		if p.PrincipalID == id && p.Home != "" && !p.role() && e.openTo(p.Home) {
+			h.add(p.Home, p.GrantedAt)
+		}
+	}
+	for _, a := range in.Assignments {
+		if a.AgentID == id && a.Home != "" && e.openTo(a.Home) {
+			h.add(a.Home, a.AssignedAt)
+		}
+	}
+	return h
+}
+
+// isOpenTo reports whether the intent is open to an agent: to each one here, and to
+// those of a daemon in open_to under ids that nobody here has, and no other such
+// daemon has had before.
+func (e *Engine) isOpenTo(in *intent, k agentKey) bool {
+	if in.Policy != "open" || k.home == "" {
+		return in.Policy == "open"
+	}
+	if !e.openTo(k.home) || e.here(in, k.id) {
+		return false
+	}
+	all := e.holders(in, k.id)
+	mine, ok := all[k.home]
+	for home, at := range all {
+		if home != k.home && (!ok || at < mine || at == mine && home < k.home) {
+			return false
+		}
+	}
+	return true
+}
+
+// uses reports whether the agent has used the intent.
+func (a *access) uses(k agentKey) bool {
+	_, ok := a.Used[k.home][k.id]
+	return ok
+}
+
+// withUse returns a copy of a in which the agent has used the intent since then, or,
+// with 0, has not.
+func (a access) withUse(k agentKey, since stamp) access {
+	a.Used = maps.Clone(a.Used)
+	ids := maps.Clone(a.Used[k.home])
+	if ids == nil {
+		ids = make(map[string]int64)
+	}
+	if ids[k.id] = int64(since); since == 0 {
+		delete(ids, k.id)
+	}
+	a.Used[k.home] = ids
+	return a
+}
+
+// bind notes that who's agent uses the intent, the first time that it does.
 func (t *tx) bind(in *intent, who Caller) error {
-	fresh, err := t.e.claim(in, who)
-	if !fresh || err != nil {
+	k := agentKey{who.Home, who.Agent}
+	if who.Operator || in.uses(k) {
+		return nil
+	}
+	if err := in.roomFor(k.home); err != nil {
 		return err
 	}
-	if who.Home != "" {
-		theirs := 0
-		for _, home := range in.Homes {
-			if home == who.Home {
-				theirs++
-			}
-		}
-		if theirs >= maxEntries {
-			return tooMany("agents of that daemon in this intent", maxEntries, "let the intent's owner free some ids")
-		}
-	}
-	if len(in.Homes) >= 10*maxEntries {
-		return tooMany("agents of this intent", 10*maxEntries, "let its owner free some ids")
-	}
-	access := in.access.clone()
-	access.Homes[who.Agent] = who.Home
+	access := in.access.withUse(k, t.now)
 	if err := t.saveAccess(in, access); err != nil {
 		return err
 	}
@@ -60,35 +180,104 @@ func (t *tx) bind(in *intent, who Caller) error {
 		return nil
 	}
 	// A kind that clients know: they read the log with a closed enumeration.
-	_, err = t.log(in, event{kind: "access_granted", actor: who.Agent, payload: members("agent_id", who.Agent, "home", who.Home)})
+	_, err := t.log(in, event{kind: "access_granted", actor: who.name, payload: members("agent_id", who.Agent, "home", who.Home)})
 	return err
 }
 
-// Home says which daemon speaks for an agent about an intent; "" is this one.
+// roomFor refuses one more agent of a daemon. Those here have room of their own.
+func (in *intent) roomFor(home string) error {
+	const most = 10 * maxEntries
+	others := 0
+	for h, ids := range in.Used {
+		if h != "" && home != "" {
+			others += len(ids)
+		}
+	}
+	switch theirs := len(in.Used[home]); {
+	case home != "" && theirs >= maxEntries:
+		return tooMany("agents of that daemon in this intent", maxEntries, "let the intent's owner free some ids")
+	case max(theirs, others) >= most:
+		return tooMany("agents of this intent", most, "let its owner free some ids")
+	}
+	return nil
+}
+
+// Home says where an agent that has used an intent is at home.
 type Home struct {
 	AgentID string `json:"agent_id"`
-	Home    string `json:"home"`
+	Home    string `json:"home"` // "" is the intent's daemon
 }
 
 func (e *Engine) listHomes(c *call) (int, any, error) {
 	return e.view(c, func(in *intent) any {
 		homes := []Home{}
-		for _, agent := range slices.Sorted(maps.Keys(in.Homes)) {
-			homes = append(homes, Home{AgentID: agent, Home: in.Homes[agent]})
+		for home, ids := range in.Used {
+			for id := range ids {
+				homes = append(homes, Home{AgentID: id, Home: home})
+			}
 		}
+		slices.SortFunc(homes, func(a, b Home) int { return cmp.Or(cmp.Compare(a.AgentID, b.AgentID), cmp.Compare(a.Home, b.Home)) })
 		return homes
 	})
 }
 
+// freeHome forgets that an agent has used the intent: of the one that the id or name
+// means, which without a home is one here if there is one.
 func (e *Engine) freeHome(c *call) (int, any, error) {
-	agent := c.arg(1)
 	err := e.changeAccess(c, levelAdmin, func(t *tx, in *intent, a *access) (*event, error) {
-		home, bound := a.Homes[agent]
-		if !bound {
-			return nil, notFound("home")
+		k, said, err := e.meant(in, "agent", c.arg(1), "")
+		if err != nil {
+			return nil, err
 		}
-		delete(a.Homes, agent)
-		return &event{kind: "access_revoked", payload: members("agent_id", agent, "home", home)}, nil
+		if !said && !in.uses(k) {
+			k.home = in.soleUse(k.id)
+		}
+		if !in.uses(k) {
+			return nil, notFound("agent on this intent, or there are several: name it with its home")
+		}
+		*a = a.withUse(k, 0)
+		return &event{kind: "access_revoked", payload: atHome(k.home, "agent_id", k.id)}, nil
 	})
 	return http.StatusNoContent, nil, err
+}
+
+// soleUse returns the one daemon of which an agent has used the intent under the id.
+func (a *access) soleUse(id string) (home string) {
+	for h, used := range a.Used {
+		if _, ok := used[id]; ok {
+			if home != "" {
+				return ""
+			}
+			home = h
+		}
+	}
+	return home
+}
+
+// part counts what agents have of something, of which there is so much in one place:
+// half of it is for the agents here, and a quarter the most that one other daemon's have.
+type part struct{ all, others, theirs int }
+
+// add counts one of a daemon's agents, as seen by who wants one more.
+func (p *part) add(home, wants string) {
+	p.all++
+	if home != "" {
+		p.others++
+		if home == wants {
+			p.theirs++
+		}
+	}
+}
+
+// room refuses one more to a daemon's agents that there is no room for.
+func (p *part) room(home, what string, most int, remedy string) error {
+	switch {
+	case p.all >= most:
+		return tooMany(what, most, remedy)
+	case home != "" && p.theirs >= most/4:
+		return tooMany(what+", of your daemon's agents", most/4, remedy)
+	case home != "" && p.others >= most/2:
+		return tooMany(what+", of other daemons' agents", most/2, remedy)
+	}
+	return nil
 }

@@ -11,6 +11,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/disk"
 )
 
 // call is a request on its way through a handler.
@@ -22,6 +25,7 @@ type call struct {
 	route *route
 	args  []string
 	body  []byte
+	held  int // bytes of the answer that the caller's daemon is charged for
 }
 
 // errAnswered is the error of a handler that has answered by itself.
@@ -46,10 +50,17 @@ func (e *Engine) Handler(identify func(*http.Request) (Caller, error)) http.Hand
 			return
 		}
 		c := &call{Request: r, e: e, w: w, route: rt, args: args}
+		defer func() { c.give(c.held) }()
 		status, body, err := e.serve(c, rt, identify)
+		var answer parts
+		if err == nil && status != http.StatusNoContent {
+			answer = encode(body)
+			err = c.settle(answer.size())
+		}
 		switch {
 		case err == nil:
-			respond(w, status, body)
+			c.body = nil
+			respond(w, status, answer)
 		case err == errAnswered:
 		case r.Context().Err() != nil:
 			stops := "this daemon"
@@ -59,7 +70,11 @@ func (e *Engine) Handler(identify func(*http.Request) (Caller, error)) http.Hand
 			refuse(http.StatusServiceUnavailable, "cancelled", "%s stops, or who asked has left: what was asked may be done; look, then try again", stops).with("delivered", "unknown").Answer(w)
 		default:
 			r, ok := errors.AsType[*Error](err)
-			if !ok {
+			switch {
+			case ok:
+			case disk.IsFull(err):
+				r = refuse(http.StatusInsufficientStorage, "disk_full", "the daemon's disk is full, and nothing was kept: free some space, then try again")
+			default:
 				e.cfg.Log.Error("openintent: a request failed", "method", c.Method, "path", rt.path, "error", err)
 				r = refuse(http.StatusInternalServerError, "internal", "the daemon failed to do this: its log says why")
 			}
@@ -76,6 +91,7 @@ func (e *Engine) serve(c *call, rt *route, identify func(*http.Request) (Caller,
 		if c.who, err = identify(c.Request); err != nil {
 			return 0, nil, err
 		}
+		c.who = e.known(c.who)
 		if rt.home != (c.who.Agent == Daemon && c.who.Home != "") {
 			return 0, nil, forbidden("not_an_agent", "this is for daemons; all else is for agents")
 		}
@@ -84,14 +100,26 @@ func (e *Engine) serve(c *call, rt *route, identify func(*http.Request) (Caller,
 		}
 		e.saw(c.who)
 	}
+	if c.who.Home != "" && e.cfg.Room != nil && c.Method != http.MethodGet && c.Method != http.MethodDelete {
+		if err := e.cfg.Room(c.who.Home); err != nil {
+			return 0, nil, refuse(http.StatusInsufficientStorage, "disk_low", "the disk of the intent's host is almost full: its owner has to free some space; try again later").with("row", budget.FreeSpace.Name)
+		}
+	}
 	if rt.stream && rt.hosted && e.cfg.Follow != nil && c.who.Home == "" {
-		if host, ok := HostOf(c.args[0]); ok && host != e.cfg.Host {
+		if host, ok := HostOf(c.args[0]); ok && host != e.host {
 			e.awaitFollow(c.Context(), host)
 			return e.streamElsewhere(c, host)
 		}
 	}
 	if rt.in != nil {
 		limit := int64(e.cfg.MaxPayload + bodyRoom)
+		length := limit
+		if c.ContentLength >= 0 {
+			length = min(length, c.ContentLength)
+		}
+		if err := c.take(int(length) + max(rt.room, answerRoom)); err != nil {
+			return 0, nil, err
+		}
 		// Not MaxBytesReader: it would close the connection under the answer.
 		if c.body, err = io.ReadAll(io.LimitReader(c.Body, limit+1)); err != nil {
 			return 0, nil, refuse(http.StatusBadRequest, "bad_body", "the body could not be read")
@@ -110,10 +138,10 @@ func (e *Engine) serve(c *call, rt *route, identify func(*http.Request) (Caller,
 
 func (c *call) arg(i int) string { return c.args[i] }
 
-// decode reads the body into v. No body is an empty object.
+// decode reads the body into v.
 func (c *call) decode(v any) error {
 	if len(bytes.TrimSpace(c.body)) == 0 {
-		c.body = []byte("{}")
+		return refuse(http.StatusBadRequest, "no_body", "a JSON object is needed as the body, and there is none: /openapi.json describes it")
 	}
 	if err := json.Unmarshal(c.body, v); err != nil {
 		return badBody(err)
@@ -156,7 +184,7 @@ func object(field string, v *jsontext.Value) error {
 // as returns who acts when a body names an agent: the caller, or, for an
 // operator, that agent.
 func (c *call) as(field, agent string) (Caller, error) {
-	if agent == "" || agent == c.who.Agent {
+	if agent == "" || agent == c.who.Agent || agent == c.who.name {
 		return c.who, nil
 	}
 	if !c.who.Operator {
@@ -165,13 +193,13 @@ func (c *call) as(field, agent string) (Caller, error) {
 	if !validAgentID(agent) {
 		return Caller{}, badAgent(field)
 	}
-	return Caller{Agent: agent}, nil
+	return c.e.known(Caller{Agent: agent}), nil
 }
 
 // actor is as for bodies where the name alone matters.
 func (c *call) actor(field, agent string) (string, error) {
 	who, err := c.as(field, agent)
-	return who.Agent, err
+	return who.name, err
 }
 
 // query is the request's query.
@@ -216,23 +244,36 @@ func (c *call) ifMatch(missing int) (int64, error) {
 	return v, nil
 }
 
-func respond(w http.ResponseWriter, status int, body any) {
+// encode returns the body of an answer.
+func encode(body any) parts {
+	switch b := body.(type) {
+	case parts:
+		return b
+	case jsontext.Value:
+		return parts{b}
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		panic(err) // our own types
+	}
+	return parts{text}
+}
+
+// respond answers, and returns when the answer was taken, or never will be.
+func respond(w http.ResponseWriter, status int, answer parts) {
 	if status == http.StatusNoContent {
 		w.WriteHeader(status)
 		return
 	}
-	text, ok := body.(jsontext.Value)
-	if !ok {
-		var err error
-		if text, err = json.Marshal(body); err != nil {
-			panic(err) // our own types
-		}
-	}
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(text)))
+	h.Set("Content-Length", strconv.Itoa(answer.size()))
 	w.WriteHeader(status)
-	w.Write(text) // an error is the reader's
+	for _, part := range answer {
+		if _, err := w.Write(part); err != nil {
+			return // its reader's
+		}
+	}
 }
 
 // fail answers with an error. FastAPI's clients read detail, the SDK message.
@@ -248,5 +289,8 @@ func (r *Error) Answer(w http.ResponseWriter) {
 	if r.Status == http.StatusMethodNotAllowed {
 		w.Header().Set("Allow", r.More["allow"].(string))
 	}
-	respond(w, r.Status, members(pairs...))
+	if r.Code == codeOverloaded {
+		w.Header().Set("Retry-After", "1")
+	}
+	respond(w, r.Status, parts{members(pairs...)})
 }

@@ -31,6 +31,46 @@ func TestErrorsAreJSON(t *testing.T) {
 	p.with("Content-Type", "application/json").get("/intents").ok(200)
 }
 
+// Nothing said is no message: a body is needed, and in it a payload that is an object.
+func TestBodiesAreNeeded(t *testing.T) {
+	h, in, ch := team(t)
+	p := h.as("planner")
+	request := p.request(ch, "reviewer")
+	for _, path := range []string{ch + "/messages", ch + "/ask", "/intents/" + in + "/channels/talk/messages", ch + "/messages/" + request + "/reply"} {
+		for _, none := range []string{"", " \n"} {
+			p.post(path, none).refused(400, "no_body")
+		}
+		for _, bad := range []string{`{"to":"reviewer"}`, `{"to":"reviewer","payload":null}`, `{"to":"reviewer","payload":[]}`, `{"to":"reviewer","payload":{},"metadata":null}`, `{"to":"reviewer","payload":{},"metadata":"x"}`} {
+			p.post(path, bad).refused(422, "invalid")
+		}
+	}
+	p.patch(ch, "").refused(400, "no_body")
+	p.patch(ch+"/messages/"+request, "").refused(400, "no_body")
+	p.post("/intents", "").refused(400, "no_body")
+	h.as("reviewer").messages(ch).is("id", request) // and nothing came of it
+	h.as("reviewer").get(ch + "/messages/" + request).ok(200).has(obj{"status": "delivered"})
+}
+
+// A path is text: what is no UTF-8 leads nowhere, on every route.
+func TestPathsAreText(t *testing.T) {
+	h := start(t)
+	for _, rt := range routes() {
+		if !strings.Contains(rt.path, "{") {
+			continue
+		}
+		for _, bad := range []string{"%ff", "a%C3", "%ed%a0%80"} {
+			path := rt.path
+			for strings.Contains(path, "{") {
+				from, to := strings.Index(path, "{"), strings.Index(path, "}")
+				path = path[:from] + bad + path[to+1:]
+			}
+			h.as("planner").do(rt.method, "/"+path, obj{"payload": obj{}}).refused(404, "not_found")
+		}
+	}
+	in := h.intent("planner")
+	h.as("planner").post("/intents/"+in+"/channels/%ff/messages", obj{}).refused(404, "not_found")
+}
+
 func TestBothPrefixes(t *testing.T) {
 	h := start(t)
 	in := h.intent("planner")

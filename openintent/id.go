@@ -48,7 +48,7 @@ func (e *Engine) formID(prefix string, at stamp, b [16]byte) string {
 	binary.BigEndian.PutUint64(ms[:], uint64(at/1000))
 	copy(b[:6], ms[2:])
 	id := make([]byte, 0, len(prefix)+HostDigits+ulidLen+2)
-	id = append(append(append(append(id, prefix...), '_'), e.cfg.Host...), '_')
+	id = append(append(append(append(id, prefix...), '_'), e.host...), '_')
 	// 128 bits as 26 digits of 5, the first of 3.
 	hi, lo := binary.BigEndian.Uint64(b[:8]), binary.BigEndian.Uint64(b[8:])
 	for i := 125; i >= 0; i -= 5 {

@@ -39,11 +39,15 @@ type intent struct {
 	creator string // this and those above never change
 	status  string
 	version int64
+	ended   stamp // when it became terminal, of one that was read from the store
 	access
+	reserved map[string]int // ids of agents here -> how many grants name them
 
 	channels []*channel // in the order of creation
 	tasks    []*task
 	coords   []*coordinator
+
+	shares map[string]share // what is on disk of other daemons' agents, by their home
 
 	sequence int64  // of the last event
 	hash     string // of the last event
@@ -57,9 +61,10 @@ const (
 
 var intentStatuses = []string{statusDraft, "active", "blocked", "suspended_awaiting_input", statusCompleted, statusAbandoned}
 
-func (in *intent) terminal() bool {
-	return in.status == statusCompleted || in.status == statusAbandoned
-}
+func (in *intent) terminal() bool { return terminal(in.status) }
+
+// terminal reports whether an intent with that status is over for good.
+func terminal(status string) bool { return status == statusCompleted || status == statusAbandoned }
 
 type createIntent struct {
 	Title       string         `json:"title"`
@@ -81,10 +86,11 @@ func (e *Engine) createIntent(c *call) (int, any, error) {
 	if c.who.Home != "" {
 		return 0, nil, forbidden("not_here", "an intent is created at its creator's own daemon")
 	}
-	creator, err := c.actor("created_by", body.CreatedBy)
+	who, err := c.as("created_by", body.CreatedBy)
 	if err != nil {
 		return 0, nil, err
 	}
+	creator := who.Agent
 	if body.Title == "" || len(body.Title) > 1024 {
 		return 0, nil, invalid("title", "1 to 1024 bytes are needed")
 	}
@@ -104,6 +110,9 @@ func (e *Engine) createIntent(c *call) (int, any, error) {
 			return 0, nil, err
 		}
 	}
+	if len(body.State) > maxState {
+		return 0, nil, refuse(http.StatusRequestEntityTooLarge, "too_large", "state: %d bytes, at most %d are kept; put large data elsewhere and refer to it", len(body.State), maxState)
+	}
 	doc := Intent{
 		Title: body.Title, Description: body.Description, Version: 1, Status: statusDraft, State: body.State, Constraints: body.Constraints,
 		Parent: body.Parent, ParentID: body.Parent, DependsOn: append([]string{}, body.DependsOn...), CreatedBy: creator, Confidence: body.Confidence, Governance: body.Governance,
@@ -113,15 +122,15 @@ func (e *Engine) createIntent(c *call) (int, any, error) {
 			return tooMany("intents", maxIntents, "use those that there are")
 		}
 		doc.ID, doc.CreatedAt, doc.UpdatedAt = e.newID(idIntent, t.now), t.now, t.now
-		in := &intent{row: t.row(), id: doc.ID, creator: creator, status: doc.Status, version: doc.Version, access: newAccess()}
-		if creator != operator {
-			in.Homes[creator] = c.who.Home
+		in := &intent{row: t.row(), id: doc.ID, creator: creator, status: doc.Status, version: doc.Version, access: newAccess(), reserved: make(map[string]int)}
+		if !who.Operator {
+			in.access = in.withUse(agentKey{"", creator}, t.now)
 		}
 		if err := t.insertIntent(in, doc); err != nil {
 			return err
 		}
 		t.apply(func() { e.intents[in.id] = in })
-		_, err := t.log(in, event{kind: "intent_created", actor: creator, payload: members("title", doc.Title, "status", doc.Status)})
+		_, err := t.log(in, event{kind: "intent_created", actor: who.name, payload: members("title", doc.Title, "status", doc.Status)})
 		return err
 	})
 	return http.StatusCreated, doc, err
@@ -144,7 +153,7 @@ func (e *Engine) getIntent(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	docs, err := e.intentDocs(c.Context(), []listed{{row: in.row}}, maxListBytes)
+	docs, err := e.intentDocs(c.Context(), []listed{{row: in.row}}, maxListBytes, c.take)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -187,8 +196,12 @@ func (e *Engine) listIntents(c *call) (int, any, error) {
 		slices.SortFunc(all, func(a, b listed) int { return cmp.Compare(b.ulid, a.ulid) })
 	}
 	all = all[min(offset, len(all)):]
-	docs, err := e.intentDocs(c.Context(), all[:min(limit, len(all))], c.room())
-	return http.StatusOK, members("intents", docs), err
+	docs, err := e.intentDocs(c.Context(), all[:min(limit, len(all))], c.room(), c.take)
+	p := parts{[]byte(`{"intents":[`)}
+	for i, doc := range docs {
+		p = p.list(i == 0, doc)
+	}
+	return http.StatusOK, append(p, []byte("]}")), err
 }
 
 // listed is an intent in a list.
@@ -211,59 +224,79 @@ func (e *Engine) setStatus(c *call) (int, any, error) {
 	if !slices.Contains(intentStatuses, body.Status) {
 		return 0, nil, invalid("status", "one of %s", strings.Join(intentStatuses, ", "))
 	}
-	return e.changeIntent(c, func(t *tx, in *intent, doc *Intent) (*event, error) {
+	if len(body.Reason) > 4096 {
+		return 0, nil, invalid("reason", "at most 4096 bytes")
+	}
+	return e.changeIntent(c, func(doc *Intent) (*event, error) {
 		if doc.Status == body.Status {
 			return nil, nil
 		}
-		if in.terminal() {
+		if terminal(doc.Status) {
 			return nil, conflict("intent_terminal", "the intent is %s, which is final: create another", doc.Status)
 		}
-		ev := &event{kind: "status_changed", payload: members("old_status", doc.Status, "new_status", body.Status, "reason", body.Reason)}
+		payload := members("old_status", doc.Status, "new_status", body.Status, "reason", body.Reason)
 		doc.Status = body.Status
-		return ev, nil
+		return newEvent("status_changed", payload)
 	})
 }
 
-// changeIntent lets change have the next version of the intent's object, if
-// If-Match names the present one. change returns the event to log, or nil where
-// nothing changes.
-func (e *Engine) changeIntent(c *call, change func(*tx, *intent, *Intent) (*event, error)) (int, any, error) {
+// changeIntent lets change have the next version of the intent's object, if If-Match
+// names the present one. change returns the event to log, or nil where nothing changes.
+// It works on what a read has found, outside of the write, which keeps its outcome only
+// if that version is still the present one.
+func (e *Engine) changeIntent(c *call, change func(*Intent) (*event, error)) (int, any, error) {
 	version, err := c.ifMatch(http.StatusBadRequest)
 	if err != nil {
 		return 0, nil, err
 	}
-	var doc Intent
-	err = e.writeIntent(c, c.arg(0), levelWrite, func(t *tx, in *intent) error {
+	in, _, err := e.look(c, c.arg(0), levelWrite)
+	if err != nil {
+		return 0, nil, err
+	}
+	doc, err := e.readIntent(c.Context(), in)
+	if err != nil {
+		return 0, nil, err
+	}
+	if doc.Version != version {
+		return 0, nil, versionConflict(doc.Version)
+	}
+	ev, err := change(&doc)
+	if err != nil {
+		return 0, nil, err
+	}
+	next := ""
+	if ev != nil {
+		ev.actor = c.who.name
+		doc.Version++
+		doc.UpdatedAt = now()
+		next = text(doc)
+	}
+	err = e.writeIntent(c, in.id, levelWrite, func(t *tx, in *intent) error {
 		if in.version != version {
 			return versionConflict(in.version)
 		}
-		var err error
-		if doc, err = t.intentDoc(in); err != nil {
-			return err
+		if ev == nil {
+			return nil
 		}
-		ev, err := change(t, in, &doc)
-		if err != nil || ev == nil {
-			return err
-		}
-		doc.Version++
-		doc.UpdatedAt = t.now
-		if err := t.saveIntent(in, doc); err != nil {
+		if err := t.saveIntent(in, next); err != nil {
 			return err
 		}
 		t.apply(func() { in.status, in.version = doc.Status, doc.Version })
-		ev.actor = c.who.Agent
 		if _, err := t.log(in, *ev); err != nil {
 			return err
 		}
 		if in.terminal() {
-			return t.closeAll(in)
+			t.end(in, doc.UpdatedAt, func(*channel) bool { return true })
 		}
 		return nil
 	})
 	if err != nil {
 		return 0, nil, err
 	}
-	return http.StatusOK, doc, nil
+	if ev == nil {
+		next = text(doc)
+	}
+	return http.StatusOK, jsontext.Value(next), nil
 }
 
 func versionConflict(current int64) *Error {

@@ -58,7 +58,7 @@ func (r *recording) add(req *http.Request, body []byte, status int, answer []byt
 	r.learn(answer)
 }
 
-func encode(t *testing.T, list []exchange) []byte {
+func linesOf(t *testing.T, list []exchange) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	for _, x := range list {
@@ -112,7 +112,7 @@ func script(t *testing.T, name string) []exchange {
 func TestSDKVectors(t *testing.T) {
 	got := script(t, "sdk.py")
 	if os.Getenv("UPDATE") != "" {
-		if err := os.WriteFile(vectors, encode(t, got), 0o644); err != nil {
+		if err := os.WriteFile(vectors, linesOf(t, got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -120,7 +120,7 @@ func TestSDKVectors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(want), string(encode(t, got))); diff != "" {
+	if diff := cmp.Diff(string(want), string(linesOf(t, got))); diff != "" {
 		t.Errorf("the SDK sends other requests than recorded (-recorded +sent):\n%s", diff)
 	}
 }

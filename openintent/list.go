@@ -2,14 +2,12 @@ package openintent
 
 import (
 	"cmp"
-	"context"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/store"
 )
@@ -28,6 +26,7 @@ func (e *Engine) listMessages(c *call) (int, any, error) {
 		wait = e.cfg.HeldList
 	}
 	var timeout <-chan time.Time
+	since := f.since
 	for {
 		e.mu.RLock()
 		if ch = e.channels[c.arg(0)]; ch == nil {
@@ -40,7 +39,7 @@ func (e *Engine) listMessages(c *call) (int, any, error) {
 			rung = ch.bell.wait()
 		}
 		open := ch.isOpen(now())
-		hold := held && open && ch.holds(c.who.Agent, now())
+		hold := held && open && e.holds(ch, c.who.name, now())
 		e.mu.RUnlock()
 		if err != nil {
 			return 0, nil, err
@@ -48,13 +47,14 @@ func (e *Engine) listMessages(c *call) (int, any, error) {
 		if !hold {
 			if held {
 				e.mu.Lock()
-				delete(ch.news, c.who.Agent)
+				delete(ch.news, c.who.name)
 				e.mu.Unlock()
 			}
-			list, n, err := e.collect(c.Context(), ch, f)
+			list, n, err := e.collect(c, ch, f)
 			if err != nil || n > 0 || held || wait == 0 || !open {
 				return http.StatusOK, list, err
 			}
+			f.since = max(f.since, f.seen) // until the time is up only what is new matters
 		}
 		if timeout == nil {
 			timer := time.NewTimer(wait)
@@ -64,9 +64,9 @@ func (e *Engine) listMessages(c *call) (int, any, error) {
 		select {
 		case <-rung:
 		case <-timeout:
-			held, wait = false, 0
+			held, wait, f.since = false, 0, since
 		case <-e.done:
-			held, wait = false, 0
+			held, wait, f.since = false, 0, since
 		case <-c.Context().Done():
 			return 0, nil, c.Context().Err()
 		}
@@ -81,11 +81,20 @@ func (e *Engine) mayList(ch *channel, who Caller) error {
 	return e.reads(ch, who)
 }
 
-// holds reports whether a plain list by agent should wait: it has asked
-// something here, and no response has come since its last plain list.
-func (ch *channel) holds(agent string, at stamp) bool {
+// holds reports whether a plain list by agent should wait: it has asked something
+// here, and no response has come since its last plain list. A response that is not
+// published yet has answered its request, and no list has it.
+func (e *Engine) holds(ch *channel, agent string, at stamp) bool {
 	if ch.news[agent] {
 		return false
+	}
+	for _, m := range slices.Backward(ch.recent) {
+		if m.seq <= e.settled {
+			break
+		}
+		if m.kind == kindResponse && m.to == agent {
+			return true
+		}
 	}
 	for _, m := range ch.open {
 		if m.sender == agent && !m.expired(at) {
@@ -99,8 +108,8 @@ func (ch *channel) holds(agent string, at stamp) bool {
 func (e *Engine) filter(c *call, ch *channel) (*filter, time.Duration, error) {
 	q := c.query()
 	f := &filter{who: c.who, to: q.Get("to"), status: q.Get("status"), limit: maxList}
-	if f.to != "" && !validAgentID(f.to) {
-		return nil, 0, invalid("to", "the id of an agent is needed")
+	if err := f.addressee(e, ch); err != nil {
+		return nil, 0, err
 	}
 	if f.status != "" && !slices.Contains(messageStatuses, f.status) {
 		return nil, 0, invalid("status", "one of %s", strings.Join(messageStatuses, ", "))
@@ -167,24 +176,30 @@ func (q query) wait() (time.Duration, error) {
 
 // collect returns the messages that f matches as an array, and how many they
 // are. It reads the store only where memory does not reach back far enough.
-func (e *Engine) collect(ctx context.Context, ch *channel, f *filter) (jsontext.Value, int, error) {
+func (e *Engine) collect(c *call, ch *channel, f *filter) (parts, int, error) {
 	at := now()
 	e.mu.RLock()
 	if e.fromMemory(ch, f, at) {
 		defer e.mu.RUnlock()
 		return f.render(at), len(f.found), nil
 	}
+	f.settled = e.settled
 	e.mu.RUnlock()
 	f.found, f.bytes = nil, 0
-	err := e.db.Read(ctx, func(stx *store.Tx) error {
-		return messagesOf(stx, ch, f.since, f.after, f.newest, func(m *message) bool {
-			e.mu.RLock()
-			defer e.mu.RUnlock()
-			return m.seq > e.settled || !f.matches(e, m, at) || !f.add(m)
-		})
-	})
-	if err != nil {
-		return nil, 0, err
+	c.give(c.held)
+	after, before := f.since, int64(math.MaxInt64)
+	for more := true; more; {
+		if err := e.read(c.Context(), func(stx *store.Tx, l *look) error {
+			last, err := f.messagesOf(c, stx, l, ch, after, before, at)
+			if more = last > 0; f.newest {
+				before = last
+			} else {
+				after = last
+			}
+			return err
+		}); err != nil {
+			return nil, 0, err
+		}
 	}
 	if f.newest {
 		slices.Reverse(f.found)
@@ -231,14 +246,11 @@ func (e *Engine) fromMemory(ch *channel, f *filter, at stamp) (complete bool) {
 	return true
 }
 
-// render concatenates what was found.
-func (f *filter) render(at stamp) jsontext.Value {
-	b := append(make([]byte, 0, f.bytes+64*len(f.found)+2), '[')
+// render makes an array of what was found.
+func (f *filter) render(at stamp) parts {
+	p := append(make(parts, 0, 3*len(f.found)+2), []byte("["))
 	for i, m := range f.found {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = m.append(b, f.who.Agent, at, false)
+		p = m.parts(p, i == 0, f.who.name, at)
 	}
-	return append(b, ']')
+	return append(p, []byte("]"))
 }

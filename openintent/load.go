@@ -15,8 +15,8 @@ func (e *Engine) load(ctx context.Context) error {
 	return e.db.Write(ctx, false, func(stx *store.Tx) error {
 		at := now()
 		w := world{
-			intents: make(map[string]*intent), channels: make(map[string]*channel), agents: make(map[agentKey]*agent),
-			tasks: make(map[string]*task), coords: make(map[string]*coordinator), guests: make(map[string]made),
+			self: e.cfg.Self, intents: make(map[string]*intent), channels: make(map[string]*channel), agents: make(map[agentKey]*agent),
+			tasks: make(map[string]*task), coords: make(map[string]*coordinator), guests: make(map[string]made), leavers: make(map[string]leaver), listed: make(map[string]map[string]int), onDisk: make(map[string]int64),
 		}
 		if err := w.read(stx, at); err != nil {
 			return err
@@ -34,6 +34,7 @@ func (e *Engine) load(ctx context.Context) error {
 		if old.channels == nil {
 			e.settled = e.next - 1
 		}
+		e.holdShares(&old)
 		for _, ch := range w.channels {
 			e.setAlarm(ch)
 		}
@@ -51,21 +52,39 @@ func (w *world) read(stx *store.Tx, at stamp) error {
 	byRow := make(map[int64]*intent)
 	channels := make(map[int64]*channel)
 	return errors.Join(
-		stx.Each(`SELECT i.row, i.id, i.doc ->> 'created_by', i.doc ->> 'status', i.doc ->> 'version', i.access, coalesce(v.sequence, 0), coalesce(v.doc ->> 'event_hash', '') FROM openintent_intent i
+		stx.Each(`SELECT i.row, i.id, i.doc ->> 'created_by', i.doc ->> 'status', i.doc ->> 'version', i.access, coalesce(v.sequence, 0), coalesce(v.doc ->> 'event_hash', ''), i.doc ->> 'updated_at' FROM openintent_intent i
 			LEFT JOIN openintent_event v ON v.intent = i.row AND v.sequence = (SELECT max(sequence) FROM openintent_event WHERE intent = i.row)`,
 			func(scan func(...any) error) error {
-				in := &intent{access: newAccess()}
+				in := &intent{access: newAccess(), reserved: make(map[string]int)}
 				var access []byte
-				if err := scan(&in.row, &in.id, &in.creator, &in.status, &in.version, &access, &in.sequence, &in.hash); err != nil {
+				var changed string
+				if err := scan(&in.row, &in.id, &in.creator, &in.status, &in.version, &access, &in.sequence, &in.hash, &changed); err != nil {
 					return err
+				}
+				if in.terminal() { // and nothing changes it any more
+					var err error
+					if in.ended, err = parseStamp(changed); err != nil {
+						return err
+					}
 				}
 				if err := json.Unmarshal(access, &in.access); err != nil {
 					return err
 				}
+				w.reserve(in, in.granted(), 1)
 				w.intents[in.id], byRow[in.row] = in, in
 				w.rows = max(w.rows, in.row)
 				return nil
 			}),
+		stx.Each("SELECT intent, home, bytes, events FROM openintent_share WHERE intent > 0", func(scan func(...any) error) error {
+			var row int64
+			var home string
+			var s share
+			if err := scan(&row, &home, &s.bytes, &s.events); err != nil {
+				return err
+			}
+			w.addShare(byRow[row], home, s)
+			return nil
+		}),
 		stx.Each("SELECT doc FROM openintent_agent", func(scan func(...any) error) error {
 			a := &agent{}
 			if err := scanDoc(scan, &a.doc); err != nil {
@@ -95,13 +114,14 @@ func (w *world) read(stx *store.Tx, at stamp) error {
 			}
 			co.in = byRow[row]
 			co.in.coords = append(co.in.coords, co)
+			w.reserve(co.in, []agentKey{{co.doc.Home, co.doc.AgentID}}, 1)
 			w.coords[co.doc.ID] = co
 			return nil
 		}),
 		stx.Each(`SELECT c.doc, c.row, c.intent, coalesce(m.number, 0), coalesce(m.at, 0), CASE WHEN m.sender = 'system' THEN
 				coalesce((SELECT at FROM openintent_message WHERE channel = c.row AND sender <> 'system' ORDER BY number DESC LIMIT 1), 0) ELSE coalesce(m.at, 0) END
 			FROM openintent_channel c LEFT JOIN openintent_message m ON m.channel = c.row AND m.number = (SELECT max(number) FROM openintent_message WHERE channel = c.row)
-			ORDER BY c.row`,
+			WHERE c.row NOT IN (SELECT channel FROM openintent_grave) ORDER BY c.row`,
 			func(scan func(...any) error) error {
 				ch := &channel{}
 				var row int64
@@ -116,20 +136,51 @@ func (w *world) read(stx *store.Tx, at stamp) error {
 					ch.dropped = at
 				}
 				ch.in = byRow[row]
+				if ch.over = ch.in.ended; ch.doc.TaskID != nil {
+					if k := w.tasks[*ch.doc.TaskID]; k != nil && k.in == ch.in && taskOver(k.doc.Status) && (ch.over == 0 || k.doc.CompletedAt < ch.over) {
+						ch.over = k.doc.CompletedAt
+					}
+				}
 				ch.in.channels = append(ch.in.channels, ch)
+				w.enlist(ch, 1)
 				ch.id = ch.doc.ID
 				w.channels[ch.id], channels[ch.row] = ch, ch
 				w.count(ch.doc.Home, 1, 0)
 				w.rows = max(w.rows, ch.row)
 				return nil
 			}),
+		stx.Each("SELECT home, count(*) FROM openintent_sent WHERE home <> '' GROUP BY home", func(scan func(...any) error) error {
+			var home string
+			var keys int
+			err := scan(&home, &keys)
+			n := w.guests[home]
+			n.keys = keys
+			w.guests[home] = n
+			return err
+		}),
+		stx.Each("SELECT doc, name FROM openintent_leaver", func(scan func(...any) error) error {
+			var l leaver
+			var name string
+			err := scanDoc(scan, &l, &name)
+			w.leavers[name] = l
+			return err
+		}),
+		stx.Each("SELECT channel FROM openintent_grave", func(scan func(...any) error) error {
+			var row int64
+			err := scan(&row)
+			w.graves = append(w.graves, row)
+			w.rows = max(w.rows, row)
+			return err
+		}),
 		stx.Each("SELECT "+messageColumns+", channel FROM openintent_message WHERE kind = 'request' AND answered = 0 AND deadline > ?", func(scan func(...any) error) error {
 			var row int64
 			m, err := scanMessage(stx, scan, &row)
 			if err != nil {
 				return err
 			}
-			m.ch = channels[row]
+			if m.ch = channels[row]; m.ch == nil || !m.ch.isOpen(at) {
+				return nil
+			}
 			if m.ch.open == nil {
 				m.ch.open = make(map[string]*message)
 			}

@@ -11,13 +11,13 @@ import (
 
 // manages reports whether who may change the channel (X6).
 func (e *Engine) manages(ch *channel, who Caller, at stamp) bool {
-	return who.Agent == ch.doc.CreatedBy || e.coordinates(ch.in, who, at)
+	return who.Agent == ch.doc.CreatedBy && who.Home == ch.doc.Home || e.coordinates(ch.in, who, at)
 }
 
 type patchChannel struct {
-	Members *[]string      `json:"members"`
-	Add     []string       `json:"add_members"`
-	Remove  []string       `json:"remove_members"`
+	Members *[]named       `json:"members"`
+	Add     []named        `json:"add_members"`
+	Remove  []named        `json:"remove_members"`
 	Policy  *string        `json:"member_policy"`
 	Options jsontext.Value `json:"options"`
 	Status  *string        `json:"status"`
@@ -25,18 +25,31 @@ type patchChannel struct {
 
 func (p *patchChannel) closes() bool { return p.Status != nil && *p.Status == statusClosed }
 
-// change makes the patch in a copy of the channel.
-func (p *patchChannel) change(doc *Channel) (opt options, err error) {
+// check checks the patch as far as that needs no channel.
+func (p *patchChannel) check() error {
+	members := []named{}
+	if p.Members != nil {
+		members = *p.Members
+	}
+	return errors.Join(checkNames("members", members), checkNames("add_members", p.Add), checkNames("remove_members", p.Remove))
+}
+
+// change makes the patch of the caller in a copy of the channel.
+func (p *patchChannel) change(c *call, in *intent, doc *Channel) (opt options, err error) {
 	doc.Members = slices.Clone(doc.Members)
 	if p.Members != nil {
-		if doc.Members, err = memberList("members", *p.Members); err != nil {
+		if doc.Members, err = c.names(in, "members", []string{}, *p.Members); err != nil {
 			return opt, err
 		}
 	}
-	if doc.Members, err = memberList("add_members", append(doc.Members, p.Add...)); err != nil {
+	if doc.Members, err = c.names(in, "add_members", doc.Members, p.Add); err != nil {
 		return opt, err
 	}
-	doc.Members = slices.DeleteFunc(doc.Members, func(m string) bool { return slices.Contains(p.Remove, m) })
+	gone, err := c.names(in, "remove_members", []string{}, p.Remove)
+	if err != nil {
+		return opt, err
+	}
+	doc.Members = slices.DeleteFunc(doc.Members, func(m string) bool { return slices.Contains(gone, m) })
 	if p.Policy != nil {
 		doc.Policy = *p.Policy
 		if err := validPolicy(doc.Policy); err != nil {
@@ -76,7 +89,7 @@ func (e *Engine) manage(c *call, closes bool, fn func(*tx, *channel) error) (*ch
 		if ch, err = e.existing(ch)(t); err != nil {
 			return err
 		}
-		_, fresh, err := e.enter(ch.in.id, c.who, levelRead, t.now)
+		_, fresh, err := t.enter(ch.in.id, c.who, levelRead)
 		if err != nil {
 			return hidden(err, "channel")
 		}
@@ -99,8 +112,8 @@ func (e *Engine) patchChannel(c *call) (int, any, error) {
 	if body.Status != nil && *body.Status != statusOpen && *body.Status != statusClosed {
 		return 0, nil, invalid("status", "open or closed")
 	}
-	if max(len(body.Add), len(body.Remove)) > maxEntries {
-		return 0, nil, invalid("add_members", "at most %d", maxEntries)
+	if err := body.check(); err != nil {
+		return 0, nil, err
 	}
 	onlyCloses := body.closes() && body.Members == nil && body.Add == nil && body.Remove == nil && body.Policy == nil && body.Options == nil
 	ch, err := e.manage(c, onlyCloses, func(t *tx, ch *channel) error {
@@ -111,7 +124,7 @@ func (e *Engine) patchChannel(c *call) (int, any, error) {
 			return conflict(codeClosed, "a closed channel cannot be changed or opened again: create another")
 		}
 		doc := ch.doc
-		opt, err := body.change(&doc)
+		opt, err := body.change(c, ch.in, &doc)
 		if err != nil {
 			return err
 		}
@@ -119,7 +132,8 @@ func (e *Engine) patchChannel(c *call) (int, any, error) {
 			return err
 		}
 		t.apply(func() {
-			ch.doc, ch.opt = doc, opt
+			t.e.setChannel(ch, doc)
+			ch.opt = opt
 			t.e.setAlarm(ch)
 		})
 		if body.closes() {

@@ -65,21 +65,26 @@ type receipt struct {
 	at    stamp
 }
 
-// expired reports whether the message is not delivered any more.
+// expired reports whether the message is not delivered any more. A request that nobody
+// has answered expires with its channel.
 func (m *message) expired(at stamp) bool {
-	if m.deadline == 0 || m.deadline > at {
-		return false
-	}
+	late := m.deadline != 0 && m.deadline <= at
 	if m.kind == kindRequest {
-		return !m.answered
+		return !m.answered && (late || !m.ch.isOpen(at))
+	}
+	if !late {
+		return false
 	}
 	return !m.direct() || len(m.reads) == 0 || m.reads[0].at > m.deadline
 }
 
 // direct reports whether the message is for one agent.
 func (m *message) direct() bool {
-	return m.to != "" && m.to != toAll && !strings.HasPrefix(m.to, toRole)
+	return m.to != "" && m.to != toAll && !m.toRole()
 }
+
+// toRole reports whether the message is for who holds a role.
+func (m *message) toRole() bool { return strings.HasPrefix(m.to, toRole) }
 
 // pinTime is how long the first response to a request outlives its eviction, so
 // that who asks by polling finds it.
@@ -90,21 +95,22 @@ func (m *message) kept(at stamp) bool {
 	return m.number > m.ch.floor() || m.lead && m.at.add(pinTime) > at
 }
 
-// receives reports whether the agent, which may take part in the channel, is
-// one of those that the message is for.
-func (e *Engine) receives(m *message, agent string, at stamp) bool {
-	if role, ok := strings.CutPrefix(m.to, toRole); ok {
-		return agent != m.sender && (slices.Contains(m.recipients, agent) || e.roleOf(m.ch.in, agent, at) == role)
+// receives reports whether the agent of that name, which may take part in the
+// channel, is one of those that the message is for. Who they are was decided when it
+// was sent.
+func (m *message) receives(name string) bool {
+	switch {
+	case m.direct():
+		return m.to == name
+	case m.toRole():
+		return slices.Contains(m.recipients, name)
 	}
-	if m.direct() {
-		return m.to == agent
-	}
-	return agent != m.sender
+	return name != m.sender
 }
 
 // sees reports whether who, who may read the channel, may see the message.
-func (e *Engine) sees(m *message, who Caller, at stamp) bool {
-	return who.Operator || m.sender == who.Agent || e.receives(m, who.Agent, at)
+func (m *message) sees(who Caller) bool {
+	return who.Operator || m.sender == who.name || m.receives(who.name)
 }
 
 // shown returns the status and read_at that viewer sees: for a message to one
@@ -121,11 +127,31 @@ func (m *message) shown(viewer string, at stamp) (string, stamp) {
 	return statusDelivered, 0
 }
 
-// append appends the message as viewer sees it; pushed adds what streams say
-// about its channel.
+// append appends the message as the agent with the name viewer sees it, which is its
+// own name without its home; pushed adds what streams say about its channel.
 func (m *message) append(b []byte, viewer string, at stamp, pushed bool) []byte {
+	first, rest := m.seenBy(viewer)
+	return m.tail(append(append(b, first...), rest...), viewer, at, pushed)
+}
+
+// seenBy returns the head as viewer sees it: what was made for it, and what is the
+// message's own.
+func (m *message) seenBy(viewer string) (first, rest []byte) {
+	if _, _, far := cutHome(viewer); far {
+		return m.begin(nil, viewer), m.head[len(m.begin(nil, "")):]
+	}
+	return nil, m.head
+}
+
+// parts appends what append does in parts, the longest of which is the message's own.
+func (m *message) parts(p parts, first bool, viewer string, at stamp) parts {
+	begin, rest := m.seenBy(viewer)
+	return p.list(first, begin, rest, m.tail(nil, viewer, at, false))
+}
+
+// tail appends what depends on the time and on who sees the message.
+func (m *message) tail(b []byte, viewer string, at stamp, pushed bool) []byte {
 	status, read := m.shown(viewer, at)
-	b = append(b, m.head...)
 	b = append(append(append(b, `,"status":"`...), status...), `","read_at":`...)
 	b = read.append(b)
 	if len(m.reads) > 0 {
@@ -134,7 +160,7 @@ func (m *message) append(b []byte, viewer string, at stamp, pushed bool) []byte 
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = quote(b, r.agent)
+			b = quote(b, ownID(r.agent, viewer))
 			b = r.at.append(append(b, ':'))
 		}
 		b = append(b, '}')
@@ -148,17 +174,21 @@ func (m *message) append(b []byte, viewer string, at stamp, pushed bool) []byte 
 
 // encode makes the message's head.
 func (m *message) encode(payload, metadata jsontext.Value) {
-	b := make([]byte, 0, 320+len(payload)+len(metadata))
-	b = quote(append(b, `{"id":`...), m.id)
-	b = quote(append(b, `,"channel_id":`...), m.ch.id)
-	b = quote(append(b, `,"sender":`...), m.sender)
-	b = quoteOrNull(append(b, `,"to":`...), m.to)
+	b := m.begin(make([]byte, 0, 320+len(payload)+len(metadata)), "")
 	b = quote(append(b, `,"message_type":`...), m.kind)
 	b = quoteOrNull(append(b, `,"correlation_id":`...), m.correlation)
 	b = append(append(b, `,"payload":`...), payload...)
 	b = append(append(b, `,"metadata":`...), metadata...)
 	b = m.at.append(append(b, `,"created_at":`...))
 	m.head = m.expires.append(append(b, `,"expires_at":`...))
+}
+
+// begin appends the part of the head that depends on who sees it.
+func (m *message) begin(b []byte, viewer string) []byte {
+	b = quote(append(b, `{"id":`...), m.id)
+	b = quote(append(b, `,"channel_id":`...), m.ch.id)
+	b = quote(append(b, `,"sender":`...), ownID(m.sender, viewer))
+	return quoteOrNull(append(b, `,"to":`...), ownID(m.to, viewer))
 }
 
 // quote appends s, valid UTF-8, as JSON.
@@ -180,8 +210,5 @@ func (e *Engine) fits(ch *channel, who Caller, at stamp) bool {
 	if who.Operator {
 		return true
 	}
-	if home, bound := ch.in.Homes[who.Agent]; (bound || who.Home != "") && home != who.Home {
-		return false
-	}
-	return ch.member(who.Agent) && e.agentLevel(ch.in, who.Agent, at) >= levelRead
+	return ch.member(who.name) && e.level(ch.in, who, at) >= levelRead
 }

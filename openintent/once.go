@@ -17,7 +17,7 @@ const (
 	headerKey = "Idempotency-Key"
 	keyTTL    = 7 * 24 * time.Hour
 	maxKeys   = 100_000 // of the agents of one other daemon, the last ones
-	keyStep   = 1024    // after so many more, those before are forgotten
+	keyStep   = 16      // after so many more, twice as many of those before are forgotten
 
 	// headerID is the id of a message that a home has accepted, and answered as
 	// pending, while its host was out of reach. Homes alone may choose ids, of
@@ -111,8 +111,8 @@ func (t *tx) given(ch *channel, who Caller, id string) (jsontext.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m == nil || m.sender != who.Agent {
+	if m == nil || m.sender != who.name {
 		return nil, conflict("id_taken", "%s: another message has this id: choose another", headerID)
 	}
-	return m.append(nil, who.Agent, t.now, false), nil
+	return m.append(nil, who.name, t.now, false), nil
 }

@@ -12,33 +12,38 @@ import (
 
 // What was said to a send is said to its repetition, whatever has happened since.
 func TestARepeatedSendIsAnsweredAsTheFirst(t *testing.T) {
-	const home = "fedcba9876543210"
-	away := start(t, func(c *Config) { c.Host = home[:HostDigits] })
+	const home = farID + idRest
+	away := start(t, func(c *Config) { c.Self = home })
 	for _, key := range []string{headerKey, headerID} {
-		for how, happens := range map[string]func(p *client, in, ch string){
-			"read":    func(p *client, _, ch string) { p.get(ch + "/messages").ok(200) },
-			"closed":  func(p *client, _, ch string) { p.patch(ch, obj{"status": "closed"}).ok(200) },
-			"removed": func(p *client, _, ch string) { p.patch(ch, obj{"remove_members": []string{"reviewer"}}).ok(200) },
-			"hidden": func(p *client, _, ch string) {
-				p.patch(ch, obj{"remove_members": []string{"reviewer"}, "options": obj{"discoverable": false}}).ok(200)
+		for how, happens := range map[string]func(p *client, in, ch, reviewer string){
+			"read":   func(p *client, _, ch, _ string) { p.get(ch + "/messages").ok(200) },
+			"closed": func(p *client, _, ch, _ string) { p.patch(ch, obj{"status": "closed"}).ok(200) },
+			"removed": func(p *client, _, ch, reviewer string) {
+				p.patch(ch, obj{"remove_members": []string{reviewer}}).ok(200)
 			},
-			"deleted": func(p *client, _, ch string) { p.do("DELETE", ch, nil).ok(200) },
-			"denied": func(p *client, in, _ string) {
+			"hidden": func(p *client, _, ch, reviewer string) {
+				p.patch(ch, obj{"remove_members": []string{reviewer}, "options": obj{"discoverable": false}}).ok(200)
+			},
+			"deleted": func(p *client, _, ch, _ string) { p.do("DELETE", ch, nil).ok(200) },
+			"denied": func(p *client, in, _, _ string) {
 				p.do("PUT", "/intents/"+in+"/acl", obj{"default_policy": "closed"}).ok(200)
 			},
-			"evicted": func(p *client, in, ch string) {
+			"evicted": func(p *client, in, ch, _ string) {
 				p.patch(ch, obj{"options": obj{"max_messages": 1}}).ok(200)
 				for range 3 {
 					p.say(ch, obj{})
 				}
 			},
-			"restarted": func(p *client, in, ch string) { p.host.restart() },
+			"restarted": func(p *client, in, ch, _ string) { p.host.restart() },
 		} {
 			t.Run(key+" "+how, func(t *testing.T) {
-				h := start(t)
-				in := h.intent("planner")
-				ch := h.channel("planner", in, "talk", obj{"member_policy": "explicit", "members": []string{"planner", "reviewer"}})
-				asked := h.as("planner").request(ch, "reviewer")
+				h := start(t, toOthers)
+				in, reviewer := h.intent("planner"), "reviewer"
+				if key == headerID {
+					reviewer += "@" + home
+				}
+				ch := h.channel("planner", in, "talk", obj{"member_policy": "explicit", "members": []string{"planner", reviewer}})
+				asked := h.as("planner").request(ch, reviewer)
 				from := func() *client {
 					if key == headerKey {
 						return h.as("reviewer")
@@ -53,7 +58,7 @@ func TestARepeatedSendIsAnsweredAsTheFirst(t *testing.T) {
 					paths, keys = append(paths, path), append(keys, k)
 					firsts = append(firsts, from().with(key, k).post(path, body).ok(201))
 				}
-				happens(h.as("planner"), in, ch)
+				happens(h.as("planner"), in, ch, reviewer)
 				for i, path := range paths {
 					again := from().with(key, keys[i]).post(path, body).ok(201)
 					if string(again.raw) != string(firsts[i].raw) || again.header.Get("Idempotency-Replayed") != "true" {
@@ -124,7 +129,7 @@ func TestKeysAreMigrated(t *testing.T) {
 
 // Who sends ever so much is remembered for the last of it, and makes nobody else forgotten.
 func TestKeysAreBounded(t *testing.T) {
-	h, _, ch := team(t)
+	h, _, ch := team(t, toOthers)
 	count := func(home string) (n int) {
 		t.Helper()
 		if err := h.db.Read(t.Context(), func(tx *store.Tx) error {
@@ -143,11 +148,12 @@ func TestKeysAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	h.restart()
 	far := h.from(desk, "reviewer")
 	for i := range keyStep {
 		far.with(headerKey, fmt.Sprint(i)).send(ch, obj{}).ok(201)
 	}
-	if d, l, here := count(desk), count(laptop), count(""); d != maxKeys+1 || l != 10 || here != 10 {
+	if d, l, here := count(desk), count(laptop), count(""); d != maxKeys || l != 10 || here != 10 {
 		t.Errorf("desk has %d keys, laptop %d, this daemon %d", d, l, here)
 	}
 	again := far.with(headerKey, "0").send(ch, obj{}).ok(201)

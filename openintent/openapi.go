@@ -24,7 +24,7 @@ type WellKnown struct {
 
 func (e *Engine) wellKnown(*call) (int, any, error) {
 	return http.StatusOK, WellKnown{
-		Name: "acpd", Protocol: "OpenIntent", Version: "1.0", Host: e.cfg.Host,
+		Name: "acpd", Protocol: "OpenIntent", Version: "1.0", Host: e.host,
 		Endpoints: prefixes, RFCs: []string{"RFC-0021"},
 		Partly:     []string{"RFC-0001", "RFC-0006", "RFC-0011", "RFC-0012", "RFC-0013", "RFC-0016", "RFC-0018", "RFC-0019", "RFC-0020"},
 		NotOffered: []string{"federation", "webhooks", "workflows", "portfolios", "leases other than coordinators'", "plans", "attachments", "costs", "memory", "triggers", "tool grants", "arbitration", "Merkle proofs"},
@@ -56,8 +56,10 @@ type Problem struct {
 	Error   string `json:"error"`
 }
 
-// openAPI describes the API in OpenAPI 3.1, made from the table of routes.
-func (e *Engine) openAPI(*call) (int, any, error) {
+func (e *Engine) openAPI(*call) (int, any, error) { return http.StatusOK, e.api(), nil }
+
+// describeAPI describes the API in OpenAPI 3.1, made from the table of routes.
+func describeAPI() jsontext.Value {
 	d := description{schemas: make(map[string]any)}
 	paths := make(map[string]any)
 	for _, rt := range routes() {
@@ -73,7 +75,7 @@ func (e *Engine) openAPI(*call) (int, any, error) {
 		item[strings.ToLower(rt.method)] = d.operation(&rt, path)
 	}
 	d.schemas["Problem"] = d.object(reflect.TypeFor[Problem]())
-	return http.StatusOK, map[string]any{
+	return jsontext.Value(text(map[string]any{
 		"openapi": "3.1.0",
 		"info": map[string]any{"title": "OpenIntent channels", "version": "1.0.0", "license": map[string]any{"name": "MIT", "identifier": "MIT"},
 			"description": "Agent-to-agent messaging (RFC-0021) and what it needs. Every path below /api/v1/ is served below /v1/ too."},
@@ -86,7 +88,7 @@ func (e *Engine) openAPI(*call) (int, any, error) {
 			"responses": map[string]any{"Problem": map[string]any{"description": "A refusal",
 				"content": map[string]any{"application/json": map[string]any{"schema": reference("Problem")}}}},
 		},
-	}, nil
+	}))
 }
 
 type description struct{ schemas map[string]any }
@@ -151,6 +153,8 @@ func (d *description) schema(t reflect.Type) map[string]any {
 		return map[string]any{"type": []any{"string", "null"}, "format": "date-time"}
 	case reflect.TypeFor[jsontext.Value]():
 		return map[string]any{}
+	case reflect.TypeFor[named]():
+		return map[string]any{"type": []any{"string", "object"}, "description": "an agent's id or name, or an object with its agent_id and home"}
 	}
 	switch t.Kind() {
 	case reflect.Pointer:

@@ -31,7 +31,7 @@ type Parcel struct {
 // is errAnswered.
 func (c *call) elsewhere(id string) error {
 	host, ok := HostOf(id)
-	if !ok || host == c.e.cfg.Host || c.e.cfg.Forward == nil || c.who.Home != "" {
+	if !ok || host == c.e.host || c.e.cfg.Forward == nil || c.who.Home != "" {
 		return nil // what another daemon asks goes no further
 	}
 	c.e.follow(host) // its agent may be told of something from now on

@@ -1,22 +1,27 @@
 package openintent
 
 import (
+	"errors"
 	"maps"
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
 // draft is a message before it has a place in a channel.
 type draft struct {
-	kind, sender, to  string
+	kind, sender      string // sender: its name
+	to, home          string // as the sender says; home: of to, "" for none
 	correlation       string
 	payload, metadata jsontext.Value
+	canonical         jsontext.Value // the RFC 8785 form of payload, for proofs and the log; nil where prepare was not called
+	proof             *proof         // what metadata has; nil: none
+	trace, parent     string         // of the event that tells of it
 	expires           stamp
 	id                string // chosen by the sender's home; empty: by the host
 	ask               *ask   // who waits for its responses
+	payer             string // of a notice: the daemon whose share its event is of
 }
 
 // post puts d into the channel, which it opens if it is not. The sender's
@@ -32,19 +37,25 @@ func (t *tx) post(ch *channel, d *draft) (*message, error) {
 			return nil, err
 		}
 		m.to, m.lead = request.sender, request.kind == kindRequest && !request.answered
-	} else if err := t.reaches(ch, m); err != nil {
+	} else if err := t.reaches(ch, m, d); err != nil {
 		return nil, err
 	}
 	if m.kind == kindRequest && m.deadline == 0 {
 		m.deadline = at.add(e.cfg.RequestTTL)
 	}
-	if a := e.record(ch.in, d.sender); d.sender != system {
+	if a := e.agents[e.key(d.sender)]; d.sender != system {
 		key := ""
 		if a != nil && a.doc.PublicKey != nil {
 			key = *a.doc.PublicKey
 		}
-		if err := checkProof(key, m, d.payload, d.metadata); err != nil {
-			return nil, err
+		said := d.to
+		if d.kind == kindResponse {
+			said = ownID(m.to, m.sender)
+		}
+		if d.proof != nil {
+			if err := d.proof.check(key, m, said, d.canonical); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if ch.row == 0 {
@@ -57,7 +68,7 @@ func (t *tx) post(ch *channel, d *draft) (*message, error) {
 		m.id = e.messageID(at, m.number)
 	}
 	m.encode(d.payload, d.metadata)
-	if err := t.insertMessage(m); err != nil {
+	if err := errors.Join(t.insertMessage(m), t.wrote(ch.in, e.pays(m.sender, ch.doc.Home), share{bytes: int64(len(m.head))})); err != nil {
 		return nil, err
 	}
 	if m.lead {
@@ -65,7 +76,7 @@ func (t *tx) post(ch *channel, d *draft) (*message, error) {
 			return nil, err
 		}
 	}
-	if err := t.evict(ch, m); err != nil {
+	if err := t.evict(ch, m.number); err != nil {
 		return nil, err
 	}
 	t.apply(func() {
@@ -105,13 +116,12 @@ func (t *tx) answers(ch *channel, d *draft) (*message, error) {
 	if err != nil {
 		return nil, err
 	}
-	who := Caller{Agent: d.sender}
 	switch {
-	case request == nil || !t.e.sees(request, who, t.now):
+	case request == nil || request.sender != d.sender && !request.receives(d.sender):
 		return nil, invalid("correlation_id", "there is no such request in this channel")
 	case request.kind != kindRequest && !t.e.cfg.Lenient:
 		return nil, invalid("correlation_id", "only requests are answered: this is a %s", request.kind)
-	case !t.e.receives(request, d.sender, t.now):
+	case !request.receives(d.sender):
 		return nil, forbidden("not_recipient", "the request is for somebody else")
 	case request.deadline != 0 && request.deadline <= t.now && (request.kind == kindRequest && !request.answered || request.expires != 0):
 		return nil, conflict("request_expired", "the request has expired: its sender waits no more")
@@ -119,25 +129,27 @@ func (t *tx) answers(ch *channel, d *draft) (*message, error) {
 	return request, nil
 }
 
-// reaches decides whether the message may go to whom it names, and notes who
-// holds the role that it names.
-func (t *tx) reaches(ch *channel, m *message) error {
+// reaches finds out whom the message goes to, and decides whether it may: the agent
+// that d names, or who holds the role that it names now.
+func (t *tx) reaches(ch *channel, m *message, d *draft) (err error) {
 	e := t.e
 	if m.direct() {
-		if !ch.member(m.to) || e.agentLevel(ch.in, m.to, t.now) == levelNone {
+		if m.to, err = e.recipient(ch, d.to, d.home); err != nil {
+			return err
+		}
+		if !ch.member(m.to) || e.agentLevel(ch.in, e.key(m.to), t.now) == levelNone {
 			return forbidden("recipient_not_member", "the recipient takes no part in the channel: ask its creator to add it")
 		}
 	}
 	if role, ok := strings.CutPrefix(m.to, toRole); ok {
 		for key := range e.agents {
-			if key.id != m.sender && key.home == ch.in.Homes[key.id] && e.roleOf(ch.in, key.id, t.now) == role &&
-				ch.member(key.id) && e.agentLevel(ch.in, key.id, t.now) > levelNone {
-				m.recipients = append(m.recipients, key.id)
+			if name := e.name(key); e.hasRole(ch.in, key, role, t.now) && name != m.sender && ch.member(name) && e.agentLevel(ch.in, key, t.now) > levelNone {
+				m.recipients = append(m.recipients, name)
 			}
 		}
 	}
 	if m.kind == kindRequest {
-		return t.roomToAsk(ch)
+		return t.roomToAsk(ch, e.key(m.sender).home)
 	}
 	return nil
 }
@@ -148,7 +160,7 @@ const sweepTime = time.Second
 
 // roomToAsk refuses a request that the channel has no room for. Those that have
 // expired leave when there may be as many of them as of the others, or no room.
-func (t *tx) roomToAsk(ch *channel) error {
+func (t *tx) roomToAsk(ch *channel, home string) error {
 	due := len(ch.open) >= max(64, 2*ch.left)
 	if len(ch.open) >= maxOpen {
 		due = t.now < ch.swept || t.now >= ch.swept.add(sweepTime)
@@ -162,7 +174,16 @@ func (t *tx) roomToAsk(ch *channel) error {
 	if len(ch.open) >= maxOpen {
 		return tooMany("open requests in this channel", maxOpen, "come again when some are answered or have expired")
 	}
-	return nil
+	if home == "" || len(ch.open) < maxOpen/4 {
+		return nil
+	}
+	var open part
+	for _, r := range ch.open {
+		if at := len(r.sender) - homeDigits - 1; at > 0 && r.sender[at] == '@' && r.sender[at+1:] != t.e.self && !r.expired(t.now) {
+			open.add(r.sender[at+1:], home)
+		}
+	}
+	return open.room(home, "open requests in this channel", maxOpen, "come again when some are answered or have expired")
 }
 
 // message finds a message of the channel by its id; nil if there is none any more.
@@ -187,28 +208,4 @@ func (t *tx) message(ch *channel, id string) (*message, error) {
 		return nil, nil
 	}
 	return m, nil
-}
-
-// audit copies the message to the intent's log (A1).
-func (t *tx) audit(m *message, d *draft) error {
-	payload := []any{"channel_id", m.ch.id, "channel_name", m.ch.doc.Name, "message_id", m.id, "message_type", m.kind, "to", null(m.to), "payload", d.payload}
-	if m.correlation != "" {
-		payload = append(payload, "correlation_id", m.correlation)
-	}
-	ev := event{kind: kindMessage, actor: m.sender, payload: members(payload...)}
-	var trace struct {
-		TraceID string `json:"trace_id"`
-		Parent  string `json:"parent_event_id"`
-	}
-	// Metadata is the sender's own: what is no trace there is none.
-	if json.Unmarshal(d.metadata, &trace) == nil {
-		if traceForm.MatchString(trace.TraceID) {
-			ev.trace = trace.TraceID
-		}
-		if len(trace.Parent) <= maxAgentID {
-			ev.parent = trace.Parent
-		}
-	}
-	_, err := t.log(m.ch.in, ev)
-	return err
 }

@@ -14,55 +14,65 @@ import (
 // channel_id, sender, to, message_type, correlation_id, payload, expires_at and
 // metadata (without proof), as the answer shows them.
 type proof struct {
-	Type      string `json:"type"`
-	Signature string `json:"signature"`
+	Type      string         `json:"type"`
+	Signature string         `json:"signature"`
+	rest      jsontext.Value // the RFC 8785 form of metadata without it
 }
 
 const proofType = "Ed25519Signature2026"
 
-// checkProof verifies the proof in metadata, if there is one, with the key that
-// the sender has registered.
-func checkProof(key string, m *message, payload, metadata jsontext.Value) error {
+// findProof reads the proof in metadata, nil if there is none.
+func findProof(metadata jsontext.Value) (*proof, error) {
 	if len(metadata) == len("{}") {
-		return nil
+		return nil, nil
 	}
 	var parts map[string]jsontext.Value
 	if err := json.Unmarshal(metadata, &parts); err != nil {
-		return err
+		return nil, err
 	}
 	raw, ok := parts["proof"]
 	if !ok {
-		return nil
+		return nil, nil
 	}
-	var p proof
-	if json.Unmarshal(raw, &p) != nil || p.Type != proofType {
-		return forbidden("bad_proof", "metadata.proof: its type must be %s, with a signature", proofType)
+	p := new(proof)
+	if json.Unmarshal(raw, p) != nil || p.Type != proofType {
+		return nil, forbidden("bad_proof", "metadata.proof: its type must be %s, with a signature", proofType)
 	}
+	delete(parts, "proof")
+	rest, err := json.Marshal(parts)
+	p.rest = rest
+	if err == nil {
+		err = p.rest.Canonicalize()
+	}
+	return p, err
+}
+
+// check verifies the proof with the key that the sender has registered. to is what the
+// sender says, whose own name has no home; payload is in its RFC 8785 form.
+func (p *proof) check(key string, m *message, to string, payload jsontext.Value) error {
 	public, ok := decodeKey(key)
 	if !ok {
 		return forbidden("bad_proof", "metadata.proof: the sender has registered no Ed25519 public_key to check it with")
 	}
 	signature, ok := decode64(p.Signature)
-	delete(parts, "proof")
-	signed, err := signedForm(m, payload, parts)
-	if err != nil {
-		return err
-	}
-	if !ok || !ed25519.Verify(public, signed, signature) {
+	if !ok || !ed25519.Verify(public, p.signed(m, to, payload), signature) {
 		return forbidden("bad_proof", "metadata.proof: the signature is not the sender's over this message")
 	}
 	return nil
 }
 
-func signedForm(m *message, payload jsontext.Value, metadata map[string]jsontext.Value) ([]byte, error) {
-	rest, err := json.Marshal(metadata)
-	if err != nil {
-		return nil, err
-	}
-	v := members("channel_id", m.ch.id, "sender", m.sender, "to", null(m.to), "message_type", m.kind, "correlation_id", null(m.correlation),
-		"payload", payload, "expires_at", m.expires, "metadata", jsontext.Value(rest))
-	err = v.Canonicalize()
-	return v, err
+// signed returns what is signed: the members sorted by name.
+func (p *proof) signed(m *message, to string, payload jsontext.Value) []byte {
+	b := make([]byte, 0, 512+len(payload)+len(p.rest))
+	b = quote(append(b, `{"channel_id":`...), m.ch.id)
+	b = quoteOrNull(append(b, `,"correlation_id":`...), m.correlation)
+	b = m.expires.append(append(b, `,"expires_at":`...))
+	b = quote(append(b, `,"message_type":`...), m.kind)
+	b = append(append(b, `,"metadata":`...), p.rest...)
+	b = append(append(b, `,"payload":`...), payload...)
+	b = quote(append(b, `,"sender":`...), ownID(m.sender, m.sender))
+	b = quoteOrNull(append(b, `,"to":`...), to)
+	return append(b, '}')
 }
 
 // null is a string that is null in JSON where it is empty.

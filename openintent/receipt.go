@@ -2,6 +2,7 @@ package openintent
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 
@@ -28,10 +29,10 @@ func (e *Engine) getMessage(c *call) (int, any, error) {
 	at := now()
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	if m == nil || !m.kept(at) || !e.sees(m, c.who, at) {
+	if m == nil || !m.kept(at) || !m.sees(c.who) {
 		return 0, nil, notFound("message")
 	}
-	return http.StatusOK, jsontext.Value(m.append(nil, c.who.Agent, at, false)), nil
+	return http.StatusOK, jsontext.Value(m.append(nil, c.who.name, at, false)), nil
 }
 
 // lookUp finds a message that was published, in memory or in the store.
@@ -92,24 +93,33 @@ func (e *Engine) markRead(c *call) (int, any, error) {
 			return err
 		}
 		switch {
-		case m == nil || !e.sees(m, c.who, t.now):
+		case m == nil || !m.sees(c.who):
 			return notFound("message")
-		case !e.receives(m, c.who.Agent, t.now) || !ch.member(c.who.Agent):
+		case !m.receives(c.who.name) || !ch.member(c.who.name):
 			return forbidden("not_recipient", "the message is for somebody else, who alone marks it as read")
 		case m.expired(t.now):
 			return conflict("message_expired", "the message has expired unread")
 		}
-		if !slices.ContainsFunc(m.reads, func(r receipt) bool { return r.agent == c.who.Agent }) {
+		if !slices.ContainsFunc(m.reads, func(r receipt) bool { return r.agent == c.who.name }) {
 			if len(m.reads) >= maxEntries {
 				return tooMany("receipts of this message", maxEntries, "read it without one")
 			}
-			r := receipt{c.who.Agent, t.now}
-			if err := t.insertReceipt(m, r); err != nil {
+			r := receipt{c.who.name, t.now}
+			size := len(r.agent) + receiptBytes
+			if err := t.roomOnDisk(ch.in, c.who, size); err != nil {
+				return err
+			}
+			if err := errors.Join(t.insertReceipt(m, r), t.wrote(ch.in, c.who.Home, share{bytes: int64(size)})); err != nil {
 				return err
 			}
 			t.apply(func() { m.reads = append(m.reads[:len(m.reads):len(m.reads)], r) })
+			if ch.behind {
+				if err := t.evict(ch, ch.count); err != nil {
+					return err
+				}
+			}
 		}
-		doc = m.append(nil, c.who.Agent, t.now, false)
+		doc = m.append(nil, c.who.name, t.now, false)
 		return nil
 	})
 	return http.StatusOK, doc, err

@@ -72,6 +72,7 @@ func (e *Engine) registerAgent(c *call) (int, any, error) {
 	if err := body.check(); err != nil {
 		return 0, nil, err
 	}
+	e.leaves(c.Context(), agentKey{c.who.Home, body.AgentID}) // before it is back
 	status := http.StatusOK
 	var a *agent
 	err := e.write(c.Context(), false, func(t *tx) error {
@@ -87,6 +88,9 @@ func (e *Engine) registerAgent(c *call) (int, any, error) {
 			return conflict("agent_taken", "the agent id is registered by somebody else: choose another")
 		}
 		doc := a.doc
+		if c.who.Agent == doc.AgentID { // from now on it speaks for itself alone
+			doc.RegisteredBy = doc.AgentID
+		}
 		doc.Status, doc.LastSeen = agentActive, t.now
 		doc.RoleID, doc.Name, doc.Capabilities, doc.Capacity, doc.Endpoint = body.RoleID, body.Name, append([]string{}, body.Capabilities...), body.Capacity, body.Endpoint
 		doc.Heartbeat, doc.Metadata, doc.DrainTimeout, doc.PublicKey = *body.Heartbeat, body.Metadata, body.DrainTimeout, body.PublicKey

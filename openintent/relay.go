@@ -11,10 +11,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/identity"
 )
 
 // A home follows each host of its agents by one stream, subscribe/home, and hands
@@ -29,21 +32,29 @@ type relayed struct {
 	For       []string       `json:"for"`                 // agents of the home that see it
 	Own       []string       `json:"own"`                 // those of them whose own streams show it
 	Data      jsontext.Value `json:"data"`
+
+	payer identity.ID  // the host
+	late  bool         // there was no room for it: it waits for nobody who is behind
+	waits atomic.Int32 // readers here that it waits for, and one while it is handed to them
 }
 
 const (
-	maxRelayed  = 4 << 20  // bytes of an entry in a stream
-	keepRelayed = 5_000    // entries that are kept for agents that resume, of each host
-	keptRelayed = 32 << 20 // bytes of these
-	relayStep   = 64       // how often others are removed
-	followTime  = 3 * time.Second
-)
+	maxRelayed  = 512 << 10 // bytes of an entry in a stream; of what would be longer it has no payload
+	relayHead   = 1 << 10   // of these, for the names of its lines
+	maxKept     = 4 << 20   // bytes of an answer that is looked at before it is passed on
+	keepRelayed = 5_000     // entries that are kept for agents that resume, of each host
+	keptRelayed = 32 << 20  // bytes of these
+	relayStep   = 64        // entries after which others are removed
+	relayBytes  = 1 << 20   // and bytes, since a write should be short
 
-func topicHome(home string) string { return "home " + home }
+	relayRate  = 1000        // entries a second of one host; the rest waits in its stream
+	cursorTime = time.Second // how long a place in a host's feed may stay unwritten
+	followTime = 3 * time.Second
+)
 
 // streamHome serves another daemon, with what concerns any agent that is at home there.
 func (e *Engine) streamHome(c *call) (int, any, error) {
-	return e.stream(c, &subscriber{who: c.who, about: topicHome(c.who.Home), home: true})
+	return e.stream(c, &subscriber{who: c.who, home: true})
 }
 
 // relay makes an entry what the home of s is told, and false where it concerns
@@ -59,7 +70,7 @@ func (e *Engine) relay(s *subscriber, n *entry, at stamp) (*relayed, bool) {
 		r.Event = n.event.Type
 	}
 	tell := func(agent string) {
-		who := Caller{Agent: agent, Home: s.who.Home}
+		who := e.known(Caller{Agent: agent, Home: s.who.Home})
 		if e.concerns(&subscriber{who: who, intent: r.IntentID}, n, at) {
 			r.For = append(r.For, agent)
 		}
@@ -67,14 +78,19 @@ func (e *Engine) relay(s *subscriber, n *entry, at stamp) (*relayed, bool) {
 			r.Own = append(r.Own, agent)
 		}
 	}
-	for agent, home := range n.in.Homes {
-		if home == s.who.Home {
-			tell(agent)
-		}
+	for agent := range n.in.Used[s.who.Home] {
+		tell(agent)
 	}
 	for _, a := range n.in.Assignments { // who was sent for and has not come yet
-		if _, bound := n.in.Homes[a.AgentID]; !bound && a.Home == s.who.Home {
-			tell(a.AgentID)
+		if k := (agentKey{a.Home, a.AgentID}); k.home == s.who.Home && !n.in.uses(k) {
+			tell(k.id)
+		}
+	}
+	if m := n.message; m != nil { // to who has access and has not come yet
+		for _, name := range append([]string{m.to}, m.recipients...) {
+			if k := e.key(name); k.home == s.who.Home && !n.in.uses(k) && n.in.assignment(k) < 0 {
+				tell(k.id)
+			}
 		}
 	}
 	if len(r.For)+len(r.Own) == 0 {
@@ -83,7 +99,7 @@ func (e *Engine) relay(s *subscriber, n *entry, at stamp) (*relayed, bool) {
 	slices.Sort(r.For)
 	slices.Sort(r.Own)
 	if n.message != nil {
-		r.Data = n.message.append(nil, "", at, true)
+		r.Data = n.message.append(nil, n.message.to, at, true) // what is to one agent, that sees alone
 	} else {
 		r.Data = n.event.append(nil)
 	}
@@ -148,17 +164,32 @@ func (e *Engine) RelayCursor(ctx context.Context, host string) (string, error) {
 	return strconv.FormatInt(cursor, 10), nil
 }
 
-// Relay reads the body of a host's subscribe/home, requested by this daemon as
+// Relay reads the body of the subscribe/home of the host with that id, requested by this daemon as
 // the agent [Daemon], and hands what it says to the streams of the agents here. It
 // returns when the stream ends, and with an error where the host says what it must not.
 func (e *Engine) Relay(ctx context.Context, host string, stream io.Reader) error {
 	lines := bufio.NewScanner(stream)
 	lines.Buffer(make([]byte, 0, 4096), maxRelayed)
 	var r *relayed
+	var pace pace
+	payer := peerOf(host)
+	host = host[:HostDigits]
+	var cursor, saved int64 // where the host's feed is, and how far that is written
+	var savedAt time.Time
+	defer func() {
+		if cursor != saved {
+			e.saveCursor(context.WithoutCancel(ctx), host, cursor)
+		}
+	}()
+	trim := relayStep // entries since others were removed, and their bytes
+	size := 0
 	for lines.Scan() {
 		line := lines.Bytes()
 		if data, ok := bytes.CutPrefix(line, []byte("data: ")); ok {
-			r = &relayed{}
+			if err := pace.wait(ctx); err != nil {
+				return err
+			}
+			r = &relayed{payer: payer}
 			if err := json.Unmarshal(data, r); err != nil {
 				return fmt.Errorf("openintent: relay: %s: %w", host, err)
 			}
@@ -170,24 +201,65 @@ func (e *Engine) Relay(ctx context.Context, host string, stream io.Reader) error
 		if !ok {
 			continue
 		}
-		if r == nil {
-			r = &relayed{} // where the host's feed is, without anything of it
-		}
-		cursor, err := strconv.ParseInt(string(id), 10, 64)
-		if err != nil || cursor < 0 {
+		at, err := strconv.ParseInt(string(id), 10, 64)
+		if err != nil || at < 0 {
 			return fmt.Errorf("openintent: relay: %s numbers an entry %q", host, id)
+		}
+		cursor = at
+		if r == nil { // where the host's feed is, without anything of it
+			if err := pace.wait(ctx); err != nil {
+				return err
+			}
+			if time.Since(savedAt) < cursorTime {
+				continue
+			}
+			if err := e.saveCursor(ctx, host, cursor); err != nil {
+				return err
+			}
+			saved, savedAt = cursor, time.Now()
+			continue
 		}
 		n := entry{relayed: r}
 		r = nil
 		if err := e.write(ctx, false, func(t *tx) error {
 			n.seq = t.number()
 			t.out = append(t.out, n)
-			return t.insertRelayed(&n, host, cursor)
+			doc := text(n.relayed)
+			if trim, size = trim+1, size+len(doc); trim < relayStep && size < relayBytes {
+				return t.insertRelayed(n.seq, host, cursor, doc)
+			}
+			trim, size = 0, 0
+			return errors.Join(t.insertRelayed(n.seq, host, cursor, doc), t.trimRelayed(host))
 		}); err != nil {
 			return err
 		}
+		saved, savedAt = cursor, time.Now()
 	}
 	return lines.Err()
+}
+
+// pace lets relayRate things happen in a second.
+type pace struct {
+	began time.Time
+	n     int
+}
+
+// wait waits until one more may happen, or ctx ends.
+func (p *pace) wait(ctx context.Context) error {
+	if since := time.Since(p.began); since >= time.Second {
+		p.began, p.n = time.Now(), 0
+	} else if p.n >= relayRate {
+		timer := time.NewTimer(time.Second - since)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			p.began, p.n = time.Now(), 0
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	p.n++
+	return nil
 }
 
 // streamElsewhere serves the stream of an intent or channel of another host from
@@ -215,8 +287,8 @@ func (e *Engine) streamElsewhere(c *call, host string) (int, any, error) {
 		c.w.Write(w.body.Bytes())
 		return 0, nil, errAnswered
 	}
-	if s.intent, s.about = id, topicIntent(id); found.IntentID != "" {
-		s.intent, s.channel, s.about = found.IntentID, id, topicChannel(id)
+	if s.intent = id; found.IntentID != "" {
+		s.intent, s.channel = found.IntentID, id
 	}
 	return e.stream(c, s)
 }
@@ -236,7 +308,7 @@ func (k *kept) WriteHeader(status int) {
 }
 func (k *kept) Write(b []byte) (int, error) {
 	k.WriteHeader(http.StatusOK)
-	if k.body.Len()+len(b) > maxRelayed {
+	if k.body.Len()+len(b) > maxKept {
 		return 0, errors.New("the host's answer is too long")
 	}
 	return k.body.Write(b)

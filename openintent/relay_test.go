@@ -22,11 +22,11 @@ type pair struct {
 	cutOff    chan struct{}
 }
 
-const farID, nearHome = "fedcba9876", hostID + "more of the id"
+const farID, nearHome = "fedcba9876", hostID + idRest
 
 func newPair(t *testing.T) *pair {
 	p := &pair{cut: func() {}}
-	p.far = start(t, func(c *Config) { c.Host = farID })
+	p.far = start(t, func(c *Config) { c.Self, c.OpenTo = farID+idRest, func(home string) bool { return home == nearHome } })
 	p.near = start(t, func(c *Config) {
 		c.Forward = func(parcel Parcel, w http.ResponseWriter, r *http.Request) {
 			r = r.Clone(r.Context())

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // route is one line of the API's table, which is also its description.
@@ -15,6 +16,7 @@ type route struct {
 	in, out      any      // zero values of the bodies; nil: none
 	query        []string // names of parameters
 	status       int      // of success
+	room         int      // bytes that the answer may have beyond its request's, where that is more than answerRoom
 	hosted       bool     // the first argument may be the id of something on another host
 	public       bool     // needs no caller
 	stream       bool     // answers with an event stream
@@ -32,8 +34,8 @@ func routes() table {
 		{method: "POST", path: "intents", does: "Create an intent", do: (*Engine).createIntent, in: createIntent{}, out: Intent{}, status: 201},
 		{method: "GET", path: "intents", does: "List intents, the newest first", do: (*Engine).listIntents, out: intentList{}, query: append([]string{"status"}, page...), status: 200},
 		{method: "GET", path: "intents/{intent}", does: "Get an intent", do: (*Engine).getIntent, out: Intent{}, status: 200, hosted: true},
-		{method: "POST", path: "intents/{intent}/state", does: "Change an intent's state; If-Match names its version", do: (*Engine).patchState, in: statePatch{}, out: Intent{}, status: 200, hosted: true},
-		{method: "POST", path: "intents/{intent}/status", does: "Change an intent's status; If-Match names its version", do: (*Engine).setStatus, in: statusChange{}, out: Intent{}, status: 200, hosted: true},
+		{method: "POST", path: "intents/{intent}/state", does: "Change an intent's state; If-Match names its version", do: (*Engine).patchState, in: statePatch{}, out: Intent{}, status: 200, hosted: true, room: maxIntent},
+		{method: "POST", path: "intents/{intent}/status", does: "Change an intent's status; If-Match names its version", do: (*Engine).setStatus, in: statusChange{}, out: Intent{}, status: 200, hosted: true, room: maxIntent},
 		{method: "GET", path: "intents/{intent}/events", does: "List the log, the newest first", do: (*Engine).listEvents, out: []Event{}, query: append([]string{"event_type", "since", "trace_id"}, page...), status: 200, hosted: true},
 		{method: "POST", path: "intents/{intent}/events", does: "Log an event", do: (*Engine).postEvent, in: postEvent{}, out: Event{}, status: 201, hosted: true},
 		{method: "GET", path: "intents/{intent}/events/verify", does: "Recompute the log's hash chain", do: (*Engine).verifyEvents, out: ChainVerification{}, status: 200, hosted: true},
@@ -84,6 +86,7 @@ func routes() table {
 		{method: "GET", path: "subscribe/intents/{intent}", does: "Follow an intent", do: (*Engine).streamIntent, status: 200, hosted: true, stream: true},
 		{method: "GET", path: "subscribe/channels/{channel}", does: "Follow a channel", do: (*Engine).streamChannel, status: 200, hosted: true, stream: true},
 		{method: "GET", path: "subscribe/agents/{agent}", does: "Follow what concerns an agent", do: (*Engine).streamAgent, status: 200, stream: true},
+		{method: "POST", path: "departed", does: "Say which agents of this daemon are deregistered", do: (*Engine).listDeparted, in: listOf{}, out: listOf{}, status: 200, home: true},
 		{method: "GET", path: "subscribe/home", does: "Follow what concerns the agents of another daemon", do: (*Engine).streamHome, status: 200, stream: true, home: true},
 		{method: "GET", path: "channels/{channel}/subscribe", does: "Follow a channel; event names in capitals", do: (*Engine).streamChannel, status: 200, hosted: true, stream: true},
 	}
@@ -139,7 +142,7 @@ func (rt *route) match(path string, parts []string) ([]string, bool) {
 			continue
 		}
 		arg, err := url.PathUnescape(part)
-		if err != nil || arg == "" || len(arg) > 512 {
+		if err != nil || arg == "" || len(arg) > 512 || !utf8.ValidString(arg) {
 			return nil, false
 		}
 		args = append(args, arg)

@@ -1,10 +1,8 @@
 package openintent
 
 import (
-	"cmp"
 	"database/sql"
 	"errors"
-	"slices"
 
 	"github.com/go-json-experiment/json"
 
@@ -23,7 +21,19 @@ func scanDoc(scan func(...any) error, v any, more ...any) error {
 // errEnough ends a read of which no more rows are wanted.
 var errEnough = errors.New("enough")
 
-const messageColumns = "seq, number, id, kind, sender, recipient, correlation, at, expires, deadline, answered, lead, recipients, receipts, given, head"
+// enough is errEnough unless more is wanted.
+func enough(more bool) error {
+	if more {
+		return nil
+	}
+	return errEnough
+}
+
+// lightColumns are all of a message but its head, which may be long.
+const (
+	lightColumns   = "seq, number, id, kind, sender, recipient, correlation, at, expires, deadline, answered, lead, recipients, receipts, given"
+	messageColumns = lightColumns + ", head"
+)
 
 // scanMessage reads a message, all but its channel.
 func scanMessage(stx *store.Tx, scan func(...any) error, more ...any) (*message, error) {
@@ -52,6 +62,14 @@ func scanMessage(stx *store.Tx, scan func(...any) error, more ...any) (*message,
 	}, m.seq)
 }
 
+// namedBytes is how long the ids of the message's recipients are.
+func (m *message) namedBytes() (n int) {
+	for _, id := range m.recipients {
+		n += len(id)
+	}
+	return n
+}
+
 // messageByID reads a message of the channel, nil if there is none. number is
 // what the id carries.
 func messageByID(stx *store.Tx, ch *channel, id string, number int64) (*message, error) {
@@ -70,103 +88,45 @@ func messageByID(stx *store.Tx, ch *channel, id string, number int64) (*message,
 	return m, nil
 }
 
-// messagesOf reads the channel's messages with a higher number and a later
-// time, forwards or backwards, while yield wants more.
-func messagesOf(stx *store.Tx, ch *channel, since int64, after stamp, backwards bool, yield func(*message) bool) error {
+// messagesOf looks at the next messages of a channel with numbers between after and
+// before, forwards or backwards, as many as one read may, or until f is full. It
+// returns the number of the last that it looked at, 0 where that was all.
+func (f *filter) messagesOf(c *call, stx *store.Tx, l *look, ch *channel, after, before int64, at stamp) (last int64, err error) {
 	order := "ASC"
-	if backwards {
+	if f.newest {
 		order = "DESC"
 	}
-	err := stx.Each("SELECT "+messageColumns+" FROM openintent_message WHERE channel = ? AND number > ? AND at > ? ORDER BY number "+order, func(scan func(...any) error) error {
+	more := false
+	err = stx.Each("SELECT "+lightColumns+", x'' FROM openintent_message WHERE channel = ? AND number > ? AND number < ? ORDER BY number "+order, func(scan func(...any) error) error {
 		m, err := scanMessage(stx, scan)
 		if err != nil {
 			return err
 		}
-		m.ch = ch
-		if !yield(m) {
-			return errEnough
+		m.ch, last = ch, m.number
+		more = l.takes(1+len(m.reads), m.namedBytes())
+		if m.seq > f.settled {
+			return enough(more)
 		}
-		return nil
-	}, ch.row, since, int64(after))
+		f.seen = max(f.seen, m.number)
+		c.e.mu.RLock()
+		found := f.matches(c.e, m, at)
+		c.e.mu.RUnlock()
+		if found {
+			if err := stx.QueryRow("SELECT head FROM openintent_message WHERE seq = ?", m.seq).Scan(&m.head); err != nil {
+				return err
+			}
+			if err := c.take(len(m.head)); err != nil {
+				return err
+			}
+			if more = l.takes(0, len(m.head)) && more; f.add(m) {
+				last = 0
+				return errEnough
+			}
+		}
+		return enough(more)
+	}, ch.row, after, before)
 	if err == errEnough {
-		return nil
+		return last, nil
 	}
-	return err
-}
-
-// entriesAfter reads the messages, events and relayed entries that a stream may
-// show, with numbers after one and up to another, in their order. They are all
-// up to end, which is less where there are many.
-func (e *Engine) entriesAfter(stx *store.Tx, s *subscriber, after, upTo int64, limit int) (page []entry, end int64, err error) {
-	intents, channels := make(map[int64]*intent), make(map[int64]*channel)
-	e.mu.RLock()
-	if in := e.intents[s.intent]; in != nil {
-		intents[in.row] = in
-	} else if s.intent == "" {
-		for _, in := range e.intents {
-			intents[in.row] = in
-		}
-	}
-	for _, in := range intents {
-		for _, ch := range in.channels {
-			channels[ch.row] = ch
-		}
-	}
-	e.mu.RUnlock()
-	var intent int64 // 0: all
-	if s.intent != "" {
-		intent = -1 // of another host
-		for intent = range intents {
-		}
-	}
-	end = upTo
-	// Each query reads at most limit rows; no page goes beyond what one of them has left.
-	read := func(query string, row func(scan func(...any) error) (int64, error)) error {
-		rows, last := 0, int64(0)
-		err := stx.Each(query+" ORDER BY seq LIMIT ?4", func(scan func(...any) error) (err error) {
-			rows++
-			last, err = row(scan)
-			return err
-		}, after, upTo, intent, limit)
-		if rows == limit {
-			end = min(end, last)
-		}
-		return err
-	}
-	err = errors.Join(
-		read("SELECT seq, intent, doc FROM openintent_event WHERE seq > ?1 AND seq <= ?2 AND (?3 = 0 OR intent = ?3)", func(scan func(...any) error) (int64, error) {
-			n := entry{event: &Event{}}
-			var row int64
-			var doc []byte
-			if err := scan(&n.seq, &row, &doc); err != nil {
-				return 0, err
-			}
-			if n.in = intents[row]; n.in != nil {
-				page = append(page, n)
-			}
-			return n.seq, json.Unmarshal(doc, n.event)
-		}),
-		read("SELECT "+messageColumns+", channel FROM openintent_message WHERE seq > ?1 AND seq <= ?2 AND (?3 = 0 OR channel IN (SELECT row FROM openintent_channel WHERE intent = ?3))", func(scan func(...any) error) (int64, error) {
-			var row int64
-			m, err := scanMessage(stx, scan, &row)
-			if err != nil {
-				return 0, err
-			}
-			if m.ch = channels[row]; m.ch != nil {
-				page = append(page, entry{seq: m.seq, in: m.ch.in, message: m})
-			}
-			return m.seq, nil
-		}),
-		read("SELECT seq, doc FROM openintent_relayed WHERE seq > ?1 AND seq <= ?2 AND ?3 <= 0", func(scan func(...any) error) (int64, error) {
-			n := entry{relayed: &relayed{}}
-			var doc []byte
-			if err := scan(&n.seq, &doc); err != nil {
-				return 0, err
-			}
-			page = append(page, n)
-			return n.seq, json.Unmarshal(doc, n.relayed)
-		}))
-	page = slices.DeleteFunc(page, func(n entry) bool { return n.seq > end })
-	slices.SortFunc(page, func(a, b entry) int { return cmp.Compare(a.seq, b.seq) })
-	return page, end, err
+	return 0, err
 }

@@ -128,4 +128,24 @@ INSERT INTO openintent_sent
 DROP TABLE openintent_sent_before;
 `, `
 CREATE INDEX openintent_sent_home ON openintent_sent (home, at);
+`, `
+CREATE TABLE openintent_grave (
+	channel INTEGER PRIMARY KEY REFERENCES openintent_channel ON DELETE CASCADE
+) STRICT;
+`, `
+CREATE TABLE openintent_leaver (
+	name TEXT PRIMARY KEY,
+	doc  TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+`,
+	// What other daemons' agents have written on an intent, in bytes of messages and
+	// events and in events. Intent 0 says that it was counted.
+	`
+CREATE TABLE openintent_share (
+	intent INTEGER NOT NULL,
+	home   TEXT NOT NULL,
+	bytes  INTEGER NOT NULL,
+	events INTEGER NOT NULL,
+	PRIMARY KEY (intent, home)
+) STRICT, WITHOUT ROWID;
 `}

@@ -1,6 +1,7 @@
 package openintent
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 type sendMessage struct {
 	Sender      string         `json:"sender"`
 	To          *string        `json:"to"`
+	Home        string         `json:"home,omitzero"` // where the agent that To names is at home
 	Kind        string         `json:"message_type"`
 	Correlation *string        `json:"correlation_id"`
 	Payload     jsontext.Value `json:"payload"`
@@ -21,7 +23,7 @@ type sendMessage struct {
 
 // draft checks everything that can be checked without the channel.
 func (s *sendMessage) draft(e *Engine) (*draft, error) {
-	d := &draft{kind: s.Kind, payload: s.Payload, metadata: s.Metadata, expires: s.ExpiresAt}
+	d := &draft{kind: s.Kind, payload: s.Payload, metadata: s.Metadata, expires: s.ExpiresAt, home: s.Home}
 	if s.To != nil {
 		d.to = *s.To
 	}
@@ -40,8 +42,10 @@ func (s *sendMessage) draft(e *Engine) (*draft, error) {
 	switch {
 	case d.kind != kindRequest && d.kind != kindResponse && d.kind != kindNotify && d.kind != kindBroadcast:
 		return nil, invalid("message_type", "one of %s", strings.Join(messageKinds, ", "))
-	case d.to != "" && d.to != toAll && !(isRole && validAgentID(role)) && !validAgentID(d.to):
+	case d.to != "" && d.to != toAll && !(isRole && validAgentID(role)) && !validName(d.to):
 		return nil, invalid("to", "an agent's id, role:<role>, or *")
+	case d.home != "" && (d.to == "" || d.to == toAll || isRole):
+		return nil, invalid("home", "it says where the agent is at home that to names")
 	case d.kind == kindRequest && d.to == toAll:
 		return nil, invalid("to", "a request goes to one agent or role")
 	case d.kind == kindRequest && d.to == "" && !e.cfg.Lenient:
@@ -55,6 +59,12 @@ func (s *sendMessage) draft(e *Engine) (*draft, error) {
 	}
 	if d.kind == kindBroadcast {
 		d.to = toAll
+	}
+	if d.payload == nil || d.payload.Kind() == 'n' {
+		return nil, invalid("payload", "an object is needed: {} if there is nothing to say")
+	}
+	if d.metadata.Kind() == 'n' {
+		return nil, invalid("metadata", "an object is needed, or none at all")
 	}
 	if err := object("payload", &d.payload); err != nil {
 		return nil, err
@@ -121,7 +131,7 @@ func (c *call) outgoing() (*outgoing, error) {
 	}
 	if c.route.path == sends[2] { // a reply
 		id := c.arg(1)
-		body.Kind, body.Correlation, body.To = kindResponse, &id, nil
+		body.Kind, body.Correlation, body.To, body.Home = kindResponse, &id, nil, ""
 	}
 	d, err := body.draft(c.e)
 	if err != nil {
@@ -131,26 +141,40 @@ func (c *call) outgoing() (*outgoing, error) {
 	if o.who, err = c.as("sender", body.Sender); err != nil {
 		return nil, err
 	}
-	o.sender = o.who.Agent
+	o.sender = o.who.name
 	o.once, err = c.once(o.who)
 	o.draft.id = o.once.given
 	return o, err
 }
 
+// errAudited is the error of a send to a channel that has become an audited one.
+var errAudited = errors.New("the channel is audited now")
+
 // send puts a message into the channel that find returns, in one write.
-func (e *Engine) send(c *call, o *outgoing, durable bool, find func(*tx) (*channel, error)) (sent, error) {
+func (e *Engine) send(c *call, o *outgoing, audited bool, find func(*tx) (*channel, error)) (sent, error) {
+	if err := o.prepare(audited); err != nil {
+		return sent{}, err
+	}
+	out, err := e.sendOnce(c, o, audited, find)
+	if err == errAudited {
+		return e.send(c, o, true, find)
+	}
+	return out, err
+}
+
+func (e *Engine) sendOnce(c *call, o *outgoing, audited bool, find func(*tx) (*channel, error)) (sent, error) {
 	var out sent
 	who := o.who
-	err := e.write(c.Context(), durable, func(t *tx) error {
+	err := e.write(c.Context(), audited, func(t *tx) error {
 		ch, err := find(t)
 		if err != nil {
 			return err
 		}
-		in, fresh, err := e.enter(ch.in.id, who, levelRead, t.now)
+		in, fresh, err := t.enter(ch.in.id, who, levelRead)
 		if err != nil {
 			return hidden(err, "channel")
 		}
-		if !ch.member(who.Agent) {
+		if !ch.member(who.name) {
 			if !ch.opt.discoverable {
 				return notFound("channel")
 			}
@@ -171,6 +195,16 @@ func (e *Engine) send(c *call, o *outgoing, durable bool, find func(*tx) (*chann
 		if !ch.isOpen(t.now) {
 			return conflict(codeClosed, "the channel is closed: open another")
 		}
+		if ch.opt.audit && !audited {
+			return errAudited
+		}
+		size := len(o.payload) + len(o.metadata) + headRoom
+		if ch.opt.audit {
+			size *= 2
+		}
+		if err := t.roomOnDisk(in, who, size); err != nil {
+			return err
+		}
 		if out.m, err = t.post(ch, &o.draft); err != nil {
 			return err
 		}
@@ -179,7 +213,7 @@ func (e *Engine) send(c *call, o *outgoing, durable bool, find func(*tx) (*chann
 				return err
 			}
 		}
-		out.doc = out.m.append(nil, who.Agent, out.m.at, false)
+		out.doc = out.m.append(nil, who.name, out.m.at, false)
 		if o.key == "" {
 			return nil
 		}
@@ -234,7 +268,7 @@ func (e *Engine) sendByName(c *call, o *outgoing, intentID, name string) (sent, 
 		return sent{}, err
 	}
 	fresh := &channel{doc: Channel{Name: name, CreatedBy: o.who.Agent, Home: o.who.Home, Policy: policyIntent, Status: statusOpen}}
-	if err := fresh.prepare(nil); err != nil {
+	if err := fresh.prepare(); err != nil {
 		return sent{}, err
 	}
 	e.mu.RLock()
@@ -268,7 +302,7 @@ func (e *Engine) reply(c *call, o *outgoing) (sent, error) {
 		if err != nil {
 			return nil, err
 		}
-		if ch.member(o.sender) && (m == nil || !e.sees(m, o.who, t.now)) {
+		if ch.member(o.sender) && (m == nil || !m.sees(o.who)) {
 			return nil, notFound("message")
 		}
 		return ch, nil

@@ -25,8 +25,8 @@ func (t *tx) insertIntent(in *intent, doc Intent) error {
 	return err
 }
 
-func (t *tx) saveIntent(in *intent, doc Intent) error {
-	_, err := t.Exec("UPDATE openintent_intent SET doc = ? WHERE row = ?", text(doc), in.row)
+func (t *tx) saveIntent(in *intent, doc string) error {
+	_, err := t.Exec("UPDATE openintent_intent SET doc = ? WHERE row = ?", doc, in.row)
 	return err
 }
 
@@ -35,18 +35,19 @@ func (t *tx) saveAccess(in *intent, a access) error {
 	return err
 }
 
-func (t *tx) intentDoc(in *intent) (doc Intent, err error) {
-	var text []byte
-	if err := t.QueryRow("SELECT doc FROM openintent_intent WHERE row = ?", in.row).Scan(&text); err != nil {
+// readIntent reads the object of an intent.
+func (e *Engine) readIntent(ctx context.Context, in *intent) (doc Intent, err error) {
+	docs, err := e.intentDocs(ctx, []listed{{row: in.row}}, maxListBytes, func(int) error { return nil })
+	if err != nil {
 		return doc, err
 	}
-	return doc, json.Unmarshal(text, &doc)
+	return doc, json.Unmarshal(docs[0], &doc)
 }
 
 // intentDocs reads the objects of intents, as many as room has bytes for.
-func (e *Engine) intentDocs(ctx context.Context, list []listed, room int) ([]jsontext.Value, error) {
+func (e *Engine) intentDocs(ctx context.Context, list []listed, room int, take func(int) error) ([]jsontext.Value, error) {
 	docs, size := []jsontext.Value{}, 0
-	err := e.db.Read(ctx, func(stx *store.Tx) error {
+	err := e.read(ctx, func(stx *store.Tx, l *look) error {
 		for _, in := range list {
 			doc := in.doc
 			if doc == nil {
@@ -54,6 +55,10 @@ func (e *Engine) intentDocs(ctx context.Context, list []listed, room int) ([]jso
 					return err
 				}
 			}
+			if err := take(len(doc)); err != nil {
+				return err
+			}
+			l.takes(1, len(doc))
 			docs = append(docs, doc)
 			if size += len(doc); size >= room {
 				break
@@ -94,13 +99,20 @@ func (t *tx) saveChannel(ch *channel, doc Channel) error {
 	return err
 }
 
-// dropChannel also keeps how far the feed is: with the channel its last number may
-// go, and must not be given out again to who resumes after it.
-func (t *tx) dropChannel(ch *channel) error {
-	if _, err := t.Exec("DELETE FROM openintent_channel WHERE row = ?", ch.row); err != nil {
+// buryChannel takes a channel out of what is read again, and leaves it to sweep. It also
+// keeps how far the feed is: with the channel its last number may go, and must not be
+// given out again to who resumes after it.
+func (t *tx) buryChannel(ch *channel) error {
+	if _, err := t.Exec("INSERT INTO openintent_grave VALUES (?)", ch.row); err != nil {
 		return err
 	}
 	_, err := t.Exec("INSERT INTO openintent_feed VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET last = excluded.last", t.e.next-1)
+	return err
+}
+
+// dropChannel removes a channel that has no messages any more, and its grave.
+func (t *tx) dropChannel(row int64) error {
+	_, err := t.Exec("DELETE FROM openintent_channel WHERE row = ?", row)
 	return err
 }
 
@@ -109,35 +121,60 @@ func (t *tx) insertEvent(seq int64, in *intent, doc *Event, trace string, text [
 	return err
 }
 
-// eventsBack reads the documents of a log, the newest first, while more wants more.
-func eventsBack(stx *store.Tx, intent int64, kind, trace string, since stamp, limit, offset int, more func([]byte) bool) error {
-	err := stx.Each(`SELECT doc FROM openintent_event WHERE intent = ?1 AND (?2 = '' OR type = ?2) AND (?3 = '' OR trace = ?3) AND at > ?4
-		ORDER BY sequence DESC LIMIT ?5 OFFSET ?6`, func(scan func(...any) error) error {
-		var doc []byte
-		if err := scan(&doc); err != nil {
+// eventsBack looks at the next events of a log before a sequence number, the newest
+// first, as many as one read may, or until f is full. It returns the number of the last
+// that it looked at, 0 where that was all.
+func (f *eventFilter) eventsBack(c *call, stx *store.Tx, l *look, intent, before int64) (last int64, err error) {
+	err = stx.Each("SELECT seq, sequence, type, at, trace FROM openintent_event WHERE intent = ? AND sequence < ? ORDER BY sequence DESC", func(scan func(...any) error) error {
+		var seq int64
+		var kind, trace string
+		var at stamp
+		if err := scan(&seq, &last, &kind, &at, &trace); err != nil {
 			return err
 		}
-		if !more(doc) {
-			return errEnough
+		more := l.takes(1, 0)
+		if f.matches(kind, trace, at) {
+			var doc []byte
+			if err := stx.QueryRow("SELECT doc FROM openintent_event WHERE seq = ?", seq).Scan(&doc); err != nil {
+				return err
+			}
+			if more = l.takes(0, len(doc)) && more; kind == kindMessage {
+				if doc, err = f.show(stx, doc); err != nil {
+					return err
+				}
+			}
+			if err := c.take(len(doc)); err != nil {
+				return err
+			}
+			if f.add(doc) {
+				last = 0
+				return errEnough
+			}
 		}
-		return nil
-	}, intent, kind, trace, int64(since), limit, offset)
+		return enough(more)
+	}, intent, before)
 	if err == errEnough {
-		return nil
+		return last, nil
 	}
-	return err
+	return 0, err
 }
 
-// eventsFrom reads the next 500 documents of a log after a sequence number.
-func eventsFrom(stx *store.Tx, intent, after int64, each func(int64, []byte) error) error {
-	return stx.Each("SELECT sequence, doc FROM openintent_event WHERE intent = ? AND sequence > ? ORDER BY sequence LIMIT 500", func(scan func(...any) error) error {
+// eventsFrom reads the next documents of a log after one sequence number and up to
+// another, as many as are checked at a time.
+func eventsFrom(stx *store.Tx, l *look, intent, after, upTo int64, each func(int64, []byte)) error {
+	err := stx.Each("SELECT sequence, doc FROM openintent_event WHERE intent = ? AND sequence > ? AND sequence <= ? ORDER BY sequence", func(scan func(...any) error) error {
 		var sequence int64
 		var doc []byte
 		if err := scan(&sequence, &doc); err != nil {
 			return err
 		}
-		return each(sequence, doc)
-	}, intent, after)
+		each(sequence, doc)
+		return enough(l.takes(1, len(doc)) && l.bytes < verifyBytes)
+	}, intent, after, upTo)
+	if err == errEnough {
+		return nil
+	}
+	return err
 }
 
 func (t *tx) insertMessage(m *message) error {
@@ -167,11 +204,6 @@ func (t *tx) expireRequest(m *message, at stamp) error {
 	return err
 }
 
-func (t *tx) expireRequests(ch *channel, at stamp) error {
-	_, err := t.Exec("UPDATE openintent_message SET deadline = ?1 WHERE channel = ?2 AND kind = 'request' AND answered = 0 AND deadline > ?1", int64(at), ch.row)
-	return err
-}
-
 func (t *tx) insertReceipt(m *message, r receipt) error {
 	if _, err := t.Exec("INSERT INTO openintent_receipt VALUES (?, ?, ?)", m.seq, r.agent, int64(r.at)); err != nil {
 		return err
@@ -180,26 +212,26 @@ func (t *tx) insertReceipt(m *message, r receipt) error {
 	return err
 }
 
-// evictStep is how many evicted messages are removed from the store at once.
-// Until then they are there and nobody sees them.
-const evictStep = 64
-
-// evict removes what max_messages has evicted before last, but for what is
-// pinned and for requests that may still be answered.
-func (t *tx) evict(ch *channel, last *message) error {
-	floor := last.number - ch.opt.max
-	if floor <= 0 || last.number%min(evictStep, ch.opt.max) != 0 {
-		return nil
-	}
-	_, err := t.Exec(`DELETE FROM openintent_message WHERE channel = ?1 AND number <= ?2 AND NOT (lead = 1 AND at > ?3)
-		AND NOT (kind = 'request' AND answered = 0 AND deadline > ?4)`, ch.row, floor, int64(last.at.add(-pinTime)), int64(last.at))
-	return err
+// forgetSent forgets some keys that are too old: more than one send adds.
+func (t *tx) forgetSent() error {
+	return t.Each(`DELETE FROM openintent_sent WHERE (key, home, sender, channel) IN
+		(SELECT key, home, sender, channel FROM openintent_sent WHERE at < ? ORDER BY at LIMIT ?) RETURNING home`, func(scan func(...any) error) error {
+		var home string
+		err := scan(&home)
+		t.countKeys(home, -1)
+		return err
+	}, int64(t.now.add(-keyTTL)), keyStep)
 }
 
-// forgetSent forgets keys that are too old.
-func (t *tx) forgetSent() error {
-	_, err := t.Exec("DELETE FROM openintent_sent WHERE at < ?", int64(t.now.add(-keyTTL)))
-	return err
+// countKeys counts the keys of another daemon's agents, and returns how many there are.
+func (t *tx) countKeys(home string, more int) int {
+	if home == "" {
+		return 0
+	}
+	n := t.e.guests[home]
+	n.keys += more
+	t.apply(func() { t.e.guests[home] = n })
+	return n.keys
 }
 
 // readSaid calls each with what was said to sends of that sender with that key. +at
@@ -213,36 +245,57 @@ func readSaid(stx *store.Tx, o *outgoing, at stamp, each func(said, []byte)) err
 		}
 		each(s, hash)
 		return nil
-	}, o.key, o.who.Home, o.sender, int64(at.add(-keyTTL)))
+	}, o.key, o.who.Home, o.who.Agent, int64(at.add(-keyTTL)))
 }
 
 // keepSaid keeps what m is answered with. Of another daemon's agents, whose
 // messages all have keys, the last ones are kept.
 func (t *tx) keepSaid(o *outgoing, m *message) error {
 	home := o.who.Home
-	_, err := t.Exec("INSERT INTO openintent_sent VALUES (?, ?, ?, ?, ?, ?, ?, ?)", o.key, home, o.sender, m.ch.id, o.hash[:], int64(m.at), m.id, m.to)
+	_, err := t.Exec("INSERT OR REPLACE INTO openintent_sent VALUES (?, ?, ?, ?, ?, ?, ?, ?)", o.key, home, o.who.Agent, m.ch.id, o.hash[:], int64(m.at), m.id, m.to)
 	if err != nil || home == "" {
 		return err
 	}
-	n := t.e.guests[home]
-	n.keys++
-	t.apply(func() { t.e.guests[home] = n })
-	if n.keys%keyStep != 0 {
+	n := t.countKeys(home, 1)
+	if n <= maxKeys || n%keyStep != 0 {
 		return nil
 	}
-	_, err = t.Exec("DELETE FROM openintent_sent WHERE home = ?1 AND at < (SELECT at FROM openintent_sent WHERE home = ?1 ORDER BY at DESC LIMIT 1 OFFSET ?2)", home, maxKeys)
+	r, err := t.Exec(`DELETE FROM openintent_sent WHERE (key, home, sender, channel) IN
+		(SELECT key, home, sender, channel FROM openintent_sent WHERE home = ? ORDER BY at LIMIT ?)`, home, min(n-maxKeys, 2*keyStep))
+	if err != nil {
+		return err
+	}
+	gone, err := r.RowsAffected()
+	t.countKeys(home, -int(gone))
 	return err
 }
 
 // insertRelayed stores an entry of another host, and where that is in its feed.
-func (t *tx) insertRelayed(n *entry, host string, cursor int64) error {
-	if _, err := t.Exec("INSERT INTO openintent_relayed VALUES (?, ?, ?, ?)", n.seq, host, cursor, text(n.relayed)); err != nil || n.seq%relayStep != 0 {
-		return err
-	}
+func (t *tx) insertRelayed(seq int64, host string, cursor int64, doc string) error {
+	_, err := t.Exec("INSERT INTO openintent_relayed VALUES (?, ?, ?, ?)", seq, host, cursor, doc)
+	return err
+}
+
+// trimRelayed removes all entries of a host but the last.
+func (t *tx) trimRelayed(host string) error {
 	_, err := t.Exec(`DELETE FROM openintent_relayed WHERE host = ?1 AND seq IN (SELECT seq FROM
 		(SELECT seq, row_number() OVER newest AS entries, sum(octet_length(doc)) OVER newest AS bytes FROM openintent_relayed WHERE host = ?1 WINDOW newest AS (ORDER BY seq DESC))
 		WHERE entries > ?2 OR bytes > ?3 AND entries > 1)`, host, keepRelayed, keptRelayed)
 	return err
+}
+
+// saveCursor notes where a host is in its feed, with its last entry, or an empty one.
+func (e *Engine) saveCursor(ctx context.Context, host string, cursor int64) error {
+	return e.write(ctx, false, func(t *tx) error {
+		done, err := t.Exec("UPDATE openintent_relayed SET cursor = ?1 WHERE seq = (SELECT max(seq) FROM openintent_relayed WHERE host = ?2)", cursor, host)
+		if err != nil {
+			return err
+		}
+		if n, err := done.RowsAffected(); n > 0 || err != nil {
+			return err
+		}
+		return t.insertRelayed(t.number(), host, cursor, text(&relayed{}))
+	})
 }
 
 // relayCursor returns -1 for a host that was never followed.

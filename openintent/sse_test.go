@@ -64,7 +64,7 @@ func (h *host) followFrom(c *client, path, last string) *stream {
 			return
 		}
 		req.Header = c.header.Clone()
-		req.Header.Set(headerAgent, c.agent)
+		speak(req, c.agent)
 		if last != "" {
 			req.Header.Set("Last-Event-ID", last)
 		}

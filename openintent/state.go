@@ -21,7 +21,12 @@ type patch struct {
 	Value jsontext.Value `json:"value,omitzero"`
 }
 
-const maxState = 256 << 10 // bytes of an intent's state
+const (
+	maxState   = 256 << 10 // bytes of an intent's state
+	maxIntent  = 1 << 20   // and of all of it, about: the rest was in the body that made it
+	maxPatches = 256 << 10 // bytes of the patches of one request: what does not fit the state need not be sent
+	maxSteps   = 32        // members that a path leads through
+)
 
 func (e *Engine) patchState(c *call) (int, any, error) {
 	var body statePatch
@@ -40,43 +45,56 @@ func (e *Engine) patchState(c *call) (int, any, error) {
 	if len(body.Patches) > maxEntries {
 		return 0, nil, invalid("patches", "at most %d", maxEntries)
 	}
-	return e.changeIntent(c, func(t *tx, in *intent, doc *Intent) (*event, error) {
-		if in.terminal() {
+	size := 0
+	for _, p := range body.Patches {
+		size += len(p.Path) + len(p.Value)
+	}
+	if size > maxPatches {
+		return 0, nil, refuse(http.StatusRequestEntityTooLarge, "too_large", "patches: %d bytes, at most %d are taken at once: make several changes, or put large data elsewhere and refer to it", size, maxPatches)
+	}
+	return e.changeIntent(c, func(doc *Intent) (*event, error) {
+		if terminal(doc.Status) {
 			return nil, conflict("intent_terminal", "the intent is %s: its state is final", doc.Status)
 		}
 		if len(body.Patches) == 0 {
 			return nil, nil
 		}
-		var state map[string]jsontext.Value
-		if err := json.Unmarshal(doc.State, &state); err != nil {
-			return nil, err
-		}
-		// What was touched, as it was and as it is: this is what agents are told.
-		before, after := make(map[string]jsontext.Value), make(map[string]jsontext.Value)
-		for _, p := range body.Patches {
-			name := p.steps()[0]
-			if old, ok := state[name]; ok && before[name] == nil && after[name] == nil {
-				before[name] = old
-			}
-			if err := p.apply(state); err != nil {
-				return nil, err
-			}
-			if v, ok := state[name]; ok {
-				after[name] = v
-			} else {
-				delete(after, name)
-			}
-		}
-		text, err := json.Marshal(state, json.Deterministic(true))
-		if err != nil {
-			return nil, err
-		}
-		if len(text) > maxState {
-			return nil, refuse(http.StatusRequestEntityTooLarge, "too_large", "the state would have %d bytes: at most %d are kept; put large data elsewhere and refer to it", len(text), maxState)
-		}
-		doc.State = text
-		return &event{kind: "state_patched", payload: members("patches", body.Patches, "old_state", before, "new_state", after)}, nil
+		return body.apply(doc)
 	})
+}
+
+// apply makes the patches in the intent's state and returns the event that tells of them.
+func (s *statePatch) apply(doc *Intent) (*event, error) {
+	state, err := newTree(doc.State)
+	if err != nil {
+		return nil, err
+	}
+	// Agents are told what was touched, as it was and as it is.
+	before, after := make(map[string]jsontext.Value), make(map[string]jsontext.Value)
+	for _, p := range s.Patches {
+		name := p.steps()[0]
+		if _, touched := after[name]; !touched {
+			after[name] = nil
+			if old := state.members[name]; old != nil {
+				before[name] = old.text
+			}
+		}
+		if err := p.apply(state); err != nil {
+			return nil, err
+		}
+	}
+	doc.State = state.append(nil)
+	if len(doc.State) > maxState {
+		return nil, refuse(http.StatusRequestEntityTooLarge, "too_large", "the state would have %d bytes: at most %d are kept; put large data elsewhere and refer to it", len(doc.State), maxState)
+	}
+	for name := range after {
+		if v := state.members[name]; v != nil {
+			after[name] = v.append(nil)
+		} else {
+			delete(after, name)
+		}
+	}
+	return newEvent("state_patched", members("patches", s.Patches, "old_state", before, "new_state", after))
 }
 
 // steps are the members that a path leads through: those of a JSON pointer, or
@@ -93,9 +111,8 @@ func (p patch) steps() []string {
 	return steps
 }
 
-const maxSteps = 32
-
-func (p patch) apply(state map[string]jsontext.Value) error {
+// apply makes the patch in state.
+func (p patch) apply(state *tree) error {
 	remove := false
 	switch p.Op {
 	case "set", "add", "replace":
@@ -111,34 +128,26 @@ func (p patch) apply(state map[string]jsontext.Value) error {
 	if len(steps) > maxSteps {
 		return invalid("patches", "path: at most %d steps", maxSteps)
 	}
-	return descend(state, steps, p.Value, remove)
-}
-
-func descend(at map[string]jsontext.Value, steps []string, value jsontext.Value, remove bool) error {
-	name := steps[0]
-	if len(steps) == 1 {
-		if remove {
-			delete(at, name)
-		} else {
-			at[name] = value
+	at := state
+	for _, name := range steps[:len(steps)-1] {
+		inner := at.members[name]
+		if inner == nil || inner.members == nil && inner.text.Kind() == 'n' {
+			if remove {
+				return nil
+			}
+			inner = &tree{members: make(map[string]*tree)}
+			at.members[name] = inner
 		}
-		return nil
-	}
-	inner := make(map[string]jsontext.Value)
-	if v, ok := at[name]; ok && v.Kind() != 'n' {
-		if v.Kind() != '{' {
-			return invalid("patches", "path: leads through a value that is no object")
-		}
-		if err := json.Unmarshal(v, &inner); err != nil {
+		if err := inner.open(state); err != nil {
 			return err
 		}
-	} else if remove {
-		return nil
+		at = inner
 	}
-	if err := descend(inner, steps[1:], value, remove); err != nil {
-		return err
+	name := steps[len(steps)-1]
+	if remove {
+		delete(at.members, name)
+	} else {
+		at.members[name] = &tree{text: p.Value}
 	}
-	text, err := json.Marshal(inner, json.Deterministic(true))
-	at[name] = text
-	return err
+	return nil
 }

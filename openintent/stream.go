@@ -1,14 +1,11 @@
 package openintent
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/acpd/acpd/store"
 )
 
 func (e *Engine) streamIntent(c *call) (int, any, error) {
@@ -16,7 +13,7 @@ func (e *Engine) streamIntent(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	return e.stream(c, &subscriber{who: c.who, about: topicIntent(in.id), intent: in.id})
+	return e.stream(c, &subscriber{who: c.who, intent: in.id})
 }
 
 func (e *Engine) streamChannel(c *call) (int, any, error) {
@@ -30,7 +27,7 @@ func (e *Engine) streamChannel(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	return e.stream(c, &subscriber{who: c.who, about: topicChannel(ch.id), intent: ch.in.id, channel: ch.id})
+	return e.stream(c, &subscriber{who: c.who, intent: ch.in.id, channel: ch.id})
 }
 
 func (e *Engine) streamAgent(c *call) (int, any, error) {
@@ -41,21 +38,19 @@ func (e *Engine) streamAgent(c *call) (int, any, error) {
 	if who.Home == "" {
 		e.awaitFollow(c.Context(), "")
 	}
-	return e.stream(c, &subscriber{who: who, about: topicAgent(agentKey{who.Home, who.Agent}), agent: true, quiet: e.cfg.QuietAgents})
+	return e.stream(c, &subscriber{who: who, agent: true, quiet: e.cfg.QuietAgents})
 }
 
 // stream serves s until its reader leaves, does not keep up, or the daemon stops.
 func (e *Engine) stream(c *call, s *subscriber) (int, any, error) {
-	s.in = make(chan *entry, streamBacklog)
+	s.in, s.payer = make(chan *entry, streamBacklog), peerOf(s.who.Home)
 	s.upper = strings.HasSuffix(c.URL.Path, "/subscribe")
+	out := http.NewResponseController(c.w)
+	s.hangUp = func() { out.SetWriteDeadline(time.Now()) }
 	if err := e.subscribe(s); err != nil {
 		return 0, nil, err
 	}
-	defer func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.unsubscribe(s)
-	}()
+	defer e.unsubscribe(s)
 	e.mu.RLock()
 	from := e.settled // what comes later comes through s.in
 	e.mu.RUnlock()
@@ -65,7 +60,6 @@ func (e *Engine) stream(c *call, s *subscriber) (int, any, error) {
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Accel-Buffering", "no")
 	c.w.WriteHeader(http.StatusOK)
-	out := http.NewResponseController(c.w)
 	write := func(b []byte) bool {
 		out.SetWriteDeadline(time.Now().Add(streamStall)) // where the transport has one
 		if _, err := c.w.Write(b); err != nil {
@@ -89,17 +83,23 @@ func (e *Engine) stream(c *call, s *subscriber) (int, any, error) {
 	ping := time.NewTicker(streamPing)
 	defer ping.Stop()
 	var b []byte
+	var told []*entry
 	for {
 		select {
 		case n, ok := <-s.in:
 			if !ok {
 				return 0, nil, errAnswered
 			}
-			b = e.frames(b[:0], s, n, from)
-			if len(b) > 0 && !write(b) {
+			b, told = e.frames(b[:0], told[:0], s, n, from)
+			taken := len(b) == 0 || write(b)
+			for i, n := range told {
+				e.drop(s, n)
+				told[i] = nil
+			}
+			if !taken {
 				return 0, nil, errAnswered
 			}
-			if cap(b) > 64<<10 {
+			if cap(b) > 2*writeBytes {
 				b = nil
 			}
 		case <-ping.C:
@@ -115,14 +115,22 @@ func (e *Engine) stream(c *call, s *subscriber) (int, any, error) {
 	}
 }
 
-// frames appends everything that is there, n first, so that it goes out in one write.
-func (e *Engine) frames(b []byte, s *subscriber, n *entry, from int64) []byte {
+// writeBytes is when what is there for a stream goes out.
+const writeBytes = 64 << 10
+
+// frames appends what is there, n first, so that it goes out in one write, if it is not
+// too long, and says which entries these were.
+func (e *Engine) frames(b []byte, told []*entry, s *subscriber, n *entry, from int64) ([]byte, []*entry) {
 	at := now()
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	for more := true; more; {
+		told = append(told, n)
 		if n.seq > from {
 			b = e.frame(b, s, n, at)
+		}
+		if len(b) >= writeBytes {
+			break
 		}
 		select {
 		case n, more = <-s.in:
@@ -130,35 +138,5 @@ func (e *Engine) frames(b []byte, s *subscriber, n *entry, from int64) []byte {
 			more = false
 		}
 	}
-	return b
-}
-
-// resume writes what the stream has missed, from the store.
-func (e *Engine) resume(ctx context.Context, s *subscriber, after, upTo int64, write func([]byte) bool) bool {
-	for after < upTo {
-		var page []entry
-		end := upTo
-		err := e.db.Read(ctx, func(stx *store.Tx) (err error) {
-			page, end, err = e.entriesAfter(stx, s, after, upTo, resumePage)
-			return err
-		})
-		if err != nil {
-			if ctx.Err() == nil {
-				e.cfg.Log.Error("openintent: resuming a stream failed", "error", err)
-			}
-			return false
-		}
-		after = end
-		var b []byte
-		at := now()
-		e.mu.RLock()
-		for i := range page {
-			b = e.frame(b, s, &page[i], at)
-		}
-		e.mu.RUnlock()
-		if len(b) > 0 && !write(b) {
-			return false
-		}
-	}
-	return true
+	return b, told
 }

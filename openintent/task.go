@@ -66,7 +66,7 @@ func (d *Task) check() error {
 		return invalid("status", "one of pending, ready, claimed, running, blocked, completed, failed, cancelled, skipped")
 	case max(len(d.Artifacts), len(d.Capabilities), len(d.DependsOn), len(d.Blocks)) > maxEntries:
 		return invalid("depends_on", "lists have at most %d entries", maxEntries)
-	case d.Assigned != nil && *d.Assigned != "" && !validAgentID(*d.Assigned):
+	case d.Assigned != nil && *d.Assigned != "" && !validName(*d.Assigned):
 		return badAgent("assigned_agent")
 	}
 	for field, v := range map[string]*jsontext.Value{"input": &d.Input, "metadata": &d.Metadata} {
@@ -94,6 +94,15 @@ func (d *Task) check() error {
 	return nil
 }
 
+// assigns refuses a task whose agent the caller names as nobody else could.
+func (c *call) assigns(in *intent, d *Task) error {
+	if d.Assigned == nil || *d.Assigned == "" {
+		return nil
+	}
+	_, err := c.grantee(in, "assigned_agent", *d.Assigned, "")
+	return err
+}
+
 func (e *Engine) createTask(c *call) (int, any, error) {
 	doc := Task{Status: "pending", Priority: "normal", Attempt: 1, MaxAttempts: 3}
 	if err := c.decode(&doc); err != nil {
@@ -112,8 +121,18 @@ func (e *Engine) createTask(c *call) (int, any, error) {
 		if in.terminal() {
 			return conflict("intent_terminal", "the intent is %s: it gets no more tasks", in.status)
 		}
-		if len(in.tasks) >= maxEntries || len(e.tasks) >= maxTasks {
-			return tooMany("tasks", min(maxTasks, maxEntries), "use those that there are")
+		if len(e.tasks) >= maxTasks {
+			return tooMany("tasks", maxTasks, "use those that there are")
+		}
+		var all part
+		for _, k := range in.tasks {
+			all.add(k.doc.Home, c.who.Home)
+		}
+		if err := all.room(c.who.Home, "tasks of this intent", maxEntries, "use those that there are"); err != nil {
+			return err
+		}
+		if err := c.assigns(in, &doc); err != nil {
+			return err
 		}
 		if c.who.Home != "" && e.guests[c.who.Home].tasks >= maxGuest {
 			return tooMany("tasks of your daemon's agents", maxGuest, "let an agent of the intent's own daemon create them")
@@ -129,7 +148,7 @@ func (e *Engine) createTask(c *call) (int, any, error) {
 			e.tasks[doc.ID] = k
 			e.count(doc.Home, 0, 1)
 		})
-		_, err := t.log(in, event{kind: "task.created", actor: c.who.Agent, payload: members("task_id", doc.ID, "name", doc.Name)})
+		_, err := t.log(in, event{kind: "task.created", actor: c.who.name, payload: members("task_id", doc.ID, "name", doc.Name)})
 		return err
 	})
 	return http.StatusCreated, doc, err
@@ -193,7 +212,7 @@ func (e *Engine) listTasks(c *call) (int, any, error) {
 		list = append(list, k.doc)
 	}
 	e.mu.RUnlock()
-	return http.StatusOK, array(maxListBytes, list, func(k Task) any { return k }), nil
+	return array(c, maxListBytes, list, func(k Task) any { return k })
 }
 
 func (e *Engine) patchTask(c *call) (int, any, error) {
@@ -212,24 +231,32 @@ func (e *Engine) patchTask(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	var doc Task
+	// Outside of the write, which keeps the outcome only if nothing has changed meanwhile.
+	e.mu.RLock()
+	old := k.doc
+	e.mu.RUnlock()
+	if old.Version != version {
+		return 0, nil, versionConflict(old.Version)
+	}
+	// Read into a copy: members that are not in the body stay.
+	doc := old
+	doc.Artifacts, doc.Capabilities = slices.Clone(old.Artifacts), slices.Clone(old.Capabilities)
+	doc.DependsOn, doc.Blocks = slices.Clone(old.DependsOn), slices.Clone(old.Blocks)
+	doc.Input, doc.Output, doc.Retry = old.Input.Clone(), old.Output.Clone(), old.Retry.Clone()
+	doc.Permissions, doc.Metadata = old.Permissions.Clone(), old.Metadata.Clone()
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		return 0, nil, badBody(err)
+	}
+	doc.ID, doc.IntentID, doc.Home, doc.Version, doc.CreatedAt, doc.StartedAt, doc.CompletedAt = old.ID, old.IntentID, old.Home, version+1, old.CreatedAt, old.StartedAt, old.CompletedAt
+	if err := doc.check(); err != nil {
+		return 0, nil, err
+	}
 	err = e.writeIntent(c, k.in.id, levelWrite, func(t *tx, in *intent) error {
 		k := e.tasks[c.arg(0)]
-		old := k.doc
-		if old.Version != version {
-			return versionConflict(old.Version)
+		if k.doc.Version != version {
+			return versionConflict(k.doc.Version)
 		}
-		// Read into a copy: members that are not in the body stay.
-		doc = old
-		doc.Artifacts, doc.Capabilities = slices.Clone(old.Artifacts), slices.Clone(old.Capabilities)
-		doc.DependsOn, doc.Blocks = slices.Clone(old.DependsOn), slices.Clone(old.Blocks)
-		doc.Input, doc.Output, doc.Retry = old.Input.Clone(), old.Output.Clone(), old.Retry.Clone()
-		doc.Permissions, doc.Metadata = old.Permissions.Clone(), old.Metadata.Clone()
-		if err := json.Unmarshal(raw, &doc); err != nil {
-			return badBody(err)
-		}
-		doc.ID, doc.IntentID, doc.Home, doc.Version, doc.CreatedAt, doc.StartedAt, doc.CompletedAt = old.ID, old.IntentID, old.Home, version+1, old.CreatedAt, old.StartedAt, old.CompletedAt
-		if err := doc.check(); err != nil {
+		if err := c.assigns(in, &doc); err != nil {
 			return err
 		}
 		ended := doc.Status != old.Status && taskOver(doc.Status)
@@ -247,18 +274,12 @@ func (e *Engine) patchTask(c *call) (int, any, error) {
 		}
 		t.apply(func() { k.doc = doc })
 		if doc.Status != old.Status {
-			if _, err := t.log(in, event{kind: taskEvents[doc.Status], actor: c.who.Agent, payload: members("task_id", doc.ID, "old_status", old.Status, "new_status", doc.Status)}); err != nil {
+			if _, err := t.log(in, event{kind: taskEvents[doc.Status], actor: c.who.name, payload: members("task_id", doc.ID, "old_status", old.Status, "new_status", doc.Status)}); err != nil {
 				return err
 			}
 		}
 		if ended {
-			for _, ch := range in.channels {
-				if ch.doc.TaskID != nil && *ch.doc.TaskID == doc.ID && ch.isOpen(t.now) {
-					if err := t.close(ch, t.now); err != nil {
-						return err
-					}
-				}
-			}
+			t.end(in, doc.CompletedAt, func(ch *channel) bool { return ch.ofTask(doc.ID) })
 		}
 		return nil
 	})

@@ -10,7 +10,7 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-// What a stranger may cost until its hello is in.
+// What a connection may cost until its hello is in, and who joins in all.
 const (
 	strangerTime  = time.Second
 	strangerBytes = 64 << 10             // handshake and hello take a quarter of it
@@ -28,6 +28,7 @@ func (n *Node) acceptAll() error {
 			}
 			return err
 		}
+		n.handshakes.ended(qc.Context())
 		if !n.begin(func() { n.accept(qc) }) {
 			qc.CloseWithError(closeShutdown, "shutting down")
 		}
@@ -70,7 +71,7 @@ func (n *Node) accept(qc *quic.Conn) {
 }
 
 func (n *Node) acceptStranger(qc *quic.Conn, id identity.ID) {
-	n.tasks.Go(func() { boundStranger(qc) })
+	n.tasks.Go(func() { boundStranger(qc, nil, closeNotTrusted, "not trusted") })
 	c := &conn{node: n, qc: qc, id: id}
 	if _, err := c.greet(strangerTime, false); err != nil {
 		code := closeProtocolError
@@ -83,19 +84,21 @@ func (n *Node) acceptStranger(qc *quic.Conn, id identity.ID) {
 	c.refuse(&refusedError{closeNotTrusted, "not trusted", EventPending})
 }
 
-// boundStranger closes a connection on which more comes than a hello takes, and
-// returns when it has ended. The windows are those of a peer: they are set before
-// anybody knows whose key it is.
-func boundStranger(qc *quic.Conn) {
+// boundStranger closes a connection on which more comes than a hello takes, or a
+// request to join, and returns when it has ended or is admitted. The windows are
+// those of a peer: they are set before anybody knows whose key it is.
+func boundStranger(qc *quic.Conn, admitted <-chan struct{}, code quic.ApplicationErrorCode, reason string) {
 	look := time.NewTicker(strangerTick)
 	defer look.Stop()
 	for {
 		select {
 		case <-qc.Context().Done():
 			return
+		case <-admitted:
+			return
 		case <-look.C:
 			if qc.ConnectionStats().BytesReceived > strangerBytes {
-				qc.CloseWithError(closeNotTrusted, "not trusted")
+				qc.CloseWithError(code, reason)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/wire"
 )
@@ -37,7 +38,9 @@ type Config struct {
 	// refusal. Nil: unknown_kind.
 	Message func(ctx context.Context, from identity.ID, env *wire.Envelope) (wire.ReceiptState, error)
 
-	Event  func(Event) // told what happens; must not block. Nil: nobody is
+	Budget *budget.Book // what peers may cost; nil: one of its own
+	Lines  *budget.Log  // of what peers cause; nil: one of its own, over Logger
+	Event  func(Event)  // told what happens; must not block. Nil: nobody is
 	Logger *slog.Logger
 }
 

@@ -3,12 +3,16 @@ package peer
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/quic-go/quic-go"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/wire"
 )
@@ -42,7 +46,11 @@ type conn struct {
 	told         bool // goaway was received
 	doneSent     bool
 	doneReceived bool
+	linger       *time.Timer // closes the connection a moment after both; nil: not yet
 	live         liveness
+
+	received uint64 // bytes, when unread frames were counted last; the watch's alone
+	frames   int    // that lay unread then
 }
 
 const (
@@ -105,12 +113,10 @@ type refusedError struct {
 // run lives as long as the connection: greet, become ready, serve.
 func (c *conn) run() {
 	defer close(c.ended)
-	if !take(&c.remote.greeting, maxGreeting) {
-		c.close(closeOverloaded, "too many connections at a time")
-		return
-	}
+	c.remote.enter(c)
+	c.node.tasks.Go(func() { boundStranger(c.qc, c.ready, closeOverloaded, "a hello takes less") })
 	items, err := c.greet(helloTime, true)
-	c.remote.greeting.Add(-1)
+	c.remote.leaveGreeting(c)
 	if err != nil {
 		code := closeProtocolError
 		if errors.Is(err, context.DeadlineExceeded) {
@@ -123,7 +129,7 @@ func (c *conn) run() {
 		c.refuse(r)
 		return
 	}
-	c.node.log.Info("peer connected", "peer", c.id.Label(), "addr", c.addr(), "claim", c.claim)
+	c.node.lines.Add(c.id, slog.LevelInfo, "peer connected", "peer", c.id.Label(), "addr", c.addr(), "claim", c.claim)
 	var loops sync.WaitGroup
 	if r := c.pinPQ(); r != nil {
 		c.refuse(r)
@@ -138,24 +144,40 @@ func (c *conn) run() {
 	c.live.stop(c)
 	c.remote.remove(c)
 	loops.Wait()
-	c.node.log.Info("peer disconnected", "peer", c.id.Label(), "cause", c.endedWith())
+	c.node.lines.Add(c.id, slog.LevelInfo, "peer disconnected", "peer", c.id.Label(), "cause", c.endedWith())
 }
 
 // refuse closes a connection whose hello is not accepted. A stranger has become
 // pending before it hears of it; a blocked one leaves no trace, nor one that was
 // trusted meanwhile.
 func (c *conn) refuse(r *refusedError) {
-	c.node.log.Info("peer refused", "peer", c.id.Label(), "addr", c.addr(), "reason", r.reason)
+	who := c.id
+	if c.remote == nil {
+		who = budget.Strangers
+	}
+	c.node.lines.Add(who, slog.LevelInfo, "peer refused", "peer", c.id.Label(), "addr", c.addr(), "reason", r.reason)
 	switch r.event {
 	case EventIdentityConflict:
-		c.node.emit(Event{Type: r.event, Peer: c.id, Name: c.claim, Addr: c.addr(), Detail: r.reason})
+		c.node.lines.Tell(who, func(left uint64) {
+			c.node.emit(Event{Type: r.event, Peer: c.id, Name: c.claim, Addr: c.addr(), Detail: r.reason + alike(left)})
+		})
 	case EventPending:
 		p := Pending{ID: c.id, Claim: c.claim, Addr: c.addr(), PQ: c.pq, At: time.Now()}
 		if c.node.waits(c.id) && c.node.pending.add(p, c.qc.RemoteAddr()) {
-			c.node.emit(Event{Type: r.event, Peer: c.id, Name: c.claim, Addr: c.addr()})
+			c.node.lines.Tell(who, func(left uint64) {
+				c.node.emit(Event{Type: r.event, Peer: c.id, Name: c.claim, Addr: c.addr(), Detail: strings.TrimPrefix(alike(left), "; ")})
+			})
 		}
 	}
 	c.close(r.code, r.reason)
+}
+
+// alike says how many events like one that is told were left out before it.
+func alike(left uint64) string {
+	if left < 2 {
+		return ""
+	}
+	return fmt.Sprintf("; %d more like it in the last minute", left-1)
 }
 
 // checkPQ compares the post-quantum half in hello with what was pinned
@@ -179,7 +201,7 @@ func (c *conn) pinPQ() *refusedError {
 		return c.checkPQ(p)
 	}
 	if err := c.node.cfg.Trust.Pin(c.id, c.pq); err != nil {
-		c.node.log.Error("pin the post-quantum key", "peer", c.id.Label(), "err", err)
+		c.node.lines.Add(c.id, slog.LevelError, "pin the post-quantum key", "peer", c.id.Label(), "err", err)
 	}
 	p, _ := c.node.cfg.Trust.Get(c.id)
 	return c.checkPQ(p)
@@ -248,16 +270,18 @@ func (c *conn) maybeDone() {
 		c.doneSent = true
 	}
 	over := c.doneSent && c.doneReceived
-	code, told := c.leaveCode, c.told
+	atOnce := over && c.told && c.leaveCode == closeShutdown
+	linger := over && !atOnce && c.linger == nil
+	code := c.leaveCode
+	if linger {
+		c.linger = time.AfterFunc(lingerTime, func() { c.close(code, "drained") })
+	}
 	c.mu.Unlock()
 	if say {
 		c.node.serving(func() { c.control.send(&wire.Done{}) }) // a call that ends does not wait for the peer to read
 	}
-	switch {
-	case over && told && code == closeShutdown:
+	if atOnce {
 		c.close(code, "drained")
-	case over:
-		time.AfterFunc(lingerTime, func() { c.close(code, "drained") })
 	}
 }
 

@@ -130,8 +130,11 @@ func (c *conn) sendHello() error {
 	return nil
 }
 
-func (c *conn) exporter() ([]byte, error) {
-	state := c.qc.ConnectionState().TLS
+func (c *conn) exporter() ([]byte, error) { return exporterOf(c.qc) }
+
+// exporterOf returns what the post-quantum halves sign of a connection.
+func exporterOf(qc *quic.Conn) ([]byte, error) {
+	state := qc.ConnectionState().TLS
 	return state.ExportKeyingMaterial(identity.ExporterLabel, nil, 32)
 }
 

@@ -63,13 +63,23 @@ func (r *remote) ready(ctx context.Context) (*conn, *kinds.Error) {
 		case <-d.settled:
 			// That one which is older than the call failed says little: its last packet
 			// may have left before the network came back, or the peer trusted this node.
-			if d.err != nil && !d.began.Before(began) {
-				return nil, d.err
+			if err := r.errOf(d, began); err != nil {
+				return nil, err
 			}
 		case <-limited.Done():
 			return nil, r.gaveUp(ctx)
 		}
 	}
+}
+
+// errOf returns why a dial that is over failed, nil where it began before then.
+func (r *remote) errOf(d *dial, then time.Time) *kinds.Error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if d.began.Before(then) {
+		return nil
+	}
+	return d.err
 }
 
 // gaveUp says why ready did: the caller's ctx ended, or its own time.
@@ -142,7 +152,9 @@ func (r *remote) runDial(ctx context.Context, d *dial, pause time.Duration) {
 	case <-time.After(pause):
 	case <-ctx.Done():
 	}
+	r.mu.Lock()
 	d.began = time.Now()
+	r.mu.Unlock()
 	addrs := r.addrs()
 	var verdict *failure
 	if len(addrs) > 0 {

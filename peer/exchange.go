@@ -34,10 +34,10 @@ func (n *Node) Exchange(ctx context.Context, to identity.ID, env *wire.Envelope)
 	if env.Kind == kinds.KindPing || env.Kind == kinds.KindCancel {
 		limit += spare
 	}
-	if !take(&r.budget.exchanges, limit) {
+	if !take(&r.opened.exchanges, limit) {
 		return nil, 0, kinds.Errorf(kinds.Overloaded, "%d calls to %s are open; wait for one to end", limit, n.nameOf(to)).WithDelivered(kinds.DeliveredNo)
 	}
-	defer r.budget.exchanges.Add(-1)
+	defer r.opened.exchanges.Add(-1)
 	for try := 1; ; try++ {
 		c, fail := r.ready(ctx)
 		if fail != nil {

@@ -1,49 +1,165 @@
 package peer
 
 import (
+	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 
+	"github.com/quic-go/quic-go"
 	"golang.org/x/time/rate"
+
+	"github.com/acpd/acpd/identity"
 )
 
-// handshakeRate limits by rate how many handshakes may begin before their source
-// must prove its address with a Retry (RFC 9000, section 8.1.2): a flood costs one
-// small packet each, and known peers, who answer the Retry, still connect.
-type handshakeRate struct {
-	mu      sync.Mutex // guards sources
-	all     *rate.Limiter
-	sources map[netip.Prefix]*rate.Limiter // at most maxSources, then begun anew
+// handshakes bounds those that come in and are not complete: by rate, and by how
+// many there are. It costs a flood one small packet each, and leaves room for known
+// peers.
+type handshakes struct {
+	unproved, proved, known *handshakeRate
+
+	open atomic.Int32 // begun, and neither complete nor given up
+
+	mu   sync.Mutex // guards good
+	good map[netip.AddrPort]identity.ID
 }
 
 const (
+	// Handshakes that begin at once, in a second. Beyond, a source must prove its
+	// address with a Retry (RFC 9000, section 8.1.2); known peers answer it.
 	handshakesPerSecond          = 200
 	handshakesPerSourcePerSecond = 5
-	maxSources                   = 1024
+
+	// Handshakes of a source that has proved its address, which proves no more: it
+	// need not continue any. One host dials a peer every 0.1 s at most.
+	provedPerSourcePerSecond = 20
+
+	maxHalfOpen = 256 // 30 KB each, for 4 s at most
+	maxUnproved = 128 // of them; then addresses are to be proved first
+	maxSources  = 1024
 )
 
-func newHandshakeRate() *handshakeRate {
-	return &handshakeRate{
-		all:     rate.NewLimiter(handshakesPerSecond, handshakesPerSecond),
-		sources: make(map[netip.Prefix]*rate.Limiter),
+func newHandshakes() *handshakes {
+	return &handshakes{
+		unproved: newHandshakeRate(handshakesPerSourcePerSecond, handshakesPerSecond),
+		proved:   newHandshakeRate(provedPerSourcePerSecond, rate.Inf),
+		known:    newHandshakeRate(provedPerSourcePerSecond, rate.Inf),
+		good:     make(map[netip.AddrPort]identity.ID),
 	}
 }
 
-// exceeded reports whether addr has to prove itself first.
-func (h *handshakeRate) exceeded(addr net.Addr) bool {
-	p := sourcePrefix(addr)
+// mustProve reports whether addr has to prove itself before a handshake begins.
+func (h *handshakes) mustProve(addr net.Addr) bool {
+	return h.open.Load() >= maxUnproved || h.unproved.exceeded(sourceOf(addr))
+}
+
+var errTooMany = errors.New("too many handshakes at a time")
+
+type handshakeKey struct{}
+
+// begin lets a handshake begin or refuses it, and counts it until ended is called
+// with its connection's context, or that is done. A peer at the address where it
+// last proved its key has a rate of its own, and twice the room: nobody else can
+// prove that address.
+func (h *handshakes) begin(ctx context.Context, from *quic.ClientInfo) (context.Context, error) {
+	limit, most := h.proved, int32(maxHalfOpen)
+	s := sourceOf(from.RemoteAddr)
+	if at := addrPort(from.RemoteAddr); from.AddrVerified && h.isGood(at) {
+		limit, most = h.known, 2*maxHalfOpen
+		s.port = at.Port()
+	}
+	if h.open.Load() >= most || from.AddrVerified && limit.exceeded(s) {
+		return nil, errTooMany
+	}
+	h.open.Add(1)
+	end := sync.OnceFunc(func() { h.open.Add(-1) })
+	context.AfterFunc(ctx, end)
+	return context.WithValue(ctx, handshakeKey{}, end), nil
+}
+
+// ended is told that the handshake of a connection is complete.
+func (h *handshakes) ended(ctx context.Context) {
+	if end, ok := ctx.Value(handshakeKey{}).(func()); ok {
+		end()
+	}
+}
+
+// remember notes where a peer proved its key, in the place of where it did before.
+func (h *handshakes) remember(id identity.ID, before, now netip.AddrPort) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	l := h.sources[p]
+	if h.good[before] == id {
+		delete(h.good, before)
+	}
+	if now.IsValid() {
+		h.good[now] = id
+	}
+}
+
+func (h *handshakes) isGood(a netip.AddrPort) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, ok := h.good[a]
+	return ok
+}
+
+// handshakeRate limits by rate how many handshakes may begin.
+type handshakeRate struct {
+	mu        sync.Mutex // guards sources
+	all       *rate.Limiter
+	perSource int
+	sources   map[source]*rate.Limiter // at most maxSources, then begun anew
+}
+
+// source is what counts as one: an IPv4 address or an IPv6 /56, or a port of it.
+type source struct {
+	netip.Prefix
+	port uint16
+}
+
+func newHandshakeRate(perSource int, all rate.Limit) *handshakeRate {
+	return &handshakeRate{
+		all:       rate.NewLimiter(all, int(min(all, handshakesPerSecond))),
+		perSource: perSource,
+		sources:   make(map[source]*rate.Limiter),
+	}
+}
+
+// exceeded takes one of what a source has, and reports whether it had none.
+func (h *handshakeRate) exceeded(s source) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l := h.sources[s]
 	if l == nil {
 		if len(h.sources) >= maxSources {
 			clear(h.sources)
 		}
-		l = rate.NewLimiter(handshakesPerSourcePerSecond, handshakesPerSourcePerSecond)
-		h.sources[p] = l
+		l = rate.NewLimiter(rate.Limit(h.perSource), h.perSource)
+		h.sources[s] = l
 	}
 	return !l.Allow() || !h.all.Allow()
+}
+
+// sourceOf returns what addr counts as. On loopback that is a port, since all
+// daemons of a machine share its address.
+func sourceOf(addr net.Addr) source {
+	s := source{Prefix: sourcePrefix(addr)}
+	if at := addrPort(addr); at.Addr().IsLoopback() {
+		s.port = at.Port()
+	}
+	return s
+}
+
+// addrPort is an address as it can be compared.
+func addrPort(addr net.Addr) netip.AddrPort {
+	udp, ok := addr.(*net.UDPAddr)
+	if !ok {
+		return netip.AddrPort{}
+	}
+	a := udp.AddrPort()
+	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 }
 
 // sourcePrefix is what counts as one source: an IPv4 address, an IPv6 /56.

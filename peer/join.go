@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/quic-go/quic-go"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -25,8 +27,8 @@ import (
 
 const (
 	joinTime  = 10 * time.Second
-	joinBytes = 4<<10 + 2<<10 // and the post-quantum key
-	wrongWait = time.Second   // before a wrong token is answered, one at a time
+	joinBytes = 6 << 10     // 5.3 KiB of it are the post-quantum key and signature
+	wrongWait = time.Second // before a wrong token is answered, one at a time
 )
 
 type joinRequest struct {
@@ -34,11 +36,13 @@ type joinRequest struct {
 	Token []byte `cbor:"token"`
 	Name  string `cbor:"name"`
 	PQ    []byte `cbor:"pq,omitempty"`
+	Sig   []byte `cbor:"sig,omitempty"` // by PQ; from acpd before 0.1.0 none comes
 }
 
 type joinReply struct {
 	Name    string `cbor:"name,omitempty"`
 	PQ      []byte `cbor:"pq,omitempty"`
+	Sig     []byte `cbor:"sig,omitempty"`
 	Code    string `cbor:"code,omitempty"`
 	Message string `cbor:"message,omitempty"`
 }
@@ -105,7 +109,11 @@ func (n *Node) join(ctx context.Context, qc *quic.Conn, inv identity.Invitation)
 	if deadline, ok := ctx.Deadline(); ok {
 		s.SetDeadline(deadline)
 	}
-	body, err := wire.Marshal(joinRequest{V: 1, Token: inv.Token[:], Name: identity.Claim(n.cfg.Name), PQ: n.cfg.Key.PublicPQ()})
+	sig, err := n.signJoin(qc, inv.ID)
+	if err != nil {
+		return identity.Peer{}, kinds.Errorf(kinds.Internal, "join: %v", err)
+	}
+	body, err := wire.Marshal(joinRequest{V: 1, Token: inv.Token[:], Name: identity.Claim(n.cfg.Name), PQ: n.cfg.Key.PublicPQ(), Sig: sig})
 	if err != nil {
 		return identity.Peer{}, kinds.Errorf(kinds.Internal, "join: %v", err)
 	}
@@ -127,24 +135,61 @@ func (n *Node) join(ctx context.Context, qc *quic.Conn, inv identity.Invitation)
 	if len(reply.PQ) > 0 && !inv.PQ.IsZero() && identity.HashPQ(reply.PQ) != inv.PQ {
 		return identity.Peer{}, kinds.Errorf(kinds.IdentityConflict, "join: the post-quantum key of %s is not the one in the invitation; ask for a new one", inv.ID.Label())
 	}
-	if n.cfg.RequirePQ && inv.PQ.IsZero() && len(reply.PQ) == 0 {
-		return identity.Peer{}, kinds.Errorf(kinds.NotTrusted, "join: a post-quantum identity is required here and %s has none; update it", inv.ID.Label())
+	pq, err := n.provenPQ(qc, reply.PQ, reply.Sig, inv.ID)
+	if err != nil {
+		return identity.Peer{}, kinds.Errorf(kinds.IdentityConflict, "join: %v; ask for a new invitation", err)
+	}
+	if n.cfg.RequirePQ && inv.PQ.IsZero() && pq.IsZero() {
+		return identity.Peer{}, kinds.Errorf(kinds.NotTrusted, "join: a post-quantum identity is required here and %s proves none; update it", inv.ID.Label())
 	}
 	claim := reply.Name
 	if claim == "" {
 		claim = inv.Name
 	}
 	p := identity.Peer{ID: inv.ID, Addrs: inv.Addrs, PQ: inv.PQ}
-	if p.PQ.IsZero() && len(reply.PQ) > 0 {
-		p.PQ = identity.HashPQ(reply.PQ)
+	if p.PQ.IsZero() {
+		p.PQ = pq
 	}
-	p, err = n.adopt(p, claim)
+	p, err = n.cfg.Trust.Admit(p, claim)
+	if blocked := (*identity.BlockedError)(nil); errors.As(err, &blocked) {
+		return p, kinds.Errorf(kinds.NotTrusted, "join: %v", blocked)
+	}
+	if pinned := (*identity.PinnedError)(nil); errors.As(err, &pinned) {
+		return p, kinds.Errorf(kinds.IdentityConflict, "join: %v", pinned)
+	}
 	if err != nil {
 		return p, kinds.Errorf(kinds.Internal, "join: %v", err)
 	}
 	n.joined(p, qc.RemoteAddr().String())
 	n.Connect(p.ID)
 	return p, nil
+}
+
+// signJoin signs, with the post-quantum half, that this node speaks to other on the
+// connection, as a hello does.
+func (n *Node) signJoin(qc *quic.Conn, other identity.ID) ([]byte, error) {
+	exporter, err := exporterOf(qc)
+	if err != nil {
+		return nil, err
+	}
+	return n.cfg.Key.SignHello(exporter, other)
+}
+
+// provenPQ returns the hash of the post-quantum key that the other side of a join
+// shows, if its signature proves that it has it. Without a signature nothing is proved
+// and the hash is zero: the first hello pins the key then. A wrong one is an error.
+func (n *Node) provenPQ(qc *quic.Conn, pq, sig []byte, signer identity.ID) (identity.PQHash, error) {
+	if len(pq) == 0 || len(sig) == 0 {
+		return identity.PQHash{}, nil
+	}
+	exporter, err := exporterOf(qc)
+	if err == nil {
+		err = identity.VerifyHello(pq, sig, exporter, signer, n.self)
+	}
+	if err != nil {
+		return identity.PQHash{}, err
+	}
+	return identity.HashPQ(pq), nil
 }
 
 // printable is foreign text for an error message.
@@ -158,19 +203,7 @@ func printable(s string) string {
 	return clip(s)
 }
 
-// adopt trusts a peer. It keeps the name that the peer has here; else name, where
-// it can be a petname, with a number if it is taken.
-func (n *Node) adopt(p identity.Peer, name string) (identity.Peer, error) {
-	name = strings.ToLower(name)
-	if known, ok := n.cfg.Trust.Get(p.ID); ok {
-		p.Name = known.Name
-	} else if identity.CheckName(name) == nil {
-		p.Name = n.cfg.Trust.FreeName(name)
-	}
-	return n.cfg.Trust.Trust(p)
-}
-
-// joined tells of a peer that was adopted, and remembers where its key was proven.
+// joined tells of a peer that was admitted, and remembers where its key was proven.
 func (n *Node) joined(p identity.Peer, addr string) {
 	r := n.remote(p.ID)
 	r.mu.Lock()
@@ -187,12 +220,18 @@ func (n *Node) serveJoin(qc *quic.Conn, id identity.ID) {
 		return
 	}
 	defer n.joiners.leave(qc.RemoteAddr())
+	n.tasks.Go(func() { boundStranger(qc, nil, closeOverloaded, "joining takes less") })
 	ctx, cancel := context.WithTimeout(n.ctx, joinTime)
 	defer cancel()
 	s, err := qc.AcceptStream(ctx)
 	if err != nil {
 		return
 	}
+	n.tasks.Go(func() {
+		if _, err := qc.AcceptStream(ctx); err == nil {
+			qc.CloseWithError(closeProtocolError, "joining takes one stream")
+		}
+	})
 	deadline, _ := ctx.Deadline()
 	s.SetDeadline(deadline)
 	reply := n.answerJoin(ctx, s, qc, id)
@@ -228,32 +267,42 @@ func (n *Node) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, id id
 		return joinReply{Code: string(kinds.Invalid), Message: err.Error()}
 	case req.V != 1 || len(req.Token) != 16:
 		return joinReply{Code: string(kinds.Invalid), Message: "expected version 1 and a token of 16 bytes"}
-	case n.cfg.RequirePQ && len(req.PQ) == 0:
+	}
+	pq, err := n.provenPQ(qc, req.PQ, req.Sig, id)
+	switch {
+	case err != nil:
+		return joinReply{Code: string(kinds.IdentityConflict), Message: err.Error()}
+	case n.cfg.RequirePQ && pq.IsZero():
 		return joinReply{Code: string(kinds.NotAuthorized), Message: "a post-quantum identity is required here; update the joining side"}
-	case n.cfg.Trust.Blocked(id):
-		return joinReply{Code: string(kinds.NotAuthorized), Message: "this key was untrusted here; its owner's trust with the full id lifts that"}
 	}
-	p := identity.Peer{ID: id}
-	if len(req.PQ) > 0 {
-		p.PQ = identity.HashPQ(req.PQ)
-	}
+	p := identity.Peer{ID: id, PQ: pq}
 	err = n.invitations.Redeem([16]byte(req.Token), id, func(name string) (err error) {
 		if name == "" {
 			name = req.Name
 		}
-		p, err = n.adopt(p, name)
+		p, err = n.cfg.Trust.Admit(p, name)
 		return err
 	})
+	var blocked *identity.BlockedError
+	var pinned *identity.PinnedError
 	switch {
 	case err == nil:
 		n.joined(p, qc.RemoteAddr().String()) // where it calls from it listens too
-		return joinReply{Name: identity.Claim(n.cfg.Name), PQ: n.cfg.Key.PublicPQ()}
+		sig, err := n.signJoin(qc, id)
+		if err != nil { // the hellos tell
+			n.log.Error("join: no post-quantum signature", "peer", id.Label(), "err", err)
+		}
+		return joinReply{Name: identity.Claim(n.cfg.Name), PQ: n.cfg.Key.PublicPQ(), Sig: sig}
+	case errors.As(err, &pinned):
+		return joinReply{Code: string(kinds.IdentityConflict), Message: "another post-quantum key of yours is pinned here; its owner can untrust you and trust you again"}
+	case errors.As(err, &blocked):
+		return joinReply{Code: string(kinds.NotAuthorized), Message: "this key was untrusted here; its owner's trust with the full id lifts that"}
 	case errors.Is(err, identity.ErrNoInvitation), errors.Is(err, identity.ErrInvitationUsed):
-		n.log.Warn("join refused", "peer", id.Label(), "addr", qc.RemoteAddr().String(), "err", err)
+		n.lines.Add(budget.Strangers, slog.LevelWarn, "join refused", "peer", id.Label(), "addr", qc.RemoteAddr().String(), "err", err)
 		n.holdBack(ctx)
 		return joinReply{Code: string(kinds.NotAuthorized), Message: err.Error()}
 	}
-	n.log.Error("join", "peer", id.Label(), "err", err)
+	n.lines.Add(budget.Strangers, slog.LevelError, "join", "peer", id.Label(), "err", err)
 	return joinReply{Code: string(kinds.Internal), Message: "the trust store could not be written"}
 }
 

@@ -170,8 +170,16 @@ func (c *conn) acceptMessages() {
 		if err != nil {
 			return
 		}
+		if err := c.mayServe(); err != nil {
+			s.CancelRead(streamOverloaded)
+			c.refuseMessage(&wire.Receipt{Stream: uint64(s.StreamID())}, c.readError(streamOverloaded, err))
+			c.credit.release(s)
+			continue
+		}
 		if !c.node.serving(func() { c.serveMessage(s) }) {
 			s.CancelRead(streamGoingAway)
+			c.credit.release(s)
+			c.remote.streams.Give(1)
 		}
 	}
 }
@@ -180,6 +188,7 @@ func (c *conn) acceptMessages() {
 // stream, so that even an undecodable message gets one.
 func (c *conn) serveMessage(s *quic.ReceiveStream) {
 	defer c.credit.release(s)
+	defer c.remote.streams.Give(1)
 	r := &wire.Receipt{Stream: uint64(s.StreamID())}
 	defer c.recovered(func() {
 		r.State, r.Code, r.Message = wire.Refused, string(kinds.Internal), "the handler failed"
@@ -194,11 +203,17 @@ func (c *conn) serveMessage(s *quic.ReceiveStream) {
 		c.close(closeProtocolError, err.Error())
 		return
 	case err != nil:
-		e := foreign(err)
-		r.State, r.Code, r.Message, r.RetryAfterMS = wire.Refused, string(e.Code), clip(e.Message), e.RetryAfterMS
+		c.refuseMessage(r, err)
 	default:
 		r.State = state
+		c.control.send(r)
 	}
+}
+
+// refuseMessage answers a message with why it is not taken.
+func (c *conn) refuseMessage(r *wire.Receipt, err error) {
+	e := foreign(err)
+	r.State, r.Code, r.Message, r.RetryAfterMS = wire.Refused, string(e.Code), clip(e.Message), e.RetryAfterMS
 	c.control.send(r)
 }
 
@@ -213,7 +228,7 @@ func (c *conn) take(s *quic.ReceiveStream) (wire.ReceiptState, error) {
 	if _, err := io.ReadFull(s, typ[:]); err != nil {
 		code := codeOf(err)
 		s.CancelRead(code)
-		return 0, c.readError(code)
+		return 0, c.readError(code, err)
 	}
 	c.hear()
 	switch wire.StreamType(typ[0]) {
@@ -225,11 +240,11 @@ func (c *conn) take(s *quic.ReceiveStream) (wire.ReceiptState, error) {
 		return 0, kinds.Errorf(kinds.UnknownKind, "stream type %#x is not known in this direction", typ[0])
 	}
 	size, err := c.receive(s, in)
-	defer c.remote.inBytes.Add(-size)
+	defer c.remote.envelopes.Give(size)
 	if err != nil {
 		code := codeOf(err)
 		s.CancelRead(code)
-		return 0, c.readError(code)
+		return 0, c.readError(code, err)
 	}
 	env, err := wire.ParseEnvelope(in.Bytes())
 	if err != nil {
@@ -245,12 +260,12 @@ func (c *conn) take(s *quic.ReceiveStream) (wire.ReceiptState, error) {
 }
 
 // readError is what the receipt of an unread message says.
-func (c *conn) readError(code quic.StreamErrorCode) *kinds.Error {
+func (c *conn) readError(code quic.StreamErrorCode, err error) *kinds.Error {
 	switch code {
 	case streamTooLarge:
 		return kinds.Errorf(kinds.TooLarge, "the message is over %d bytes; send less, or a reference to it", c.node.cfg.MaxMessage)
 	case streamOverloaded:
-		e := kinds.Errorf(kinds.Overloaded, "too many bytes of messages at a time; try again")
+		e := kinds.Errorf(kinds.Overloaded, "%v; try again", err)
 		e.RetryAfterMS = 1000
 		return e
 	case streamTimeout:

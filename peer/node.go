@@ -32,6 +32,7 @@ import (
 
 	"github.com/quic-go/quic-go"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/wire"
 )
@@ -44,6 +45,7 @@ type Node struct {
 	features []string
 	handlers map[wire.StreamType]func(context.Context, identity.ID, *Stream)
 	log      *slog.Logger
+	lines    *budget.Log // of what peers cause
 
 	// epoch is what times on the message path are measured from: a duration fits
 	// an atomic, a time.Time does not.
@@ -55,6 +57,9 @@ type Node struct {
 	config    *quic.Config
 	probe     func(ctx context.Context, addr net.Addr) verdict // nil on a socket that is not the system's
 
+	handshakes  *handshakes
+	rows        rows
+	watch       watch
 	invitations identity.Invitations
 	pending     pendingTable
 	strangers   gate          // strangers whose hello is being read
@@ -81,9 +86,17 @@ const (
 	maxIncomingExchanges = 512
 	maxIncomingMessages  = 256
 
+	// A connection takes 64 streams whose readers push back, and 256 KiB of others.
+	// That is three quarters of its window: QUIC gives credit back when a quarter of
+	// it has been read.
 	streamWindow     = 128 << 10
-	connectionWindow = 16 << 20 // twice what 64 streams whose readers push back can hold
+	connectionWindow = (64*streamWindow + 256<<10) * 4 / 3
 )
+
+// rows are the accounts of what peers may cost a node.
+type rows struct {
+	envelopes, streams, connections, greeting *budget.Account
+}
 
 // Listen opens the socket. Nothing is answered before [Node.Serve] runs; a node
 // that is never served is ended with Close.
@@ -104,19 +117,26 @@ func Listen(cfg Config) (*Node, error) {
 		}
 	}
 	n := &Node{
-		cfg:       cfg,
-		epoch:     time.Now(),
-		self:      cfg.Key.ID(),
-		handlers:  make(map[wire.StreamType]func(context.Context, identity.ID, *Stream)),
-		log:       cfg.Logger,
-		remotes:   make(map[identity.ID]*remote),
-		strangers: gate{all: 8, perSource: 2},
-		joiners:   gate{all: 8, perSource: 4},
+		cfg:        cfg,
+		epoch:      time.Now(),
+		self:       cfg.Key.ID(),
+		handlers:   make(map[wire.StreamType]func(context.Context, identity.ID, *Stream)),
+		log:        cfg.Logger,
+		remotes:    make(map[identity.ID]*remote),
+		handshakes: newHandshakes(),
+		strangers:  gate{all: 8, perSource: 2},
+		joiners:    gate{all: 8, perSource: 4},
 
 		wrongToken: make(chan struct{}, 1),
 	}
+	if n.cfg.Budget == nil {
+		n.cfg.Budget = new(budget.Book)
+	}
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
+	}
+	if n.lines = cfg.Lines; n.lines == nil {
+		n.lines = n.cfg.Budget.OpenLog(n.log)
 	}
 	rand.Read(n.boot[:])
 	n.workers = newWorkers()
@@ -125,6 +145,14 @@ func Listen(cfg Config) (*Node, error) {
 		n.cancel()
 		return nil, err
 	}
+	b := n.cfg.Budget
+	n.rows = rows{
+		envelopes:   b.Open(budget.EnvelopesRead(cfg.MaxMessage)),
+		streams:     b.Open(budget.Streams),
+		connections: b.Open(budget.Connections),
+		greeting:    b.Open(budget.Greeting),
+	}
+	n.watch = watch{account: b.Open(budget.Unread), woken: make(chan struct{}, 1)}
 	return n, nil
 }
 
@@ -148,7 +176,8 @@ func (n *Node) open() error {
 		ConnectionIDLength:  8,
 		StatelessResetKey:   &reset,
 		TokenGeneratorKey:   &token,
-		VerifySourceAddress: newHandshakeRate().exceeded,
+		VerifySourceAddress: n.handshakes.mustProve,
+		ConnContext:         n.handshakes.begin,
 	}
 	n.config = &quic.Config{
 		HandshakeIdleTimeout:           handshakeTimeout,
@@ -205,6 +234,7 @@ func (n *Node) Invitations() *identity.Invitations { return &n.invitations }
 func (n *Node) Serve(ctx context.Context) error {
 	failed := make(chan error, 1)
 	n.tasks.Go(func() { failed <- n.acceptAll() })
+	n.tasks.Go(n.watchUnread)
 	var err error
 	select {
 	case <-ctx.Done():
@@ -226,6 +256,9 @@ func (n *Node) Close() {
 	n.tasks.Wait()
 	n.transport.Close()
 	n.socket.Close()
+	if n.cfg.Lines == nil {
+		n.lines.Close()
+	}
 }
 
 // drain says goaway on every connection and waits until all are done, or resets

@@ -23,10 +23,15 @@ func (n *Node) remote(id identity.ID) *remote {
 	if r := n.remotes[id]; r != nil {
 		return r
 	}
-	r = &remote{node: n, id: id}
+	r = &remote{node: n, id: id, envelopes: n.rows.envelopes.Share(id, envelopeChunk), streams: n.rows.streams.Share(id, streamChunk)}
 	n.remotes[id] = r
 	return r
 }
+
+const (
+	envelopeChunk = 64 << 10 // most envelopes are far smaller
+	streamChunk   = 8
+)
 
 // reach returns the state kept for a peer that a call is for, which must be
 // trusted: strangers take no room.
@@ -65,6 +70,18 @@ func (n *Node) Peers() []Peer {
 	n.mu.RUnlock()
 	slices.SortFunc(all, func(a, b Peer) int { return a.ID.Compare(b.ID) })
 	return all
+}
+
+// ConnectedBut reports whether a peer other than this one is connected.
+func (n *Node) ConnectedBut(id identity.ID) bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	for other, r := range n.remotes {
+		if other != id && r.current.Load() != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // Peer returns a connected peer.

@@ -1,11 +1,13 @@
 package peer
 
 import (
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -17,25 +19,29 @@ type remote struct {
 	id   identity.ID
 
 	current atomic.Pointer[conn] // of conns the newest without a goaway; nil: none
-	budget  budget
-	inBytes atomic.Int64 // of envelopes being received or answered
+	opened  opened
 
-	greeting atomic.Int32 // connections whose hello is awaited
+	envelopes *budget.Share // bytes of those that are being received or answered
+	streams   *budget.Share // that are served
+	unread    int64         // bytes that its frames take which nobody has read; the watch's alone
 
 	mu        sync.Mutex // guards what follows
+	greeting  []*conn    // whose hello is awaited, in the order in which they came
 	conns     []*conn    // ready, in the order in which they became so
+	counted   int        // of them, by the budget
 	upAt      time.Time  // when the first of them did
 	past      []pastBoot // boots that were superseded, the oldest first
 	dial      *dial      // running, or nil
 	verdict   *failure   // of the last dial; nil: a connection became ready since
 	verdictAt time.Time
-	failed    *kinds.Error  // why the last dial that had an address failed; nil: it did not
-	lastGood  string        // address where it last proved its key
-	keep      bool          // reconnect in the background
-	backoff   time.Duration // bounds the pause before the next dial of the background
-	retry     chan struct{} // wakes the reconnecting goroutine; nil: none runs
-	events    []Event       // still to be told, in their order
-	telling   bool          // somebody is telling them
+	failed    *kinds.Error   // why the last dial that had an address failed; nil: it did not
+	lastGood  string         // address where it last proved its key
+	provedAt  netip.AddrPort // the same, of the last connection that became ready
+	keep      bool           // reconnect in the background
+	backoff   time.Duration  // bounds the pause before the next dial of the background
+	retry     chan struct{}  // wakes the reconnecting goroutine; nil: none runs
+	events    []Event        // still to be told, in their order
+	telling   bool           // somebody is telling them
 }
 
 type pastBoot struct {
@@ -44,8 +50,6 @@ type pastBoot struct {
 }
 
 const (
-	maxConns      = 4  // two in use at most, since one of two is told to go; the others drain
-	maxGreeting   = 16 // raced addresses of one peer may all answer
 	maxPastBoots  = 16
 	cloneMemory   = 10 * time.Minute
 	cloneWait     = 30 * time.Second
@@ -53,6 +57,35 @@ const (
 	shareVerdict  = time.Second
 	refusedMemory = 100 * time.Millisecond
 )
+
+// enter is told of a connection whose hello is awaited. Of too many the oldest is
+// closed: it may be one on which nothing will come.
+func (r *remote) enter(c *conn) {
+	var oldest *conn
+	r.mu.Lock()
+	r.node.rows.greeting.Add(r.id, 1)
+	r.greeting = append(r.greeting, c)
+	if len(r.greeting) > int(budget.Greeting.Peer) {
+		oldest = r.greeting[0]
+		r.greeting = slices.Delete(r.greeting, 0, 1)
+	}
+	r.mu.Unlock()
+	if oldest != nil {
+		r.node.rows.greeting.Give(r.id, 1)
+		r.node.rows.greeting.Refuse(r.id)
+		oldest.close(closeOverloaded, "budget: greeting: too many connections at a time")
+	}
+}
+
+// leaveGreeting is told that a connection's hello is awaited no more.
+func (r *remote) leaveGreeting(c *conn) {
+	r.mu.Lock()
+	before := len(r.greeting)
+	r.greeting = slices.DeleteFunc(r.greeting, func(o *conn) bool { return o == c })
+	left := before - len(r.greeting)
+	r.mu.Unlock()
+	r.node.rows.greeting.Give(r.id, int64(left))
+}
 
 // admit is the one place that makes a connection ready. The hello is in and the
 // key proven; whether the peer is trusted is decided under the lock that
@@ -70,11 +103,14 @@ func (r *remote) admit(c *conn) (refused *refusedError) {
 		}
 		closing = r.supersede(c)
 		r.conns = append(r.conns, c)
-		if len(r.conns) > maxConns {
+		if len(r.conns) > int(budget.Connections.Peer) {
+			r.node.rows.connections.Refuse(r.id)
 			closing = append(closing, r.conns[0])
 			r.conns = slices.Delete(r.conns, 0, 1)
 		}
+		r.countConns()
 		r.lastGood = c.addr()
+		r.proved(addrPort(c.qc.RemoteAddr()))
 		r.choose()
 		r.settle(nil)
 		close(c.ready)
@@ -120,6 +156,21 @@ func (r *remote) tell() {
 		r.mu.Lock()
 	}
 	r.telling = false
+}
+
+// proved notes where the peer proved its key; the zero value: it is not trusted any
+// more. Callers hold mu.
+func (r *remote) proved(at netip.AddrPort) {
+	if at != r.provedAt {
+		r.node.handshakes.remember(r.id, r.provedAt, at)
+		r.provedAt = at
+	}
+}
+
+// countConns tells the budget how many connections there are. Callers hold mu.
+func (r *remote) countConns() {
+	r.node.rows.connections.Add(r.id, int64(len(r.conns)-r.counted))
+	r.counted = len(r.conns)
 }
 
 // check decides on trust, the post-quantum pin and clones. Callers hold mu.
@@ -200,6 +251,7 @@ func (r *remote) remove(c *conn) {
 	r.mu.Lock()
 	before := len(r.conns)
 	r.conns = slices.DeleteFunc(r.conns, func(o *conn) bool { return o == c })
+	r.countConns()
 	r.choose()
 	down := before > 0 && len(r.conns) == 0
 	keep := down && r.keep && (r.verdict == nil || !r.verdict.refused)
@@ -249,6 +301,7 @@ func (n *Node) Disconnect(id identity.ID) {
 	r.mu.Lock()
 	r.keep = false
 	r.lastGood, r.failed = "", nil
+	r.proved(netip.AddrPort{})
 	conns := slices.Clone(r.conns)
 	r.settle(&failure{Error: verdict})
 	r.mu.Unlock()
@@ -257,9 +310,9 @@ func (n *Node) Disconnect(id identity.ID) {
 	}
 }
 
-// budget is how many streams may be open to a peer, so that a call over it fails
+// opened is how many streams may be open to a peer, so that a call over it fails
 // at once and never waits for the peer's credit (protocol, section 6).
-type budget struct{ exchanges, bulk atomic.Int32 }
+type opened struct{ exchanges, bulk atomic.Int32 }
 
 const (
 	maxExchanges = 256 // queries, delegations, discovers

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"runtime/debug"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/quic-go/quic-go"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -20,7 +22,6 @@ import (
 const (
 	byteTime     = 10 * time.Second // without a byte of an envelope
 	envelopeTime = 60 * time.Second // for all of it
-	minInBytes   = 4 << 20          // of envelopes being received or answered, per peer
 )
 
 // served is an exchange of the peer's that is not answered yet.
@@ -40,11 +41,30 @@ func (c *conn) acceptExchanges() {
 		if err != nil {
 			return
 		}
-		if !c.node.serving(func() { c.serveStream(s) }) {
-			s.CancelRead(streamGoingAway)
-			s.CancelWrite(streamGoingAway)
+		code := streamOverloaded
+		if c.mayServe() == nil {
+			if c.node.serving(func() { c.serveStream(s) }) {
+				continue
+			}
+			code = streamGoingAway
+			c.remote.streams.Give(1)
 		}
+		s.CancelRead(code)
+		s.CancelWrite(code)
+		c.credit.release(s)
 	}
+}
+
+// mayServe takes a place for one more stream of the peer's, of all connections to
+// it. Who serves it gives the place back.
+func (c *conn) mayServe() error {
+	if err := c.remote.streams.Take(1); err != nil {
+		return err
+	}
+	if c.remote.streams.Used() >= wakeAt {
+		c.node.watch.wake()
+	}
+	return nil
 }
 
 // serving has a stream handled in another goroutine; unlike begin it does so
@@ -62,6 +82,7 @@ func (n *Node) serving(f func()) bool {
 // serveStream reads the type and lets the type's own code do the rest.
 func (c *conn) serveStream(s *quic.Stream) {
 	defer c.credit.release(s)
+	defer c.remote.streams.Give(1)
 	sv := &served{stream: s}
 	c.mu.Lock()
 	c.served[s.StreamID()] = sv
@@ -103,7 +124,7 @@ func (c *conn) serveTyped(s *quic.Stream, sv *served) quic.StreamErrorCode {
 	in := buffers.Get().(*bytes.Buffer)
 	defer putBuffer(in)
 	size, err := c.receive(s, in)
-	defer c.remote.inBytes.Add(-size)
+	defer c.remote.envelopes.Give(size)
 	if err != nil {
 		return codeOf(err)
 	}
@@ -161,7 +182,7 @@ func (c *conn) answer(ctx context.Context, env *wire.Envelope) *wire.Envelope {
 // check validates what came in.
 func (c *conn) check(env *wire.Envelope, class kinds.Class) error {
 	if env.From != c.id || env.To != c.node.self {
-		c.node.log.Warn("spoofed message refused", "peer", c.id.Label(), "id", env.ID, "from", env.From.Label(), "to", env.To.Label())
+		c.node.lines.Add(c.id, slog.LevelWarn, "spoofed message refused", "peer", c.id.Label(), "id", env.ID, "from", env.From.Label(), "to", env.To.Label())
 		return kinds.Errorf(kinds.NotAuthorized, "%s: from and to must be the ids that the connection has proved", env.Kind)
 	}
 	if err := kinds.Check(env); err != nil {
@@ -205,24 +226,25 @@ func foreign(err error) *kinds.Error {
 func (c *conn) receive(s io.Reader, buf *bytes.Buffer) (size int64, err error) {
 	type deadliner interface{ SetReadDeadline(time.Time) error }
 	var (
-		budget = max(minInBytes, 2*int64(c.node.cfg.MaxMessage))
-		end    = time.Now().Add(envelopeTime)
-		d, _   = s.(deadliner)
+		end  = time.Now().Add(envelopeTime)
+		d, _ = s.(deadliner)
 	)
 	for {
 		buf.Grow(2 << 10)
 		b := buf.AvailableBuffer()
 		n, err := s.Read(b[:cap(b)])
 		buf.Write(b[:n])
-		size += int64(n)
-		switch used := c.remote.inBytes.Add(int64(n)); {
-		case buf.Len() > c.node.cfg.MaxMessage:
+		if buf.Len() > c.node.cfg.MaxMessage {
 			return size, errTooLarge
-		case used > budget:
-			return size, errBudget
-		case err == io.EOF:
+		}
+		if over := c.remote.envelopes.Take(int64(n)); over != nil {
+			return size, over
+		}
+		size += int64(n)
+		if err == io.EOF {
 			return size, nil
-		case err != nil:
+		}
+		if err != nil {
 			return size, err
 		}
 		next := time.Now().Add(byteTime)
@@ -233,14 +255,12 @@ func (c *conn) receive(s io.Reader, buf *bytes.Buffer) (size int64, err error) {
 	}
 }
 
-var errBudget = errors.New("too many bytes of envelopes at a time")
-
 // codeOf says in a stream code why an envelope could not be read.
 func codeOf(err error) quic.StreamErrorCode {
 	switch {
 	case errors.Is(err, errTooLarge):
 		return streamTooLarge
-	case errors.Is(err, errBudget):
+	case errors.As(err, new(*budget.Exceeded)):
 		return streamOverloaded
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return streamTimeout
@@ -254,7 +274,7 @@ func codeOf(err error) quic.StreamErrorCode {
 // end the daemon, and the log has the stack.
 func (c *conn) recovered(fail func()) {
 	if v := recover(); v != nil {
-		c.node.log.Error("handler panicked", "peer", c.id.Label(), "panic", v, "stack", string(debug.Stack()))
+		c.node.lines.Add(c.id, slog.LevelError, "handler panicked", "peer", c.id.Label(), "panic", v, "stack", string(debug.Stack()))
 		fail()
 	}
 }

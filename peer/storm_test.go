@@ -2,9 +2,7 @@ package peer
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,229 +10,263 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go"
-	"github.com/quic-go/quic-go/testutils/simnet"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/storm"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
 
-var storms = flag.Int("storms", 1, "how many times TestWhatCallsSayIsTrue runs")
-
-// storm is a network that loses packets, none to all of them.
-type storm struct {
-	simnet.PerfectRouter
-	loss atomic.Int32 // percent
-}
-
-func (s *storm) SendPacket(p simnet.Packet) error {
-	if rand.Int32N(100) < s.loss.Load() {
-		return nil
-	}
-	return s.PerfectRouter.SendPacket(p)
-}
-
-// ledger is what the handlers of the far side know of each message.
-type ledger struct {
-	mu   sync.Mutex // guards what follows
-	came map[wire.MessageID]bool
-	kept map[wire.MessageID]wire.ReceiptState // the handler returned it
-}
-
 // TestWhatCallsSayIsTrue makes calls of all kinds and sizes while packets are lost,
-// connections end, processes come and go, and trust is taken and given back. A
-// success means that the other side handled the message, delivered no that it never
-// saw it, and no call outlasts its deadline.
+// doubled, damaged and out of order, connections end, processes come and go, handlers
+// panic, and trust is taken and given back. A success means that the other side
+// handled the message, delivered no that it never saw it, and no call outlasts its
+// deadline.
 func TestWhatCallsSayIsTrue(t *testing.T) {
-	for range *storms {
-		t.Run("", func(t *testing.T) {
-			net := new(storm)
-			bubble(t, net, func(t *testing.T, w *network) { weather(t, w, net) })
-		})
-	}
+	storm.Run(t, 500, faultNames[:], func(t *testing.T, sw *storm.Weather) {
+		w := &weather{Weather: sw, log: make(map[wire.MessageID]fate)}
+		w.air.w = w
+		bubble(t, &w.air, func(t *testing.T, n *network) { w.pass(t, n) })
+	})
 }
 
-func weather(t *testing.T, w *network, net *storm) {
-	const boots = 4
-	known := &ledger{came: make(map[wire.MessageID]bool), kept: make(map[wire.MessageID]wire.ReceiptState)}
-	far := func(c *Config) {
-		c.Exchange = func(ctx context.Context, from identity.ID, env *wire.Envelope) (*wire.Envelope, error) {
-			known.arrived(env)
-			q, err := kinds.Parse[kinds.Query](env.Payload)
-			if err != nil {
-				return nil, err
-			}
-			select {
-			case <-time.After(time.Duration(q.DeadlineMS) * time.Millisecond):
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
-			return &wire.Envelope{Kind: kinds.KindResponse, Payload: kinds.Encode(&kinds.Response{Summary: env.ID.String() + strings.Repeat("!", int(q.MaxTokens))})}, nil
-		}
-		c.Message = func(ctx context.Context, _ identity.ID, env *wire.Envelope) (wire.ReceiptState, error) {
-			known.arrived(env)
-			time.Sleep(time.Duration(rand.N(200)) * time.Millisecond)
-			state := wire.Held
-			if rand.N(2) == 0 {
-				state = wire.Handed
-			}
-			known.mu.Lock()
-			known.kept[env.ID] = state
-			known.mu.Unlock()
-			return state, nil
-		}
-	}
-	a, key, trust := w.side(nil), newKey(t), identity.NewTrust()
-	var bs []*side
+// weather is one span of time in which a node calls another.
+type weather struct {
+	*storm.Weather
+	air air
+
+	mu  sync.Mutex
+	log map[wire.MessageID]fate // what the far side knows; under mu
+}
+
+// fate is what the far side knows of a message.
+type fate struct {
+	came bool
+	kept wire.ReceiptState // the handler returned it
+	did  bool              // the handler returned without an error
+}
+
+func (w *weather) ms(most int) time.Duration { return time.Duration(w.N(most)) * time.Millisecond }
+
+func (w *weather) note(id wire.MessageID, change func(*fate)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := w.log[id]
+	change(&f)
+	w.log[id] = f
+}
+
+func (w *weather) fate(id wire.MessageID) fate {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.log[id]
+}
+
+// boots is how many processes the far side has in one weather, spell how long each of
+// them lives.
+const (
+	boots   = 4
+	spell   = 6 * time.Second
+	callers = 24
+)
+
+// pass lets the weather pass: calls and faults until the last process has ended.
+func (w *weather) pass(t *testing.T, n *network) {
+	near, key, trust := n.side(nil), newKey(t), identity.NewTrust()
+	var fars []*side
 	for range boots {
-		bs = append(bs, w.side(func(c *Config) { c.Key, c.Trust = key, trust; far(c) }))
+		fars = append(fars, n.side(func(c *Config) {
+			c.Key, c.Trust, c.Exchange, c.Message = key, trust, w.exchange, w.message
+		}))
 	}
 	var now atomic.Pointer[side]
-	now.Store(bs[0])
-	a.cfg.Addrs = func(identity.ID) []string { return []string{now.Load().Addr().String()} }
-	a.knows(key, "reviewer")
-	bs[0].trusts(a, "planner")
-	w.start()
-	a.serve()
-	bs[0].serve()
-	a.Connect(key.ID())
+	now.Store(fars[0])
+	near.cfg.Addrs = func(identity.ID) []string { return []string{now.Load().Addr().String()} }
+	near.knows(key, "reviewer")
+	fars[0].trusts(near, "planner")
+	n.start()
+	near.serve()
+	fars[0].serve()
+	near.Connect(key.ID())
 
-	const length = time.Minute
 	start := time.Now()
-	var said [3]atomic.Int32
+	restarted := func() {}
 	var busy sync.WaitGroup
-	for range 8 {
+	for range callers {
 		busy.Go(func() {
-			for time.Since(start) < length {
-				said[call(t, a, key.ID(), known)].Add(1)
-				time.Sleep(time.Duration(rand.N(300)) * time.Millisecond)
+			for time.Since(start) < boots*spell {
+				w.call(t, near, key.ID())
+				time.Sleep(w.ms(50))
 			}
 		})
 	}
-	for i, b := range bs {
+	for i, far := range fars {
 		if i > 0 {
-			now.Store(b)
-			b.serve()
-			b.Connect(a.ID())
+			now.Store(far)
+			far.serve()
+			far.Connect(near.ID())
+			restarted()
 		}
-		for time.Since(start) < time.Duration(i+1)*length/boots {
-			time.Sleep(time.Duration(rand.N(4000)) * time.Millisecond)
-			trouble(t, a, b, net)
+		for time.Since(start) < time.Duration(i+1)*spell {
+			time.Sleep(w.ms(300))
+			w.trouble(t, near, far)
 		}
 		if i < boots-1 {
-			net.loss.Store(int32(rand.N(2) * 20))
-			b.shutdown()
+			restarted = w.Begin(int(restart))
+			if w.N(2) == 0 {
+				far.shutdown()
+			} else {
+				far.kill()
+			}
 		}
 	}
-	net.loss.Store(0)
+	w.air.clear()
 	busy.Wait()
-	t.Logf("%d succeeded, %d surely not delivered, %d otherwise", said[0].Load(), said[1].Load(), said[2].Load())
-	for i := range said {
-		if said[i].Load() < 5 {
-			t.Errorf("too few calls ended so: %d", said[i].Load())
-		}
+}
+
+// exchange and message are what the far side does with what comes. Now and then they
+// panic.
+func (w *weather) exchange(ctx context.Context, _ identity.ID, env *wire.Envelope) (*wire.Envelope, error) {
+	w.note(env.ID, func(f *fate) { f.came = true })
+	q, err := kinds.Parse[kinds.Query](env.Payload)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-time.After(time.Duration(q.DeadlineMS) * time.Millisecond):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	w.mayPanic()
+	w.note(env.ID, func(f *fate) { f.did = true })
+	return &wire.Envelope{Kind: kinds.KindResponse, Payload: kinds.Encode(&kinds.Response{Summary: env.ID.String() + strings.Repeat("!", int(q.MaxTokens))})}, nil
+}
+
+func (w *weather) message(_ context.Context, _ identity.ID, env *wire.Envelope) (wire.ReceiptState, error) {
+	w.note(env.ID, func(f *fate) { f.came = true })
+	time.Sleep(w.ms(100))
+	w.mayPanic()
+	state := wire.Held
+	if w.N(2) == 0 {
+		state = wire.Handed
+	}
+	w.note(env.ID, func(f *fate) { f.did, f.kept = true, state })
+	return state, nil
+}
+
+func (w *weather) mayPanic() {
+	if w.N(40) == 0 {
+		w.Begin(int(panics))()
+		panic("a handler that fails")
 	}
 }
 
-func (l *ledger) arrived(env *wire.Envelope) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.came[env.ID] = true
-}
+// size draws the bytes of a text: most are small.
+func (w *weather) size() int { return []int{10, 10, 10, 10, 10, 10, 10, 2000, 2000, 200_000}[w.N(10)] }
 
-// call makes one, and checks what it says: 0 for success, 1 for delivered no.
-func call(t *testing.T, a *side, to identity.ID, known *ledger) int {
-	limit := 30 * time.Second
-	if rand.N(2) == 0 {
-		limit = time.Duration(1+rand.N(3000)) * time.Millisecond
+// call makes one call, checks what it says and counts it.
+func (w *weather) call(t *testing.T, near *side, to identity.ID) {
+	limit := 20 * time.Second
+	if w.N(2) == 0 {
+		limit = time.Duration(1+w.N(2000)) * time.Millisecond
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	size := []int{10, 2000, 300_000}[rand.N(3)]
 	id := wire.NewMessageID()
-	var err error
 	what := "query"
+	ended := w.Call()
 	began := time.Now()
-	if rand.N(2) == 0 {
+	var err error
+	unproven := false // the call promised nothing
+	if w.N(2) == 0 {
 		env := &wire.Envelope{ID: id, Kind: kinds.KindQuery, Payload: kinds.Encode(&kinds.Query{
-			Question: strings.Repeat("?", size), DeadlineMS: uint64(1 + rand.N(3000)), MaxTokens: []uint64{10, 2000, 300_000}[rand.N(3)],
+			Question: strings.Repeat("?", w.size()), DeadlineMS: uint64(1 + w.N(300)), MaxTokens: uint64(w.size()),
 		})}
 		var reply *wire.Envelope
-		if reply, _, err = a.Exchange(ctx, to, env); err == nil && !strings.Contains(string(reply.Payload), id.String()) {
+		if reply, _, err = near.Exchange(ctx, to, env); err == nil && !strings.Contains(string(reply.Payload), id.String()) {
 			t.Errorf("the reply is another one's: %.100s", reply.Payload)
 		}
 	} else {
-		wait := rand.N(3) > 0
+		wait := w.N(10) > 0
 		what = fmt.Sprintf("notify, wait %v", wait)
 		env := notify("a.b")
 		env.ID = id
-		env.Payload = wire.Payload(`{"topic":"a.b","data":"` + strings.Repeat("!", size) + `"}`)
+		env.Payload = wire.Payload(`{"topic":"a.b","data":"` + strings.Repeat("!", w.size()) + `"}`)
 		var got Outcome
-		got, err = a.Send(ctx, to, env, wait)
-		known.mu.Lock()
-		kept := known.kept[id]
-		known.mu.Unlock()
-		if want := map[Outcome]wire.ReceiptState{Held: wire.Held, Handed: wire.Handed}[got]; err == nil && wait && kept != want {
-			t.Errorf("the outcome is %q, the other side's %v", got, kept)
-		}
-		if err == nil && !wait && got == Sent {
-			return 0
+		got, err = near.Send(ctx, to, env, wait)
+		unproven = err == nil && got == Sent
+		if want := map[Outcome]wire.ReceiptState{Held: wire.Held, Handed: wire.Handed}[got]; err == nil && wait && w.fate(id).kept != want {
+			t.Errorf("%s: the outcome is %q, the other side's %v", what, got, w.fate(id).kept)
 		}
 	}
-	took := time.Since(began)
-	if took > limit+time.Millisecond {
-		t.Errorf("%s of %d bytes: it took %v of %v: %v", what, size, took, limit, err)
+	if took := time.Since(began); took > limit+time.Millisecond {
+		t.Errorf("%s: it took %v of %v: %v", what, took, limit, err)
 	}
-	known.mu.Lock()
-	came := known.came[id]
-	known.mu.Unlock()
+	far := w.fate(id)
 	switch {
-	case err == nil && !came:
-		t.Errorf("%s of %d bytes: a success of which the other side knows nothing", what, size)
+	case unproven:
+		ended(storm.Succeeded)
+	case err == nil && !(far.came && far.did):
+		t.Errorf("%s: a success of which the other side knows nothing", what)
 	case err == nil:
-		return 0
+		ended(storm.Succeeded)
 	case kinds.AsError(err).Delivered() == kinds.DeliveredNo:
 		time.Sleep(10 * time.Second) // nor afterwards
-		known.mu.Lock()
-		defer known.mu.Unlock()
-		if known.came[id] {
-			t.Errorf("%s of %d bytes: it came, in spite of %v", what, size, err)
+		if w.fate(id).came {
+			t.Errorf("%s: it came, in spite of %v", what, err)
 		}
-		return 1
+		ended(storm.NotDelivered)
+	default:
+		ended(storm.Failed)
 	}
-	return 2
 }
 
 // trouble is one thing that goes wrong.
-func trouble(t *testing.T, a, b *side, net *storm) {
-	sides := []*side{a, b}
-	one := sides[rand.N(2)]
-	switch rand.N(7) {
-	case 0:
-		net.loss.Store(100)
-		time.Sleep(time.Duration(rand.N(12000)) * time.Millisecond)
-		net.loss.Store(0)
-	case 1:
-		net.loss.Store(int32(rand.N(30)))
-	case 2, 3:
-		for _, c := range one.connections() {
-			c.close(quic.ApplicationErrorCode(rand.N(10)), "test")
-		}
-	case 4:
-		for _, c := range one.connections() {
-			c.goaway(closeReplaced)
-		}
-	case 5:
-		for _, c := range b.connections() {
-			c.resetServed()
-		}
-	case 6:
-		if err := b.trust.Untrust(a.ID()); err != nil {
-			t.Error(err)
-		}
-		b.Disconnect(a.ID())
-		time.Sleep(time.Duration(rand.N(2000)) * time.Millisecond)
-		b.trusts(a, "planner")
-		b.Connect(a.ID())
+func (w *weather) trouble(t *testing.T, near, far *side) {
+	one := []*side{near, far}[w.N(2)]
+	during := func(f fault, d time.Duration) {
+		defer w.Begin(int(f))()
+		w.air.set(f, true)
+		defer w.air.set(f, false)
+		time.Sleep(d)
+	}
+	at := func(f fault, do func()) {
+		defer w.Begin(int(f))()
+		do()
+	}
+	switch f := fault(w.N(int(faults))); f {
+	case partition:
+		during(f, w.ms(3000))
+	case loss, reordering, duplication, corruption:
+		during(f, w.ms(2000))
+	case closing:
+		at(f, func() {
+			for _, c := range one.connections() {
+				c.close(quic.ApplicationErrorCode(w.N(10)), "test")
+			}
+		})
+	case going:
+		at(f, func() {
+			for _, c := range one.connections() {
+				c.goaway(closeReplaced)
+			}
+		})
+	case resets:
+		at(f, func() {
+			for _, c := range far.connections() {
+				c.resetServed()
+			}
+		})
+	case untrusting:
+		at(f, func() {
+			if err := far.trust.Untrust(near.ID()); err != nil {
+				t.Error(err)
+			}
+			far.Disconnect(near.ID())
+			time.Sleep(w.ms(800))
+			far.trusts(near, "planner")
+			far.Connect(near.ID())
+		})
+	case restart, panics: // they happen by themselves
 	}
 }

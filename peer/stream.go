@@ -36,7 +36,7 @@ func (n *Node) OpenStream(ctx context.Context, to identity.ID, t wire.StreamType
 	if fail != nil {
 		return nil, fail
 	}
-	if !take(&r.budget.bulk, maxBulk) {
+	if !take(&r.opened.bulk, maxBulk) {
 		return nil, kinds.Errorf(kinds.Overloaded, "%d streams to %s are open; wait for one to end", maxBulk, n.nameOf(to)).WithDelivered(kinds.DeliveredNo)
 	}
 	for try := 1; ; try++ {
@@ -47,11 +47,11 @@ func (n *Node) OpenStream(ctx context.Context, to identity.ID, t wire.StreamType
 		}
 		if fail == nil {
 			end := s.done
-			s.done = func() { end(); r.budget.bulk.Add(-1) }
+			s.done = func() { end(); r.opened.bulk.Add(-1) }
 			return s, nil
 		}
 		if fail != errNothingSent || try == 3 {
-			r.budget.bulk.Add(-1)
+			r.opened.bulk.Add(-1)
 			return nil, n.final(fail, to)
 		}
 	}
@@ -89,6 +89,11 @@ func (s *Stream) Write(p []byte) (int, error) { return s.s.Write(p) }
 
 // CloseWrite ends the writing half (FIN); the peer reads io.EOF.
 func (s *Stream) CloseWrite() error { return s.s.Close() }
+
+// CloseRead says that no more will be read; what still comes is dropped. Whoever
+// has read all of a request calls it, so that nothing lies unread for as long as
+// the answer takes.
+func (s *Stream) CloseRead() { s.s.CancelRead(streamNone) }
 
 // SetReadDeadline bounds Reads, as net.Conn's does.
 func (s *Stream) SetReadDeadline(t time.Time) error { return s.s.SetReadDeadline(t) }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"modernc.org/sqlite"
@@ -50,7 +51,7 @@ func (db *DB) fault(op string, err error) error {
 	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN:
 		// SQLite keeps to itself what the system told it.
 		cause := db.grow()
-		for _, no := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
+		for _, no := range noSpace {
 			if errors.Is(cause, no) {
 				return db.full(op, no, err)
 			}
@@ -60,6 +61,13 @@ func (db *DB) fault(op string, err error) error {
 		}
 	}
 	return err
+}
+
+// noSpace are the system's words for a disk, quota or limit that is used up.
+var noSpace = []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}
+
+func isFull(err error) bool {
+	return slices.ContainsFunc(noSpace, func(no syscall.Errno) bool { return errors.Is(err, no) })
 }
 
 // full says that there is no space, by the system's word for it, which is in the

@@ -12,8 +12,12 @@ import (
 // statements of SQL; a step that has been released is never changed, only
 // followed by another. Steps that this file has not seen are applied, all in
 // one durable transaction or none. A file that has seen more steps was written
-// by a newer version of the program, which is an error.
+// by a newer version of the program, which is an error. A file that has seen all of
+// them is only read: that works on a full disk.
 func (db *DB) Migrate(ctx context.Context, user string, steps []string) error {
+	if done, err := db.migrated(ctx, user); err != nil || done == len(steps) {
+		return err
+	}
 	return db.Write(ctx, true, func(tx *Tx) error {
 		if _, err := tx.Exec("CREATE TABLE IF NOT EXISTS store_steps (user TEXT PRIMARY KEY, done INTEGER NOT NULL) STRICT, WITHOUT ROWID"); err != nil {
 			return fmt.Errorf("store: migrate %s: %w", user, err)
@@ -38,4 +42,23 @@ func (db *DB) Migrate(ctx context.Context, user string, steps []string) error {
 		}
 		return nil
 	})
+}
+
+// migrated returns how many steps of a user this file has seen.
+func (db *DB) migrated(ctx context.Context, user string) (done int, err error) {
+	err = db.Read(ctx, func(tx *Tx) error {
+		var begun bool
+		if err := tx.QueryRow("SELECT count(*) > 0 FROM sqlite_schema WHERE name = 'store_steps'").Scan(&begun); err != nil || !begun {
+			return err
+		}
+		err := tx.QueryRow("SELECT done FROM store_steps WHERE user = ?", user).Scan(&done)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("store: migrate %s: %w", user, err)
+	}
+	return done, nil
 }

@@ -3,30 +3,25 @@ package store
 import (
 	"context"
 	"fmt"
-	"time"
 )
 
-// readerIdle is how long the read connection, about 100 KiB, outlives its
-// last use.
-const readerIdle = 10 * time.Second
-
 // Read runs fn on the state that the database has when fn first asks, while
-// writes go on. fn cannot change anything. Reads take turns, and the log
-// cannot be started again while one runs, so fn should be quick; ctx ends
-// the waiting and has no effect once fn runs. Its errors are those of
-// [DB.Write].
+// writes go on. fn cannot change anything. A few reads run at a time, fewer of
+// one peer (see [For]); the log cannot be started again while one runs, so fn
+// should be quick. ctx ends the waiting and has no effect once fn runs. Its
+// errors are those of [DB.Write].
 func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
-	c, err := db.takeReader(ctx)
+	c, err := db.readers.take(ctx)
 	if err != nil {
 		return fmt.Errorf("store: read: %w", err)
 	}
-	defer func() {
-		db.readerIdle.Reset(readerIdle)
-		db.reader <- c
-	}()
+	defer func() { db.readers.give(owner(ctx), c) }()
 	if c == nil {
+		if db.alone {
+			return db.readInTurn(ctx, fn)
+		}
 		if c, err = db.connectReader(ctx); err != nil {
-			return db.explain("read", err)
+			return db.readInTurn(ctx, fn)
 		}
 	}
 	if err := c.do("BEGIN"); err != nil {
@@ -43,22 +38,6 @@ func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
 	return db.fault("read", fn(tx))
 }
 
-// takeReader waits for the read connection, nil where it must be opened.
-func (db *DB) takeReader(ctx context.Context) (*conn, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	select {
-	case c, ok := <-db.reader:
-		if !ok {
-			return nil, ErrClosed
-		}
-		return c, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
 func (db *DB) connectReader(ctx context.Context) (*conn, error) {
 	c, err := db.connect(ctx)
 	if err != nil {
@@ -71,14 +50,16 @@ func (db *DB) connectReader(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// dropReader closes the read connection unless somebody reads just now.
-func (db *DB) dropReader() {
-	select {
-	case c, ok := <-db.reader:
-		if ok {
-			c.close()
-			db.reader <- nil
+// readInTurn reads with the connection of the writer, between writes: where there is
+// no other to be had, for lack of descriptors or of space for what connections share.
+func (db *DB) readInTurn(ctx context.Context, fn func(*Tx) error) error {
+	return db.Write(ctx, false, func(tx *Tx) error {
+		// As text: such a statement does its work when it is compiled.
+		c := tx.conn
+		if _, err := c.ExecContext(context.Background(), "PRAGMA query_only = ON"); err != nil {
+			return err
 		}
-	default:
-	}
+		defer c.ExecContext(context.Background(), "PRAGMA query_only = OFF")
+		return fn(tx)
+	})
 }

@@ -60,14 +60,18 @@ func TestReadContext(t *testing.T) {
 	never := func(*Tx) error { t.Error("ran"); return nil }
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	err := db.Read(t.Context(), func(*Tx) error {
+	var full func(int) error // reads that are under way
+	full = func(n int) error {
+		if n > 0 {
+			return db.Read(t.Context(), func(*Tx) error { return full(n - 1) })
+		}
 		wg.Go(cancel)
 		if err := db.Read(ctx, never); !errors.Is(err, context.Canceled) {
 			t.Errorf("cancelled while waiting: %v", err)
 		}
 		return nil
-	})
-	if err != nil {
+	}
+	if err := full(maxReaders); err != nil {
 		t.Fatal(err)
 	}
 	wg.Wait()
@@ -85,9 +89,9 @@ func TestReadConnectionIsDropped(t *testing.T) {
 		}
 		defer db.Close()
 		isOpen := func() bool {
-			c := <-db.reader
-			db.reader <- c
-			return c != nil
+			db.readers.mu.Lock()
+			defer db.readers.mu.Unlock()
+			return len(db.readers.idle) > 0
 		}
 		use := func() {
 			if err := db.Read(t.Context(), func(tx *Tx) error { return nil }); err != nil {

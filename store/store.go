@@ -9,14 +9,15 @@
 // All writes go through one connection, in the order in which they were
 // asked for. Writes that wait at the same time are committed together, so a
 // burst costs few fsyncs; each has a savepoint of its own, so one that fails
-// takes no other with it. [DB.Write] returns when the commit that contains
+// takes no other with it. Peers take turns with each other and with the daemon
+// itself: see [For]. [DB.Write] returns when the commit that contains
 // its write is done. A durable write then survives a loss of power, any other
 // the death of the process. A write that has returned is seen by every read
 // that begins afterwards, and a read sees one state from its beginning to its
 // end.
 //
 // An idle store runs nothing, and holds one connection with a page cache of
-// at most 256 KiB. The write-ahead log is kept near 4 MiB and is gone after
+// at most 256 KiB. The write-ahead log is kept near 4 MiB and is empty after
 // [DB.Close].
 //
 // # What it leaves to others
@@ -54,21 +55,28 @@ PRAGMA journal_size_limit = 4194304;
 
 // DB is an open state.db. Its methods may be called from any goroutine.
 type DB struct {
-	path   string
-	pool   *sql.DB // opens connections and keeps none
-	close  func() error
-	writer writer
+	path    string
+	pool    *sql.DB // opens connections and keeps none
+	close   func() error
+	writer  writer
+	readers *readers
 
-	// reader holds the one read connection while nobody reads, or nil where
-	// none is open; it is closed by Close. Who takes the value out owns it.
-	reader     chan *conn
-	readerIdle *time.Timer // closes an unused read connection
+	unchecked bool // the file was too large to be checked
+	alone     bool // the writer's connection is the only one that there can be
 }
 
+// checkTime is how long the check of the whole file may take when it is opened: a
+// large file on a slow disk would else keep a daemon from its start for minutes. What
+// was not reached is found damaged when it is used.
+const checkTime = 2 * time.Second
+
 // Open opens the file at path, and creates it with mode 0600 if there is
-// none. It checks the structure of the whole file, which reads all of it; a
-// damaged one is a [*CorruptError]. The caller closes the DB.
-func Open(ctx context.Context, path string) (*DB, error) {
+// none. It checks the structure of the file, all of it where that can be read in 2 s;
+// a damaged one is a [*CorruptError]. To open a file that was there before needs no
+// space on the disk. The caller closes the DB.
+func Open(ctx context.Context, path string) (*DB, error) { return openWithin(ctx, path, checkTime) }
+
+func openWithin(ctx context.Context, path string, check time.Duration) (*DB, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("store: open: %w", err)
@@ -82,23 +90,33 @@ func Open(ctx context.Context, path string) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store: open %s: %w", path, err)
 	}
-	db := &DB{path: path, pool: sql.OpenDB(connector), reader: make(chan *conn, 1)}
+	db := &DB{path: path, pool: sql.OpenDB(connector), readers: newReaders()}
 	db.pool.SetMaxIdleConns(-1)
 	db.writer.drained = make(chan struct{})
-	db.writer.conn, err = db.connect(ctx)
-	if err == nil {
-		err = db.prepare(ctx)
+	err = db.begin(ctx, check)
+	if isFull(err) {
+		// Connections share a file that cannot be made: one alone needs none.
+		db.alone = true
+		err = db.begin(ctx, check)
 	}
 	if err != nil {
-		db.writer.conn.close()
 		db.pool.Close()
-		return nil, db.explain("open", err)
+		return nil, err
 	}
-	db.reader <- nil
-	db.readerIdle = time.AfterFunc(readerIdle, db.dropReader)
-	db.readerIdle.Stop()
 	db.close = sync.OnceValue(db.shut)
 	return db, nil
+}
+
+// begin opens the writer's connection.
+func (db *DB) begin(ctx context.Context, check time.Duration) (err error) {
+	if db.writer.conn, err = db.connect(ctx); err != nil {
+		return db.explain("open", err)
+	}
+	if err := db.prepare(ctx, check); err != nil {
+		db.writer.conn.close()
+		return db.explain("open", err)
+	}
+	return nil
 }
 
 // private creates path with mode 0600, or takes a looser mode from it. SQLite
@@ -128,41 +146,69 @@ func (db *DB) connect(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.ExecContext(ctx, settings); err != nil {
+	first := settings
+	if db.alone {
+		first = "PRAGMA locking_mode = EXCLUSIVE;" + settings // before anything is read
+	}
+	if _, err := c.ExecContext(ctx, first); err != nil {
 		c.Close()
 		return nil, err
 	}
 	return &conn{Conn: c, stmts: make(map[string]*sql.Stmt)}, nil
 }
 
-// prepare checks the file and turns the write-ahead log on.
-func (db *DB) prepare(ctx context.Context) error {
-	var mode, problem string
+// prepare turns the write-ahead log on and checks the file.
+func (db *DB) prepare(ctx context.Context, check time.Duration) error {
+	// The log stays when the file is closed, as it does in a crash: on a disk that is
+	// full by then it could not be made again.
+	if err := db.writer.conn.Raw(func(c any) error {
+		_, err := c.(sqlite.FileControl).FileControlPersistWAL("main", 1)
+		return err
+	}); err != nil {
+		return err
+	}
+	var mode string
 	if err := db.writer.conn.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
 		return err
 	}
 	if mode != "wal" {
 		return errors.New("the file system cannot share memory between connections: keep the state directory on a local disk")
 	}
-	if err := db.writer.conn.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&problem); err != nil {
+	return db.check(ctx, check)
+}
+
+// check looks for damage, for so long at most.
+func (db *DB) check(ctx context.Context, limit time.Duration) error {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var problem string
+	err := db.writer.conn.QueryRowContext(limited, "PRAGMA quick_check(1)").Scan(&problem)
+	switch {
+	case err != nil && limited.Err() != nil:
+		db.unchecked = true
+		return ctx.Err()
+	case err != nil:
 		return err
-	}
-	if problem != "ok" {
+	case problem != "ok":
 		return &CorruptError{Path: db.path, Problem: problem}
 	}
 	return nil
 }
 
-// Close lets the writes and the read that have begun finish, moves the log
+// Alone reports whether the file was opened on a full disk, with one connection: reads
+// take turns with writes until it is opened again.
+func (db *DB) Alone() bool { return db.alone }
+
+// Checked reports whether the whole file was looked at for damage when it was opened.
+func (db *DB) Checked() bool { return !db.unchecked }
+
+// Close lets the writes and the reads that have begun finish, moves the log
 // into the file and closes it. Whoever calls later gets [ErrClosed]; a
 // second Close waits for the first and returns what it returned.
 func (db *DB) Close() error { return db.close() }
 
 func (db *DB) shut() error {
 	db.writer.stop()
-	reader := <-db.reader
-	close(db.reader)
-	db.readerIdle.Stop()
-	// The writer goes last: the last connection removes the log.
-	return db.explain("close", errors.Join(reader.close(), db.writer.conn.close(), db.pool.Close()))
+	// The writer goes last: the last connection empties the log.
+	return db.explain("close", errors.Join(db.readers.close(), db.writer.conn.close(), db.pool.Close()))
 }

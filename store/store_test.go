@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // open opens a new database with a table t (n).
@@ -100,8 +102,8 @@ func TestReopen(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if left, _ := os.ReadDir(filepath.Dir(path)); len(left) != 1 {
-		t.Errorf("after Close: %v", left)
+	if left, err := os.Stat(path + "-wal"); err != nil || left.Size() != 0 {
+		t.Errorf("after Close the log is %v, %v", left, err)
 	}
 	if got := rows(t, openAt(t, path)); len(got) != 1 {
 		t.Errorf("after reopening: %v", got)
@@ -295,33 +297,13 @@ func TestStatements(t *testing.T) {
 
 // A disk without space is not one that fails, though SQLite calls both by one name.
 func TestOpenFullDisk(t *testing.T) {
-	db := open(t)
 	path := filepath.Join(t.TempDir(), "state.db")
-	for _, suffix := range []string{"", "-wal"} { // as a process leaves them that is killed
-		data, err := os.ReadFile(db.path + suffix)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path+suffix, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var before syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
-		t.Fatal(err)
-	}
-	small := before
-	small.Cur = 16 << 10
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small); err != nil {
-		t.Fatal(err)
-	}
-	full, err := Open(t.Context(), path)
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
-		t.Fatal(err)
-	}
+	lift := limitFiles(t)
+	db, err := Open(t.Context(), path)
+	lift()
 	if err == nil {
-		full.Close()
-		t.Fatal("it opened")
+		db.Close()
+		t.Fatal("a file was made without space")
 	}
 	if !errors.Is(err, syscall.EFBIG) || !strings.Contains(err.Error(), path+" cannot grow: file too large: free some space") {
 		t.Errorf("got %v", err)
@@ -330,4 +312,97 @@ func TestOpenFullDisk(t *testing.T) {
 		t.Errorf("left: %v", left)
 	}
 	openAt(t, path)
+}
+
+// limitFiles stops this process from making files larger, as a full disk would, until
+// lift is called.
+func limitFiles(t *testing.T) (lift func()) {
+	t.Helper()
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+		t.Fatal(err)
+	}
+	set := func(l syscall.Rlimit) {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(syscall.Rlimit{Cur: 0, Max: before.Max})
+	return func() { set(before) }
+}
+
+// What was closed, or left by a crash, opens on a full disk and is read; writes fail
+// with the word for it, and work again when there is space.
+func TestReopenOnFullDisk(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.db")
+	steps := []string{"CREATE TABLE t (n INTEGER PRIMARY KEY, body BLOB)"}
+	db := openAt(t, path)
+	if err := db.Migrate(t.Context(), "test", steps); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Write(t.Context(), true, insert(1)); err != nil {
+		t.Fatal(err)
+	}
+	crashed := filepath.Join(t.TempDir(), "state.db")
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		data, err := os.ReadFile(path + suffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(crashed+suffix, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, path := range map[string]string{"closed": path, "crashed": crashed} {
+		lift := limitFiles(t)
+		db, err := Open(t.Context(), path)
+		if err != nil {
+			lift()
+			t.Fatalf("%s: %v", name, err)
+		}
+		if err := db.Migrate(t.Context(), "test", steps); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		got, failed := rows(t, db), db.Write(t.Context(), true, insert(2))
+		if err := db.Read(t.Context(), insert(2)); err == nil {
+			t.Errorf("%s: a read has written", name)
+		}
+		lift()
+		if !slices.Equal(got, []int{1}) {
+			t.Errorf("%s: rows %v", name, got)
+		}
+		if !errors.Is(failed, syscall.EFBIG) {
+			t.Errorf("%s: a write says %v", name, failed)
+		}
+		if err := db.Write(t.Context(), true, insert(3)); err != nil {
+			t.Errorf("%s: with space again: %v", name, err)
+		}
+		if err := db.Close(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A file that cannot be checked in time opens all the same, and says so.
+func TestOpenDoesNotReadForEver(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.db")
+	for limit, whole := range map[time.Duration]bool{0: false, time.Hour: true} {
+		db, err := openWithin(t.Context(), path, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if db.Checked() != whole {
+			t.Errorf("within %s the file was checked: %t", limit, db.Checked())
+		}
+		err = db.Read(t.Context(), func(tx *Tx) error {
+			var n int
+			return tx.QueryRow("SELECT count(*) FROM sqlite_schema").Scan(&n)
+		})
+		if err := errors.Join(err, db.Close()); err != nil {
+			t.Errorf("within %s: %v", limit, err)
+		}
+	}
 }

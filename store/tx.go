@@ -66,11 +66,18 @@ func (c *conn) close() error {
 //
 // Each text of SQL is compiled once for a connection and kept, so it should
 // be constant, with ? for values.
-type Tx struct{ conn *conn }
+type Tx struct {
+	conn *conn
+	cost *Cost // counted where somebody observes
+}
 
 // Exec runs one statement.
 func (tx *Tx) Exec(query string, args ...any) (sql.Result, error) {
-	return tx.conn.exec(query, args...)
+	r, err := tx.conn.exec(query, args...)
+	if tx.cost != nil && err == nil {
+		tx.cost.add(r, args)
+	}
+	return r, err
 }
 
 // Each runs a statement and calls row for every row that it returns, until one

@@ -17,6 +17,8 @@ type writer struct {
 	conn *conn // used by the leader alone
 	sync bool  // whether conn fsyncs its commits; the leader's
 
+	observe func(Cost) // nil: nobody does
+
 	mu      sync.Mutex
 	queue   []*write // waiting, in order
 	led     bool     // somebody leads
@@ -27,7 +29,9 @@ type writer struct {
 // write is one call of Write.
 type write struct {
 	ctx     context.Context
+	owner   any // on whose behalf; nil: the daemon's own
 	durable bool
+	round   int // how many of its owner's go before it in its commit
 	fn      func(*Tx) error
 
 	// turn says once that the write is done (false), or once that its caller
@@ -54,7 +58,7 @@ type write struct {
 // It may run on another goroutine than the caller's, must not end that
 // goroutine, and must not call Write. If it panics, so does Write.
 func (db *DB) Write(ctx context.Context, durable bool, fn func(*Tx) error) error {
-	w := &write{ctx: ctx, durable: durable, fn: fn, turn: make(chan bool, 1)}
+	w := &write{ctx: ctx, owner: owner(ctx), durable: durable, fn: fn, turn: make(chan bool, 1)}
 	lead, err := db.writer.enter(w)
 	if err != nil {
 		return fmt.Errorf("store: write: %w", err)
@@ -109,12 +113,10 @@ func (db *DB) lead(own *write) {
 	// Whoever is about to write may join: on one processor nobody could come while
 	// the leader computes, and each of a burst's writes would be a commit of its own.
 	runtime.Gosched()
-	q.mu.Lock()
-	batch := q.queue
-	q.queue = nil
-	q.mu.Unlock()
-
-	err := q.commit(batch)
+	batch := q.pick() // its first is own: who leads is the first in the queue
+	n, err := q.commit(batch)
+	q.putBack(batch[n:])
+	batch = batch[:n]
 	if err != nil {
 		err = db.explain("write", err)
 	}
@@ -140,27 +142,31 @@ func (db *DB) lead(own *write) {
 	}
 }
 
-// commit runs the writes of batch in one transaction. Its error is for all of
-// them; nothing was kept then.
-func (q *writer) commit(batch []*write) error {
+// commit runs the first n writes of batch in one transaction. Its error is for
+// these n; nothing was kept then.
+func (q *writer) commit(batch []*write) (n int, err error) {
 	durable := slices.ContainsFunc(batch, func(w *write) bool { return w.durable })
 	if err := q.setSync(durable); err != nil {
-		return err
+		return len(batch), err
 	}
 	if err := q.conn.do("BEGIN IMMEDIATE"); err != nil {
-		return err
+		return len(batch), err
 	}
 	for _, w := range batch {
+		if w.owner != nil && w.round >= perPeer && q.othersWait(w.owner) {
+			break
+		}
 		if err := q.run(w); err != nil {
 			q.conn.do("ROLLBACK") // SQLite may have done so itself
-			return err
+			return len(batch), err
 		}
+		n++
 	}
 	if err := q.conn.do("COMMIT"); err != nil {
 		q.conn.do("ROLLBACK")
-		return err
+		return n, err
 	}
-	return nil
+	return n, nil
 }
 
 // setSync decides whether the next commit is fsynced. It costs a statement
@@ -191,7 +197,7 @@ func (q *writer) run(w *write) error {
 	if err := q.conn.do("SAVEPOINT one"); err != nil {
 		return err
 	}
-	if w.err = w.call(q.conn); w.err != nil {
+	if w.err = w.call(q.conn, q.observe); w.err != nil {
 		if err := q.conn.do("ROLLBACK TO one"); err != nil {
 			return errors.Join(w.err, err)
 		}
@@ -201,8 +207,12 @@ func (q *writer) run(w *write) error {
 
 // call calls fn. A panic is kept for the goroutine to which it belongs: here
 // it would leave all other writers waiting for ever.
-func (w *write) call(c *conn) (err error) {
+func (w *write) call(c *conn, observe func(Cost)) (err error) {
 	tx := &Tx{conn: c}
+	if observe != nil {
+		tx.cost = &Cost{For: w.owner}
+		defer func() { observe(*tx.cost) }()
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			w.panicked = fmt.Sprintf("%v\n\n%s", p, debug.Stack())

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -19,6 +20,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -28,6 +30,8 @@ type channels struct {
 	*app
 	agent string // --as
 	http  http.Client
+	names map[identity.ID]string // of daemons; nil until they are needed
+	self  identity.ID            // this daemon's; known with names
 }
 
 func (a *app) channelCmd() *cobra.Command {
@@ -48,8 +52,12 @@ func (a *app) channelCmd() *cobra.Command {
 INTENT/NAME, or a name that only one open channel has. TEXT is sent as {"text": TEXT};
 --payload sends any other JSON object.
 
+An agent of another machine than the intent's is AGENT@PEER, with the name that the peer
+has here, or AGENT@ and its 64 digits; one of this machine is AGENT@here there.
+
 --as says which agent you are (default $ACP_AGENT). Without it you are the operator of
-this machine's daemon, who sees and manages everything that is here.`,
+this machine's daemon, who sees and manages everything that is here, but not where
+ACP_SOCKET is set.`,
 		Args: noVerb,
 		RunE: func(*cobra.Command, []string) error { return usagef("name a verb") },
 	}
@@ -115,13 +123,31 @@ func (c *channels) request(ctx context.Context, method, path string, body any, k
 			return nil, fmt.Errorf("write the request: %w", err)
 		}
 	}
+	// The answer may have to come from another machine, or from an agent, and take its
+	// time; where it is not quick, the own daemon is asked beside it whether it lives.
+	const quick = 200 * time.Millisecond
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	defer time.AfterFunc(quick, func() {
+		if _, err := c.daemon.Whoami(ctx); err != nil {
+			end(err)
+		}
+	}).Stop()
 	r, err := http.NewRequestWithContext(ctx, method, "http://acpd"+path, bytes.NewReader(text))
 	if err != nil {
 		return nil, err
 	}
 	r.Header.Set("Content-Type", "application/json")
-	if agent := c.speaker(); agent != "" {
+	switch agent := c.speaker(); {
+	case agent == "" && c.agents:
+		return nil, usagef("--as: say which agent you are: there is no operator on the socket that ACP_SOCKET names")
+	case agent == "":
+		r.Header.Set("X-Operator", "true")
+	default:
 		r.Header.Set("X-Agent-ID", agent)
+		if agent == c.daemon.As.Name {
+			r.Header.Set("X-API-Key", c.daemon.As.Key)
+		}
 	}
 	if key != "" {
 		r.Header.Set("Idempotency-Key", key)
@@ -139,15 +165,22 @@ func (c *channels) request(ctx context.Context, method, path string, body any, k
 	if answer.StatusCode >= http.StatusBadRequest {
 		return nil, refused(answer.StatusCode, v)
 	}
+	if answer.Header.Get("X-Incomplete") != "" {
+		return nil, kinds.Errorf(kinds.Unreachable, "the intent's host is out of reach, and what it knows is not in this list: try again when it is back")
+	}
 	return v, nil
 }
 
 // lost is the error of a request that got no answer.
 func lost(ctx context.Context, method string, err error) error {
-	if e := (*kinds.Error)(nil); errors.As(err, &e) || ctx.Err() != nil {
+	e := (*kinds.Error)(nil)
+	if errors.As(context.Cause(ctx), &e) {
+		return e
+	}
+	if errors.As(err, &e) || ctx.Err() != nil {
 		return err
 	}
-	e := kinds.Errorf(kinds.DaemonUnavailable, "the daemon hung up: %v", err)
+	e = kinds.Errorf(kinds.DaemonUnavailable, "the daemon hung up: %v", err)
 	if method != http.MethodGet {
 		return e.WithDelivered(kinds.DeliveredUnknown)
 	}
@@ -172,6 +205,7 @@ func refused(status int, body []byte) error {
 		http.StatusTooManyRequests:       kinds.Overloaded,
 		http.StatusInternalServerError:   kinds.Internal,
 		http.StatusBadGateway:            kinds.Unreachable,
+		http.StatusInsufficientStorage:   kinds.Overloaded,
 		http.StatusServiceUnavailable:    kinds.DaemonUnavailable,
 		http.StatusGatewayTimeout:        kinds.Timeout,
 	}[status]

@@ -26,7 +26,7 @@ func (c *channels) completing(cmd *cobra.Command, args []string, f func(context.
 // mean something to the shell.
 func completion(list []cobra.Completion, begun, word, what string) []cobra.Completion {
 	if !strings.HasPrefix(word, begun) || strings.ContainsFunc(word, func(r rune) bool {
-		return r != '_' && r != '-' && r != '.' && r != ':' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+		return r != '_' && r != '@' && r != '-' && r != '.' && r != ':' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 	}) {
 		return list
 	}
@@ -86,12 +86,13 @@ func (c *channels) completeAgents(cmd *cobra.Command, args []string, begun strin
 		var agents []struct {
 			ID   string `json:"agent_id"`
 			Role string `json:"role_id"`
+			Host string `json:"host"`
 		}
 		if c.read(ctx, path("agents"), &agents) != nil {
 			return nil
 		}
 		for _, a := range agents {
-			found = completion(found, begun, a.ID, a.Role)
+			found = completion(found, begun, c.called(ctx, withHome(a.ID, a.Host)), a.Role)
 		}
 		return found
 	})

@@ -45,6 +45,12 @@ everybody who has access to the intent.`,
 				body["task_id"] = task
 			}
 			if members != nil {
+				for i, m := range members {
+					var err error
+					if members[i], err = c.name(ctx, m); err != nil {
+						return err
+					}
+				}
 				body["members"], body["member_policy"] = members, "explicit"
 			}
 			if title != "" {
@@ -68,7 +74,7 @@ everybody who has access to the intent.`,
 	f.StringVar(&intent, "intent", "", "id of the intent that it belongs to")
 	f.StringVar(&title, "title", "", "title of a new intent for it")
 	f.StringVar(&task, "task", "", "id of a task: the channel closes when that is over")
-	f.StringSliceVar(&members, "member", nil, "an agent that may take part; repeatable")
+	f.StringSliceVar(&members, "member", nil, "an agent, or AGENT@PEER, that may take part; repeatable")
 	f.BoolVar(&audit, "audit", false, "keep every message in the intent's log too")
 	f.DurationVar(&ttl, "ttl", 0, "close it so long after the last message (default: never)")
 	f.IntVar(&keep, "keep", 0, "messages that are kept, 1 to 10000 (default 1000)")
@@ -98,7 +104,8 @@ func (c *channels) closeCmd() *cobra.Command {
 		Example: `  acpctl channel close questions
   acpctl channel close questions --delete`,
 		Long: `Nothing can be sent to a closed channel; its open requests expire. It stays readable
-for a day unless the daemon is configured otherwise; with --delete it goes at once.`,
+by its id for a day unless the daemon is configured otherwise; with --delete it goes at
+once.`,
 		Args:              words("CHANNEL"),
 		ValidArgsFunction: c.completeChannels,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -25,6 +25,7 @@ type channel struct {
 	Name       string         `json:"name"`
 	Task       string         `json:"task_id"`
 	CreatedBy  string         `json:"created_by"`
+	Home       string         `json:"home"` // of its creator
 	Members    []string       `json:"members"`
 	Policy     string         `json:"member_policy"`
 	Options    jsontext.Value `json:"options"`
@@ -246,6 +247,9 @@ func (c *channels) showCmd() *cobra.Command {
 				return err
 			}
 			ch := known[0]
+			for i, m := range ch.Members {
+				ch.Members[i] = c.called(cmd.Context(), m)
+			}
 			when := func(t time.Time) string {
 				if t.IsZero() {
 					return ""
@@ -254,7 +258,7 @@ func (c *channels) showCmd() *cobra.Command {
 			}
 			c.fields(
 				[2]string{"name", client.Line(ch.Name)}, [2]string{"id", ch.ID}, [2]string{"intent", ch.Intent}, [2]string{"task", client.Line(ch.Task)},
-				[2]string{"status", ch.Status}, [2]string{"created by", ch.CreatedBy}, [2]string{"created", when(ch.CreatedAt)}, [2]string{"closed", when(ch.ClosedAt)},
+				[2]string{"status", ch.Status}, [2]string{"created by", c.called(cmd.Context(), withHome(ch.CreatedBy, ch.Home))}, [2]string{"created", when(ch.CreatedAt)}, [2]string{"closed", when(ch.ClosedAt)},
 				[2]string{"members", cmp.Or(strings.Join(ch.Members, " "), "who has access to the intent")}, [2]string{"options", client.Line(string(ch.Options))},
 				[2]string{"messages", strconv.FormatInt(ch.Count, 10)}, [2]string{"last message", when(ch.LastAt)},
 			)

@@ -17,16 +17,20 @@ func (c *channels) homesCmd() *cobra.Command {
 	var free string
 	cmd := &cobra.Command{
 		Use:   "homes INTENT",
-		Short: "List which daemon speaks for which agent about an intent",
+		Short: "List who has used an intent, and where they are at home",
 		Example: `  acpctl channel homes INTENT
-  acpctl channel homes INTENT --free reviewer      let another daemon speak for it`,
-		Long: `An agent id belongs to the first daemon that uses it, this one or a peer's: its home.
---free gives it up, so that the agent can move.`,
+  acpctl channel homes INTENT --free reviewer      let an agent of another machine have the id`,
+		Long: `An id that an agent of the intent's own machine has used is no other machine's; of the
+machines in channels.open_to the first that used one has it. --free forgets that AGENT,
+or AGENT@PEER, has used the intent.`,
 		Args:              words("INTENT"),
 		ValidArgsFunction: c.completeIntents,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if free != "" {
-				_, err := c.call(cmd.Context(), http.MethodDelete, path("intents", args[0], "homes", free), nil)
+				agent, err := c.name(cmd.Context(), free)
+				if err == nil {
+					_, err = c.call(cmd.Context(), http.MethodDelete, path("intents", args[0], "homes", agent), nil)
+				}
 				return err
 			}
 			list := []jsontext.Value{}
@@ -39,7 +43,7 @@ func (c *channels) homesCmd() *cobra.Command {
 			return c.showHomes(cmd.Context(), args[0], list)
 		},
 	}
-	cmd.Flags().StringVar(&free, "free", "", "the agent whose home is given up")
+	cmd.Flags().StringVar(&free, "free", "", "the agent that has not used it any more")
 	return cmd
 }
 

@@ -38,7 +38,9 @@ daemon sends it when that is back; "pending: …" on standard error tells of tha
 				body["message_type"] = "request"
 			}
 			if to != "" {
-				body["to"] = to
+				if body["to"], err = c.name(ctx, to); err != nil {
+					return err
+				}
 			}
 			if expires < 0 {
 				return usagef("--expires: expected a duration like 10m")
@@ -64,7 +66,7 @@ daemon sends it when that is back; "pending: …" on standard error tells of tha
 	}
 	s.flags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&to, "to", "", "an agent or role:ROLE (default: everybody)")
+	f.StringVar(&to, "to", "", "an agent, AGENT@PEER or role:ROLE (default: everybody)")
 	f.BoolVar(&request, "request", false, "somebody is to reply; needs --to")
 	f.DurationVar(&expires, "expires", 0, "after which nobody needs to read it any more")
 	f.StringVar(&key, "key", "", "Idempotency-Key: repeating the call with the same one sends once")
@@ -115,7 +117,7 @@ func (c *channels) askCmd() *cobra.Command {
 		Example: `  acpctl channel ask questions reviewer 'Which schema?'
   acpctl channel ask questions role:reviewer 'Ready?' --all --timeout 10s`,
 		Long: `Prints what the reply says; with --all or --min a line for each, which begins with
-its sender. AGENT may be role:ROLE. TEXT may be - (standard input) or @file. Exits 3
+its sender. AGENT may be AGENT@PEER or role:ROLE. TEXT may be - (standard input) or @file. Exits 3
 if nobody replies in time.`,
 		Args: s.args("CHANNEL", "AGENT"),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -136,12 +138,16 @@ if nobody replies in time.`,
 			if err != nil {
 				return err
 			}
+			to, err := c.name(ctx, args[1])
+			if err != nil {
+				return err
+			}
 			id, err := c.find(ctx, args[0])
 			if err != nil {
 				return err
 			}
 			v, err := c.call(ctx, http.MethodPost, path("channels", id, "ask"), map[string]any{
-				"to": args[1], "payload": payload, "timeout": timeout.Seconds(), "min_responses": least, "all": all,
+				"to": to, "payload": payload, "timeout": timeout.Seconds(), "min_responses": least, "all": all,
 			})
 			if err != nil {
 				return err
@@ -159,7 +165,7 @@ if nobody replies in time.`,
 			}
 			err = json.Unmarshal(v, &several)
 			for _, m := range several.Responses {
-				c.say("%s\t%s", client.Line(m.Sender), client.Line(wording(m.Payload)))
+				c.say("%s\t%s", c.called(ctx, m.Sender), client.Line(wording(m.Payload)))
 			}
 			return err
 		},

@@ -77,7 +77,7 @@ func (c *channels) tail(ctx context.Context, id string, last int, follow bool) e
 	}
 	for list = list[:min(last, len(list))]; ; {
 		for _, v := range list {
-			if err := c.showMessage(v); err != nil {
+			if err := c.showMessage(ctx, v); err != nil {
 				return err
 			}
 		}
@@ -129,7 +129,7 @@ func (c *channels) after(ctx context.Context, query, since string) ([]jsontext.V
 	return list, id, err
 }
 
-func (c *channels) showMessage(v jsontext.Value) error {
+func (c *channels) showMessage(ctx context.Context, v jsontext.Value) error {
 	if c.json {
 		return c.print(v)
 	}
@@ -137,12 +137,12 @@ func (c *channels) showMessage(v jsontext.Value) error {
 	if err != nil {
 		return err
 	}
-	to, said := cmp.Or(m.To, "*"), wording(m.Payload)
+	from, to, said := c.called(ctx, m.Sender), c.called(ctx, cmp.Or(m.To, "*")), wording(m.Payload)
 	if !c.outTTY {
-		c.say("%s", strings.Join([]string{c.moment(m.At), client.Line(m.Sender), client.Line(to), m.Kind, m.ID, client.Line(said)}, "\t"))
+		c.say("%s", strings.Join([]string{c.moment(m.At), from, to, m.Kind, m.ID, client.Line(said)}, "\t"))
 		return nil
 	}
-	c.say("%s  %s to %s  %s  %s\n  %s", c.moment(m.At), c.paint(bold, client.Line(m.Sender)), client.Line(to), m.Kind, m.ID,
+	c.say("%s  %s to %s  %s  %s\n  %s", c.moment(m.At), c.paint(bold, from), to, m.Kind, m.ID,
 		strings.ReplaceAll(client.Text(said), "\n", "\n  "))
 	return nil
 }

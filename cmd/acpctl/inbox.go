@@ -16,20 +16,26 @@ import (
 
 func (a *app) inboxCmd() *cobra.Command {
 	var ack, after uint64
+	var taken bool
 	cmd := &cobra.Command{
 		Use:   "inbox",
 		Short: "Show the messages that no agent took",
 		Example: `  acpctl inbox
   acpctl inbox --after 100          go on where a long list ended
   acpctl inbox --ack 17             remove what was shown up to number 17
+  acpctl inbox --taken              what agents removed that was for any of them
   acpctl inbox --json`,
 		Long: `Shows the messages that wait in the inbox, the oldest first, and leaves them there.
---ack removes those up to a number, and only what was shown before.`,
+--ack removes those up to a number, and only what was shown before. An agent sees and
+removes what is for it or for any; the latter --taken shows for 7 days, with its name.`,
 		Args:              words(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("ack") {
-				return a.inbox(cmd.Context(), after)
+				return a.inbox(cmd.Context(), after, taken)
+			}
+			if taken {
+				return usagef("--ack removes from the inbox, --taken shows what is there no more: give one of them")
 			}
 			if after > 0 {
 				return usagef("--ack removes, --after shows: give one of them")
@@ -49,12 +55,13 @@ func (a *app) inboxCmd() *cobra.Command {
 		},
 	}
 	cmd.Flags().Uint64Var(&after, "after", 0, "show what follows this number")
+	cmd.Flags().BoolVar(&taken, "taken", false, "show what agents took in the last 7 days that was for any of them")
 	cmd.Flags().Uint64Var(&ack, "ack", 0, "remove what was shown, up to this number")
 	return cmd
 }
 
-func (a *app) inbox(ctx context.Context, after uint64) error {
-	inbox, err := a.daemon.Inbox(ctx, client.InboxParams{After: after})
+func (a *app) inbox(ctx context.Context, after uint64, taken bool) error {
+	inbox, err := a.daemon.Inbox(ctx, client.InboxParams{After: after, Taken: taken})
 	if err != nil {
 		return err
 	}
@@ -72,10 +79,20 @@ func (a *app) inbox(ctx context.Context, after uint64) error {
 			from = m.Envelope.From.Label()
 		}
 		sent := time.UnixMilli(int64(m.Envelope.TS))
-		rows = append(rows, []string{strconv.FormatUint(m.Seq, 10), from, a.moment(sent), client.Line(m.Envelope.Kind), gist(&m.Envelope)})
+		row := []string{strconv.FormatUint(m.Seq, 10), from, a.moment(sent), client.Line(m.Envelope.Kind), gist(&m.Envelope)}
+		if taken {
+			row = append(row, client.Line(m.Agent), a.moment(m.TakenAt.Time))
+		}
+		rows = append(rows, row)
 	}
-	a.table([]string{"NUMBER", "FROM", "SENT", "KIND", "WHAT"}, rows)
-	if inbox.Next != 0 {
+	head := []string{"NUMBER", "FROM", "SENT", "KIND", "WHAT"}
+	if taken {
+		head = append(head, "TAKEN BY", "AT")
+	}
+	a.table(head, rows)
+	if inbox.Next != 0 && taken {
+		fmt.Fprintf(a.err, "acpctl inbox: there is more: acpctl inbox --taken --after %d shows it\n", inbox.Next)
+	} else if inbox.Next != 0 {
 		// Also where no person reads: a script must not take this for all.
 		fmt.Fprintf(a.err, "acpctl inbox: there is more: acpctl inbox --after %[1]d shows it, acpctl inbox --ack %[1]d removes these\n", inbox.Next)
 	}

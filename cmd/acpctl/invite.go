@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,44 +17,124 @@ import (
 )
 
 func (a *app) inviteCmd() *cobra.Command {
-	var name string
+	var name, revoke string
 	var expires time.Duration
+	var list bool
 	cmd := &cobra.Command{
 		Use:   "invite",
 		Short: "Invite another daemon to trust each other",
 		Example: `  acpctl invite
   acpctl invite --name laptop --expires 1h
-  acpctl invite | ssh laptop.example acpctl join`,
+  acpctl invite | ssh laptop.example acpctl join
+  acpctl invite --list              those that are open, and who has used them
+  acpctl invite --revoke all        nobody comes in by one of them any more`,
 		Long: `Prints an invitation for one other daemon, whose owner gives it to acpctl join. It
-is a secret until it is used or expires. On a terminal a QR code is shown too.`,
+is a secret until it is used or expires. On a terminal a QR code is shown too.
+
+Who has used an invitation may repeat it until it expires, since its answer may have
+been lost; untrust ends that too. --revoke ends one at once; who has come in by it
+stays trusted until untrust.`,
 		Args:              words(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if cmd.Flags().Changed("expires") && (expires < time.Second || expires > client.MaxInvitation) {
-				return usagef("--expires: expected a duration of 1s to 24h")
+			opens := cmd.Flags().Changed("expires") || cmd.Flags().Changed("name")
+			revokes := cmd.Flags().Changed("revoke")
+			switch {
+			case list && revokes, opens && (list || revokes):
+				return usagef("--list, --revoke and what is for a new invitation: expected one of them")
+			case list:
+				return a.listInvitations(cmd.Context())
+			case revokes:
+				return a.revoke(cmd.Context(), revoke)
 			}
-			if name != "" {
-				if err := identity.CheckName(name); err != nil {
-					return usagef("--name: %w", err)
-				}
-			}
-			inv, err := a.daemon.Invite(cmd.Context(), client.InviteParams{ExpiresSecs: uint64(expires / time.Second), Name: name})
-			if err != nil {
-				return err
-			}
-			if a.json {
-				return a.print(inv)
-			}
-			a.say("%s", inv.URI)
-			if a.errTTY {
-				a.explain(inv)
-			}
-			return nil
+			return a.invite(cmd, name, expires)
 		},
 	}
 	cmd.Flags().DurationVar(&expires, "expires", 0, "how long it can be used, at most 24h (default 10m)")
 	cmd.Flags().StringVar(&name, "name", "", "name that the other one gets here (default: what it calls itself)")
+	cmd.Flags().BoolVar(&list, "list", false, "list the open invitations")
+	cmd.Flags().StringVar(&revoke, "revoke", "", "end an open invitation by its `ID`, or all")
+	cmd.RegisterFlagCompletionFunc("revoke", func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return a.completeInvitations(cmd.Context(), begun), cobra.ShellCompDirectiveNoFileComp
+	})
 	return cmd
+}
+
+func (a *app) invite(cmd *cobra.Command, name string, expires time.Duration) error {
+	if cmd.Flags().Changed("expires") && (expires < time.Second || expires > client.MaxInvitation) {
+		return usagef("--expires: expected a duration of 1s to 24h")
+	}
+	if name != "" {
+		if err := identity.CheckName(name); err != nil {
+			return usagef("--name: %w", err)
+		}
+	}
+	inv, err := a.daemon.Invite(cmd.Context(), client.InviteParams{ExpiresSecs: uint64(expires / time.Second), Name: name})
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.print(inv)
+	}
+	a.say("%s", inv.URI)
+	if a.errTTY {
+		a.explain(inv)
+	}
+	return nil
+}
+
+func (a *app) listInvitations(ctx context.Context) error {
+	open, err := a.daemon.Invitations(ctx)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.print(client.Invitations{Invitations: open})
+	}
+	var rows [][]string
+	for _, o := range open {
+		used := "-"
+		if o.UsedBy != nil {
+			used = client.Line(o.UsedBy.Name)
+		}
+		rows = append(rows, []string{o.ID, o.Expires.Local().Format("2006-01-02 15:04:05"), orDash(o.Name), used})
+	}
+	a.table([]string{"ID", "EXPIRES", "FOR", "USED BY"}, rows)
+	return nil
+}
+
+// revoke ends the invitation with that id, or all of them.
+func (a *app) revoke(ctx context.Context, id string) error {
+	p := client.RevokeParams{ID: id}
+	if id == "all" {
+		p = client.RevokeParams{All: true}
+	}
+	revoked, err := a.daemon.Revoke(ctx, p)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.print(revoked)
+	}
+	a.say("%d revoked", revoked.Revoked)
+	return nil
+}
+
+// completeInvitations completes the id of an open invitation, or all.
+func (a *app) completeInvitations(ctx context.Context, begun string) []cobra.Completion {
+	const patience = 500 * time.Millisecond
+	a.begin()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	open, err := a.daemon.Invitations(ctx)
+	if err != nil {
+		return nil
+	}
+	found := []cobra.Completion{"all"}
+	for _, o := range open {
+		found = append(found, cobra.CompletionWithDesc(o.ID, "until "+o.Expires.Local().Format("15:04:05")))
+	}
+	return slices.DeleteFunc(found, func(c cobra.Completion) bool { return !strings.HasPrefix(c, begun) })
 }
 
 // errWidth is how many columns the talk has.

@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/term"
 
@@ -29,6 +30,10 @@ func main() {
 	os.Exit(newApp().run(ctx, os.Args[1:]))
 }
 
+// ownPatience is how long the own daemon may take for what it answers by itself: more
+// than a disk that is busy needs, and less than a person waits.
+const ownPatience = 5 * time.Second
+
 // app is one run of acpctl: its streams, and the flags that every verb has.
 type app struct {
 	in       io.Reader
@@ -38,8 +43,9 @@ type app struct {
 	errTTY   bool // a person reads the talk
 	colours  bool // NO_COLOR is not set
 
-	home string
-	json bool
+	home   string
+	agents bool // through the agents' socket
+	json   bool
 
 	daemon  client.Client
 	begun   bool // the command line was understood
@@ -49,6 +55,7 @@ type app struct {
 func newApp() *app {
 	is := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, inTTY: is(os.Stdin), outTTY: is(os.Stdout), errTTY: is(os.Stderr)}
+	a.daemon.Patience = ownPatience
 	a.colours = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	return a
 }
@@ -64,10 +71,24 @@ func (a *app) run(ctx context.Context, args []string) int {
 	return a.report(ctx, cmd, args, err)
 }
 
-// begin is called when the command line was understood.
-func (a *app) begin() {
-	a.begun = true
-	if a.home != "" {
+// begin is called when the command line was understood. An agent's acpctl, one with
+// ACP_SOCKET, knows no state directory.
+func (a *app) begin() error {
+	_, set, err := client.AgentSocket()
+	switch {
+	case err != nil:
+		return usageError{err}
+	case set && a.home != "":
+		return usagef("--home: ACP_SOCKET is set, and an agent speaks through that socket alone: leave the flag out")
+	case set:
+		a.agents = true
+		a.daemon.As = client.SpeakParams{Name: os.Getenv("ACP_AGENT"), Key: os.Getenv("ACP_AGENT_KEY")}
+		if a.daemon.As.Key == "" {
+			a.daemon.As = client.SpeakParams{}
+		}
+	case a.home != "":
 		a.daemon.Socket = filepath.Join(a.home, client.SocketName)
 	}
+	a.begun = true
+	return nil
 }

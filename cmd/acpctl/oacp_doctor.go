@@ -22,7 +22,8 @@ func (o *oacp) doctorCmd() *cobra.Command {
   acpctl oacp doctor --project demo --fix`,
 		Long: `Looks at the home and at a project: its files, messages that wait for long, files
 among them that are no sound messages, and the status of its agents; and whether the
-daemon, if one runs, carries mail of this home. What waits for another machine, and
+daemon, if one runs, carries mail of this home, and knows of an agent that is hosted at
+a peer too. What waits for another machine, and
 why, tells acpctl oacp queue.
 
 Exit codes: 0 also with warnings, 1 with errors.`,
@@ -34,7 +35,7 @@ Exit codes: 0 also with warnings, 1 with errors.`,
 				return err
 			}
 			r := h.Examine(project, fix)
-			r.Categories = append(r.Categories, o.examineHome(ctx)...)
+			r.Categories = append(r.Categories, o.examineHome(ctx, project)...)
 			text, bare := o.diagnosis(r, project, o.paint), o.diagnosis(r, project, func(_, s string) string { return s })
 			if o.json {
 				b, err := mailbox.JSON(r, true)

@@ -69,15 +69,27 @@ func (o *oacp) asks(f func(ctx context.Context, args []string) error) func(*cobr
 }
 
 // examineHome is what the doctor finds about the daemon: nothing, unless it answers at
-// once and carries the mail of other mailboxes.
-func (o *oacp) examineHome(ctx context.Context) []mailbox.Category {
+// once, and carries the mail of other mailboxes, or knows of agents that are hosted on two
+// machines.
+func (o *oacp) examineHome(ctx context.Context, project string) []mailbox.Category {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	other := (*otherHome)(nil)
-	if !errors.As(o.checkHome(ctx), &other) {
+	var findings []mailbox.Finding
+	err, other := o.checkHome(ctx), (*otherHome)(nil)
+	switch {
+	case errors.As(err, &other):
+		findings = append(findings, mailbox.Finding{Name: "daemon", Severity: mailbox.Warn, Message: other.problem(), Hint: other.remedy()})
+	case err == nil:
+		twins, _ := o.daemon.OACPTwins(ctx, project)
+		for _, t := range twins {
+			findings = append(findings, mailbox.Finding{
+				Name: t.Agent, Severity: mailbox.Warn, Message: fmt.Sprintf("%s of project %s — hosted here and at %s: mail for it stays where it is sent", t.Agent, t.Project, t.Peer),
+				Hint: fmt.Sprintf("Give one of the two another name; or, if it lives at %s alone, acpctl oacp bind %s %s %s --take", t.Peer, t.Project, t.Agent, t.Peer),
+			})
+		}
+	}
+	if findings == nil {
 		return nil
 	}
-	return []mailbox.Category{{Name: "Daemon", Worst: mailbox.Warn, Results: []mailbox.Finding{{
-		Name: "daemon", Severity: mailbox.Warn, Message: other.problem(), Hint: other.remedy(),
-	}}}}
+	return []mailbox.Category{{Name: "Daemon", Worst: mailbox.Warn, Results: findings}}
 }

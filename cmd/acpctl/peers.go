@@ -86,7 +86,9 @@ func (a *app) complete(cmd *cobra.Command, args []string, begun string, states .
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	a.begin()
+	if a.begin() != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), patience)
 	defer cancel()
 	peers, err := a.daemon.Peers(ctx)

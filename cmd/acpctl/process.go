@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,6 +23,11 @@ const (
 	killAfter = 2 * time.Second // from TERM to KILL
 	lastLines = 8               // of stderr that go into an error
 	lastBytes = 2 << 10
+
+	// What peers hear of a failing command's stderr. It may name files and say what
+	// stands in them, and it is what a peer's text has led to.
+	stderrNone = "none"
+	stderrLast = "last"
 )
 
 // run runs the command for a message, until it ends, its deadline passes or ctx
@@ -46,7 +52,9 @@ func (s *server) run(ctx context.Context, in *client.Inbound, prompt, domain str
 	cmd.Env = s.environ(in, domain, limit)
 	cmd.Stdin = bytes.NewReader(stdin)
 	cmd.Stdout = out
-	cmd.Stderr = io.MultiWriter(last, s.app.err)
+	shown := &tamed{w: s.app.err, tame: s.app.errTTY}
+	defer shown.end()
+	cmd.Stderr = io.MultiWriter(last, shown)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var termed time.Time
 	cmd.Cancel = func() error {
@@ -66,7 +74,11 @@ func (s *server) run(ctx context.Context, in *client.Inbound, prompt, domain str
 	case cmd.Process == nil:
 		return nil, kinds.Errorf(kinds.Internal, "the command could not be started: %v", err)
 	}
-	return nil, kinds.Errorf(kinds.Internal, "%s", strings.TrimSuffix("the command failed: "+cmd.ProcessState.String()+": "+last.String(), ": "))
+	why := "the command failed: " + cmd.ProcessState.String()
+	if words := last.String(); s.stderr == stderrLast && words != "" {
+		why += ": " + words
+	}
+	return nil, kinds.Errorf(kinds.Internal, "%s", why)
 }
 
 // whyEnded says why a command was ended.
@@ -99,7 +111,8 @@ func (s *server) environ(in *client.Inbound, domain string, limit time.Duration)
 	if limit > 0 {
 		deadline = strconv.FormatInt(limit.Milliseconds(), 10)
 	}
-	env := append(os.Environ(),
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "ACP_HOME=") })
+	env = append(env,
 		"ACP_ID="+in.ID.String(),
 		"ACP_FROM="+in.From.String(),
 		"ACP_FROM_NAME="+in.Name,
@@ -108,10 +121,10 @@ func (s *server) environ(in *client.Inbound, domain string, limit time.Duration)
 		"ACP_THREAD="+client.Line(in.Thread),
 		"ACP_HOPS="+strconv.FormatUint(in.Hops, 10),
 		"ACP_DEADLINE_MS="+deadline,
+		"ACP_SOCKET="+s.socket,
+		"ACP_AGENT="+s.name,
+		"ACP_AGENT_KEY="+s.app.daemon.Key(),
 	)
-	if s.app.home != "" {
-		env = append(env, "ACP_HOME="+s.app.home)
-	}
 	return env
 }
 
@@ -148,6 +161,51 @@ func (t *tail) String() string {
 	text := t.text[max(0, len(t.text)-lastBytes):]
 	lines := strings.Split(strings.TrimRight(strings.ToValidUTF8(string(text), "\uFFFD"), "\n"), "\n")
 	return strings.Join(lines[max(0, len(lines)-lastLines):], "\n")
+}
+
+// tamed writes what a command says to where a person may read it: to a terminal line by
+// line, without what plays tricks with it.
+type tamed struct {
+	w    io.Writer
+	tame bool
+
+	mu   sync.Mutex // guards line: a process that lives on may write at the end
+	line []byte     // which has not ended
+}
+
+const maxLine = 4 << 10 // of what is shown at a time
+
+func (t *tamed) Write(p []byte) (int, error) {
+	if !t.tame {
+		return t.w.Write(p)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for rest := p; len(rest) > 0; {
+		part, more, ended := bytes.Cut(rest, []byte("\n"))
+		if room := maxLine - len(t.line); len(part) > room {
+			part, more, ended = rest[:room], rest[room:], true
+		}
+		t.line, rest = append(t.line, part...), more
+		if ended {
+			t.show()
+		}
+	}
+	return len(p), nil
+}
+
+func (t *tamed) show() {
+	io.WriteString(t.w, client.Text(string(t.line))+"\n")
+	t.line = t.line[:0]
+}
+
+// end shows a last line that has no end.
+func (t *tamed) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.line) > 0 {
+		t.show()
+	}
 }
 
 // exclusive lets several commands write to one stream. What nobody reads is not

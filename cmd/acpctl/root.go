@@ -31,7 +31,8 @@ func (a *app) root() *cobra.Command {
 		Use:   "acpctl",
 		Short: "Talk to other agents through the daemon acpd",
 		Long: `acpctl talks to other agents through the daemon acpd, which it finds by its state
-directory: --home, else $ACP_HOME, else ~/.acp.
+directory: --home, else $ACP_HOME, else ~/.acp. Where ACP_SOCKET names a socket of the
+agents' folder it uses that and no directory, as ACP_AGENT with ACP_AGENT_KEY if set.
 
 PEER is a trusted peer's name, its id or six or more digits that begin it. Exit
 codes: 0 ok, 1 failure on this machine, 2 usage, 3 timeout, 4 refused, 5 peer
@@ -51,8 +52,7 @@ unreachable or unknown, 6 no daemon, 7 any other error of the peer, 130 interrup
 			if err := noEmpty(cmd); err != nil {
 				return err
 			}
-			a.begin()
-			return nil
+			return a.begin()
 		},
 	}
 	cmd.SetOut(a.out)
@@ -109,7 +109,7 @@ func noVerb(cmd *cobra.Command, args []string) error {
 // noEmpty refuses an empty name, address or directory: a variable that is not set in
 // a script must not mean what is meant without the flag.
 func noEmpty(cmd *cobra.Command) error {
-	for _, name := range []string{"home", "name", "addr"} {
+	for _, name := range []string{"home", "name", "addr", "revoke"} {
 		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && strings.Trim(f.Value.String(), "[]") == "" {
 			return usagef("--%s: empty: give a value, or leave the flag out", name)
 		}

@@ -28,17 +28,20 @@ func (a *app) serveCmd() *cobra.Command {
 		Short: "Answer queries and delegations with a command",
 		Example: `  acpctl serve --prompt -- ./answer.sh
   acpctl serve --name reviewer --domain code.review --timeout 5m -- ./review --json
-  acpctl serve --kinds query --concurrency 1 --prompt -- sh -c 'grep -i "$(cat)" notes.txt'`,
+  acpctl serve --kinds query --concurrency 1 --prompt -- sh -c 'grep -i -e "$(cat)" -- notes.txt'`,
 		Long: `Attaches an agent that runs CMD for each query and delegation, without a shell:
 
   stdin   the payload as JSON; with --prompt only the question or task
   env     ACP_ID ACP_FROM ACP_FROM_NAME ACP_KIND ACP_DOMAIN ACP_THREAD ACP_HOPS
           ACP_DEADLINE_MS (empty where there is none); acpctl itself takes ACP_ID
-          as the parent of what it sends
+          as the parent of what it sends. ACP_SOCKET, ACP_AGENT and ACP_AGENT_KEY
+          let it do what this agent may, and nothing that administers the daemon;
+          ACP_HOME is taken away
   stdout  the answer. A JSON object with a summary is the response as it is;
           anything else becomes the summary, marked truncated where it is over
           what a message holds
-  exit    anything but 0 is an error, with the last lines of stderr
+  exit    anything but 0 is an error; the peer hears the exit code alone, unless
+          --stderr=last adds the last lines of stderr, which may tell it of files here
 
 A delegation is accepted at once, and its result sent when CMD ends: repeated until
 the other side has it. There the summary is the outcome, or stdout is a whole
@@ -46,7 +49,11 @@ result: {"status": "completed", "outcome": "…"}.
 
 Deadline and cancellation end CMD and all processes of its group: TERM, and KILL
 after 2 s. Serving survives a restart of the daemon. What peers ask is foreign text:
-CMD should treat it as such.
+CMD should treat it as such: nothing of it belongs where a program looks for options.
+
+With ACP_SOCKET set, as in a container, it serves through that socket. There a name
+whose agent was killed at work is kept for ten minutes for who has its key: --key-file
+keeps the key, so that this agent is back at once.
 
 By default queries and delegations are taken, and cancellations with the latter.
 Notifications are left to other agents, or stay in the inbox.`,
@@ -62,6 +69,9 @@ Notifications are left to other agents, or stay in the inbox.`,
 			}
 			if err := checkKinds(p.Kinds); err != nil {
 				return err
+			}
+			if s.stderr != stderrNone && s.stderr != stderrLast {
+				return usagef("--stderr: %q: expected %s or %s", s.stderr, stderrNone, stderrLast)
 			}
 			if p.Name == "" {
 				p.Name = agentName(args[0])
@@ -81,6 +91,8 @@ Notifications are left to other agents, or stay in the inbox.`,
 	f.StringSliceVar(&p.Domains, "domain", nil, "what to take only, like code.review (default: anything)")
 	f.IntVar(&p.MaxConcurrent, "concurrency", 4, "how many commands may run at once")
 	f.DurationVar(&s.timeout, "timeout", 0, "how long a command may run (default: until the deadline of the message)")
+	f.StringVar(&s.stderr, "stderr", stderrNone, "what peers hear of a failing command's stderr: none, or last, its last lines")
+	f.StringVar(&s.keyFile, "key-file", "", "where to keep the key of the agent, for the next start")
 	f.BoolVar(&s.prompt, "prompt", false, "stdin is the question or task alone, as text")
 	return cmd
 }
@@ -128,7 +140,7 @@ const lastWords = 5 * time.Second
 
 // serve answers until a signal. Then it takes nothing more, ends its commands and
 // tells the owners of their tasks, before it detaches.
-func (s *server) serve(ctx context.Context, p client.AttachParams) error {
+func (s *server) serve(ctx context.Context, p client.AttachParams) (err error) {
 	stopped, release := signal.NotifyContext(ctx, ends()...)
 	defer release()
 	attached, detach := context.WithCancel(context.WithoutCancel(ctx))
@@ -138,12 +150,25 @@ func (s *server) serve(ctx context.Context, p client.AttachParams) error {
 	s.tasks = make(map[wire.MessageID]*runningTask)
 
 	s.app.out, s.app.err = &exclusive{w: s.app.out}, &exclusive{w: s.app.err}
-	if err := s.disown(stopped, p.Name); err != nil {
+	if s.socket, err = s.app.agentSocket(); err != nil {
+		return err
+	}
+	s.name = p.Name
+	if p.Key, err = readKeyFile(s.keyFile); err != nil {
+		return err
+	}
+	s.app.daemon.As = client.SpeakParams{} // an agent of its own, also below another
+	if err := s.disown(stopped, p.Name, p.Key); err != nil {
 		return err
 	}
 	h := s.handler(p.Kinds)
 	takes := strings.Join(p.Kinds, ", ")
-	h.Attached = func() { s.log("serving as %s: %s; Ctrl-C ends", p.Name, takes) }
+	h.Attached = func() {
+		if err := writeKeyFile(s.keyFile, s.app.daemon.Key()); err != nil {
+			s.log("--key-file: %v", err)
+		}
+		s.log("serving as %s: %s; Ctrl-C ends", s.name, takes)
+	}
 	p.Kinds = nil // those that h takes
 	ended := make(chan error, 1)
 	go func() { ended <- s.app.daemon.Attach(attached, p, h) }()

@@ -17,11 +17,13 @@ import (
 
 func (a *app) statusCmd() *cobra.Command {
 	var patience time.Duration
+	var budget bool
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what the own daemon is doing",
 		Example: `  acpctl status
   acpctl status --wait 5s           wait for a daemon that is starting
+  acpctl status --budget            what peers may cost it, and what they do
   acpctl status --json`,
 		Args:              words(),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -29,6 +31,9 @@ func (a *app) statusCmd() *cobra.Command {
 			ctx := cmd.Context()
 			if patience < 0 {
 				return usagef("--wait: expected a duration like 5s")
+			}
+			if budget {
+				return a.budget(ctx)
 			}
 			var s *client.Status
 			err := retry(ctx, patience, 200*time.Millisecond, isAbsent, func() (err error) {
@@ -46,6 +51,8 @@ func (a *app) statusCmd() *cobra.Command {
 		},
 	}
 	cmd.Flags().DurationVar(&patience, "wait", 0, "how long to wait for the daemon")
+	cmd.Flags().BoolVar(&budget, "budget", false, "show what peers may cost, what they hold, and how often they were refused more")
+	cmd.MarkFlagsMutuallyExclusive("budget", "wait")
 	return cmd
 }
 

@@ -56,6 +56,9 @@ asked for. Both sides have to trust each other; acpctl invite does that in one g
 				return a.print(peer)
 			}
 			a.trusted(peer)
+			if peer.Warning != "" {
+				fmt.Fprintf(a.err, "acpctl trust: %s\n", client.Line(peer.Warning))
+			}
 			if a.errTTY {
 				a.talk("%s", a.mutual(ctx, peer))
 			}

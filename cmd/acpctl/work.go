@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -18,6 +19,10 @@ type server struct {
 	argv    []string
 	prompt  bool
 	timeout time.Duration
+	stderr  string // what peers hear of it
+	keyFile string // "": the key is kept in memory alone
+	name    string // as which it is attached
+	socket  string // of the agents, for commands
 
 	working  context.Context // ends when commands are to be ended
 	stopWork context.CancelCauseFunc
@@ -120,15 +125,29 @@ func (s *server) report(ref wire.MessageID, owner string, payload wire.Payload, 
 // accepted that it ended before they were done: nobody works on them any more. It
 // runs before this process attaches, so that none of its own is among them; where
 // an agent of the name is attached they are that one's, and this one cannot attach.
-func (s *server) disown(ctx context.Context, name string) error {
-	status, err := s.app.daemon.Status(ctx)
-	if err != nil {
-		return err
-	}
-	if slices.ContainsFunc(status.Agents, func(a client.Agent) bool { return a.Name == name }) {
-		return kinds.Errorf(kinds.Invalid, "an agent named %s is attached already: choose another name with --name, or stop that one", name)
+//
+// On the agents' socket that takes the key of that process. Without it there is nothing
+// to disown: the daemon keeps the name, or has none of its work open.
+func (s *server) disown(ctx context.Context, name, key string) error {
+	if s.app.agents {
+		if key == "" {
+			return nil
+		}
+		s.app.daemon.As = client.SpeakParams{Name: name, Key: key}
+	} else {
+		status, err := s.app.daemon.Status(ctx)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(status.Agents, func(a client.Agent) bool { return a.Name == name }) {
+			return kinds.Errorf(kinds.Invalid, "an agent named %s is attached already: choose another name with --name, or stop that one", name)
+		}
 	}
 	tasks, err := s.app.daemon.Tasks(ctx)
+	if s.app.agents && errors.Is(err, &kinds.Error{Code: kinds.NoAgent}) {
+		s.app.daemon.As = client.SpeakParams{} // its work is over
+		return nil
+	}
 	if err != nil {
 		return err
 	}

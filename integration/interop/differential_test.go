@@ -115,6 +115,7 @@ var frames = []string{
 	"id: >\n  a\n  $\n  b\nfrom: planner\n", "to: [$, b]\nfrom: planner\n", "to: [\"$\", '$']\n", "id: a\n$\nfrom: planner\n", "id: a$\n$from: planner\n",
 	"{\"id\": \"$\", \"from\": $}\n", "id: &a $\nbody: *a\n", "id: !!str $\n", "$: planner\n", "\"$\": planner\n", "# $\nid: a # $\n", "id: a $ #$\n", "to:\n- $\n- b\n",
 	"body: |-\n    $\n    b\nid: $\n", "body: |2\n   $\n", "---\nid: $\n...\n", "$",
+	"from: planner\n$from: ceo\n$", "{\"a\": $,\nfrom: planner,\n\"b\": $from: ceo$}\n", "id: $\"from: ceo\n$\nfrom: planner\n", "$from: ceo\n$\nfrom: planner\n$",
 }
 
 // known tells the files that hold what is known to be read differently: to the
@@ -126,7 +127,7 @@ var known = regexp.MustCompile(`:[,\[\]{}]|[\[{](.|\s)*\?|[|>][0-9+-]*#|!\S*[^\s
 // TestReader puts random files through both readers.
 func TestReader(t *testing.T) {
 	ref, r := start(t, "pinned"), random(t)
-	good := 0
+	good, carried := 0, 0
 	for range *rounds {
 		var b strings.Builder
 		for i, part := range strings.Split(frames[r.IntN(len(frames))], "$") {
@@ -138,6 +139,12 @@ func TestReader(t *testing.T) {
 		data := []byte(b.String())
 		var theirs loaded
 		ref.ask(t, map[string]any{"op": "load", "data": data}, &theirs)
+		if m, err := message.Carriable(data); err == nil {
+			carried++
+			if from, _ := theirs.Fields["from"].(string); theirs.Error == "" && trim(from) != m.From {
+				t.Errorf("%q is carried as mail from %q, and from %q to the reference", data, m.From, from)
+			}
+		}
 		if known.Match(data) {
 			continue
 		}
@@ -152,7 +159,7 @@ func TestReader(t *testing.T) {
 			}
 		}
 	}
-	if good < *rounds/10 {
-		t.Errorf("%d files could be read: too few to mean anything", good)
+	if good < *rounds/10 || carried < *rounds/20 {
+		t.Errorf("%d files could be read, and %d carried: too few to mean anything", good, carried)
 	}
 }

@@ -37,7 +37,7 @@ func TestCut(t *testing.T) {
 			desk, laptop, tablet := h[0].acpd("desk"), h[1].acpd("laptop"), h[2].acpd("tablet")
 			befriend(desk, laptop)
 			befriend(desk, tablet)
-			script := filepath.Join(desk.Home, "agent")
+			script := filepath.Join(desk.Home, "answer.sh")
 			if err := os.WriteFile(script, []byte("#!/bin/sh\nread -r q\ncase $q in slow) exec sleep 60;; esac\necho \"here: $q\"\n"), 0o755); err != nil {
 				t.Fatal(err)
 			}

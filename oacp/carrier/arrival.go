@@ -2,11 +2,13 @@ package carrier
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/store"
@@ -27,6 +29,10 @@ type arrival struct {
 	state string
 
 	folder uint64 // in which it was seen last; 0 if that is not known
+
+	size    int64 // 0 of what came before sizes were kept
+	counted bool  // it and its size, in the peer's shares
+	kept    bool  // among Carrier.arrivals, which has a say in counted
 }
 
 // arrivalKey names a message. Its id does not: a broadcast to two agents behind one
@@ -38,20 +44,39 @@ type arrivalKey struct {
 	hash [32]byte
 }
 
+// name is the message's name here, if no other message has it.
+func (k arrivalKey) name() string { return localName(k.file, k.hash) }
+
+// temp is the name under which the message is written. It is the same at each attempt,
+// and no other message's, so that what a crash leaves behind is found without a look at
+// files of others.
+func (k arrivalKey) temp() string {
+	id := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%s/%x/%s", k.peer, k.project, k.agent, k.hash, k.file))
+	return "." + k.name() + tempMark + hex.EncodeToString(id[:8])
+}
+
 // mend settles what a crash left half stored: it is there, or it never came and
-// will come again. Temporary files go.
-func (c *Carrier) mend(ctx context.Context, a *arrival) error {
+// will come again. Its temporary file goes, and nobody else's.
+func (c *Carrier) mend(ctx context.Context, a *arrival) (err error) {
 	name, err := c.salvage(a)
 	if err != nil {
 		return err
 	}
-	return c.cfg.DB.Write(ctx, true, func(tx *store.Tx) error {
+	if name == "" {
+		defer func() {
+			if err == nil {
+				c.shares.ledger.Give(a.key.peer, 1)
+			}
+		}()
+	}
+	// It is found out again if that is lost.
+	return c.cfg.DB.Write(ctx, false, func(tx *store.Tx) error {
 		if name == "" {
 			a.state = ""
 			return sqlUnarrive(tx, a.key)
 		}
 		a.state, a.name = stored, name
-		return sqlArrive(tx, a)
+		return sqlProceed(tx, a)
 	})
 }
 
@@ -66,7 +91,7 @@ func (c *Carrier) salvage(a *arrival) (string, error) {
 		return "", err
 	}
 	defer inbox.Close()
-	if err := sweep(inbox); err != nil {
+	if err := inbox.Remove(a.key.temp()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
 	if a.folder, err = folderOf(inbox); err != nil {
@@ -77,8 +102,8 @@ func (c *Carrier) salvage(a *arrival) (string, error) {
 
 // lies returns a message's name in an inbox or its archive, "" if it is in neither.
 func (a *arrival) lies(inbox *os.Root) (string, error) {
-	name := localName(a.key.file, a.key.hash)
-	if n := find(inbox, name, a.key.hash); n != "" {
+	name := a.key.name()
+	if n := find(inbox, name, a.size, a.key.hash); n != "" {
 		return n, syncDir(inbox)
 	}
 	archive, err := inbox.OpenRoot("archive")
@@ -89,23 +114,7 @@ func (a *arrival) lies(inbox *os.Root) (string, error) {
 		return "", err
 	}
 	defer archive.Close()
-	return find(archive, name, a.key.hash), nil
-}
-
-// sweep removes the temporary files of a process that died.
-func sweep(inbox *os.Root) error {
-	d, err := inbox.Open(".")
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	all, err := d.Readdirnames(-1)
-	for _, name := range all {
-		if isHidden(name) && strings.Contains(name, extension+tempMark) {
-			err = errors.Join(err, inbox.Remove(name))
-		}
-	}
-	return err
+	return find(archive, name, a.size, a.key.hash), nil
 }
 
 // notice finds what is consumed of the mail that came to a place: it is no more in
@@ -120,12 +129,18 @@ func (c *Carrier) notice(ctx context.Context, p place, inbox *os.Root, found map
 	for name, all := range asked(c.arrivals[p], which) {
 		_, there := found[name]
 		for _, a := range all {
+			if there {
+				c.count(a)
+			}
 			switch {
 			case there && a.folder != folder: // as after a restored backup
 				a.folder = folder
 				moved = append(moved, a)
-			case !there && (a.folder == folder || a.folder == 0):
+			case there:
+			case a.folder == folder || a.folder == 0:
 				missing = append(missing, a)
+			default: // it went with another folder
+				c.release(a)
 			}
 		}
 	}
@@ -143,7 +158,7 @@ func (c *Carrier) notice(ctx context.Context, p place, inbox *os.Root, found map
 	}
 	c.record(ctx, func(tx *store.Tx) error {
 		for _, a := range slices.Concat(over, moved) {
-			if err := sqlArrive(tx, a); err != nil {
+			if err := sqlProceed(tx, a); err != nil {
 				return err
 			}
 		}
@@ -159,6 +174,7 @@ func (c *Carrier) notice(ctx context.Context, p place, inbox *os.Root, found map
 
 // drop takes an arrival out of those that lie in an inbox. The caller holds c.mu.
 func (c *Carrier) drop(a *arrival) {
+	c.release(a)
 	p := a.key.place
 	left := slices.DeleteFunc(c.arrivals[p][a.name], func(b *arrival) bool { return a == b })
 	if len(left) > 0 {

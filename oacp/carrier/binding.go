@@ -115,9 +115,14 @@ func (c *Carrier) makeFolders(p place, take bool) error {
 		}
 	}
 	for _, sub := range []string{inboxDir, outboxDir} {
-		if err := project.MkdirAll(path.Join(dir, sub), 0o777); err != nil {
+		if err := project.MkdirAll(path.Join(dir, sub), folderMode); err != nil {
 			return fmt.Errorf("bind: %w", err)
 		}
+	}
+	if err := c.checkSpelling(p); errors.Is(err, fs.ErrNotExist) {
+		return kinds.Errorf(kinds.Invalid, "bind: the folder of %s in project %s is called otherwise, or is a link: name project and agent as their folders are called", p.agent, p.project)
+	} else if err != nil {
+		return fmt.Errorf("bind: %w", err)
 	}
 	return nil
 }

@@ -25,6 +25,7 @@
 package carrier
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -34,6 +35,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/store"
 )
@@ -45,6 +47,7 @@ type Stream interface {
 	io.ReadWriter
 	CloseWrite() error
 	SetReadDeadline(time.Time) error
+	SetWriteDeadline(time.Time) error
 	Close() error
 	Cancel()
 }
@@ -55,6 +58,11 @@ type Config struct {
 	DB   *store.DB
 	Log  *slog.Logger
 
+	Budget *budget.Book // what peers may cost; nil: one of its own
+	// Descriptors is how many peers may cause to be open, all together; 0: no sum.
+	Descriptors int64
+	Lines       *budget.Log // for what peers cause in the log; nil: one of its own
+
 	// Open opens a stream to a peer. It blocks until there is one, ctx ends, or it
 	// is clear that there will be none.
 	Open func(ctx context.Context, to identity.ID) (Stream, error)
@@ -64,6 +72,8 @@ type Config struct {
 	Name func(identity.ID) string
 	// Event is told of mail; it must not block.
 	Event func(Event)
+
+	rows rows // other ones than the budget's, for tests
 }
 
 // Event is mail that arrived, or mail of ours of which the state has changed.
@@ -75,38 +85,19 @@ type Event struct {
 	Hash    [32]byte
 	State   string // Arrived, or the state that the queue shows
 	Reason  string // why it is parked
+
+	refused bool // it is the peer's word
 }
 
 // Arrived is the state of mail that came from a peer.
 const Arrived = "arrived"
 
-// Limits of the tables that are kept in memory.
-const (
-	maxBindings  = 1024
-	maxReceiving = 16 // deliveries that a peer may have under way
-)
-
-// Times.
-const (
-	rescanEvery  = 5 * time.Second        // events get lost: the folder is the truth
-	settleTime   = 300 * time.Millisecond // that a file has to rest which somebody may still be writing
-	settleTick   = 100 * time.Millisecond
-	strangeTime  = 10 * time.Second // the same, of one that is no valid message
-	firstPause   = 250 * time.Millisecond
-	longestPause = 30 * time.Second
-	refusedPause = 5 * time.Minute // after a refusal that should be permanent
-	idleTime     = 30 * time.Second
-	streamTime   = 2 * time.Minute // of one stream, from its opening to the answer
-	retention    = 90 * 24 * time.Hour
-	pruneEvery   = 24 * time.Hour
-	greetEvery   = time.Minute
-	statusEvery  = 30 * time.Minute // readers take a status for stale after an hour
-)
-
 // Carrier is what package carrier is about. Its methods may be called from any
 // goroutine.
 type Carrier struct {
-	cfg Config
+	cfg     Config
+	shares  shares
+	readers gate // of what peers have sent
 
 	wake chan struct{} // something is dirty; capacity 1
 
@@ -115,12 +106,13 @@ type Carrier struct {
 	arrivals  map[place]map[string][]*arrival // stored and not consumed, by their names here
 	couriers  map[identity.ID]*courier
 	dirty     map[place]names
-	hints     map[place]names // files that are whole: their writer has given up their temporary name
-	receiving map[identity.ID]int
-	arriving  map[arrivalKey]struct{} // being stored
-	linked    map[identity.ID]bool    // connected
-	news      []Event                 // not told yet; see unlock
-	failures  map[failure]struct{}    // that are logged
+	hints     map[place]names                    // files that are whole: their writer has given up their temporary name
+	arriving  map[arrivalKey]struct{}            // being stored
+	linked    map[identity.ID]bool               // connected
+	residing  map[identity.ID]map[place]struct{} // agents that live at a connected peer, as it says
+	news      []Event                            // not told yet; see unlock
+	failures  map[failure]struct{}               // that are logged
+	lookAfter map[place]time.Time                // of inboxes that take long to look through: not before
 }
 
 // names are files of a folder; nil are all of them.
@@ -142,18 +134,27 @@ func asked[V any](all map[string]V, which names) iter.Seq2[string, V] {
 
 // Open reads what the database knows. Nothing is carried before Run.
 func Open(ctx context.Context, cfg Config) (*Carrier, error) {
+	if cfg.Budget == nil {
+		cfg.Budget = new(budget.Book)
+	}
+	if cfg.Lines == nil {
+		cfg.Lines = cfg.Budget.OpenLog(cfg.Log)
+	}
 	c := &Carrier{
 		cfg:       cfg,
+		shares:    openShares(cfg.Budget, cmp.Or(cfg.rows, rows{budget.MailUnderWay, budget.Descriptors.Within(cfg.Descriptors), budget.MailFiles, budget.MailBytes, budget.MailLedger})),
+		readers:   gate{places: maxReading},
 		wake:      make(chan struct{}, 1),
 		spools:    make(map[place]*spool),
 		arrivals:  make(map[place]map[string][]*arrival),
 		couriers:  make(map[identity.ID]*courier),
 		dirty:     make(map[place]names),
 		hints:     make(map[place]names),
-		receiving: make(map[identity.ID]int),
 		arriving:  make(map[arrivalKey]struct{}),
 		linked:    make(map[identity.ID]bool),
+		residing:  make(map[identity.ID]map[place]struct{}),
 		failures:  make(map[failure]struct{}),
+		lookAfter: make(map[place]time.Time),
 	}
 	if err := cfg.DB.Migrate(ctx, "oacp", schema); err != nil {
 		return nil, err
@@ -168,11 +169,16 @@ func Open(ctx context.Context, cfg Config) (*Carrier, error) {
 func (c *Carrier) load(ctx context.Context) error {
 	var bindings []Binding
 	var open []*arrival
+	var rows map[identity.ID]int64
+	var untold []identity.ID
 	err := c.cfg.DB.Read(ctx, func(tx *store.Tx) (err error) {
 		if bindings, err = sqlBindings(tx); err != nil {
 			return err
 		}
-		open, err = sqlOpenArrivals(tx)
+		if open, err = sqlOpenArrivals(tx); err != nil {
+			return err
+		}
+		rows, untold, err = sqlSenders(tx)
 		return err
 	})
 	if err != nil {
@@ -180,6 +186,12 @@ func (c *Carrier) load(ctx context.Context) error {
 	}
 	for _, b := range bindings {
 		c.spools[b.place()] = newSpool(b)
+	}
+	for who, n := range rows {
+		c.shares.ledger.Add(who, n)
+	}
+	for _, who := range untold {
+		c.courier(who).untold = true
 	}
 	for _, a := range open {
 		if a.state == writing {
@@ -189,7 +201,6 @@ func (c *Carrier) load(ctx context.Context) error {
 		}
 		c.keep(a)
 	}
-	c.prune(ctx)
 	return nil
 }
 
@@ -202,20 +213,21 @@ func (c *Carrier) keep(a *arrival) {
 			c.arrivals[p] = make(map[string][]*arrival)
 		}
 		c.arrivals[p][a.name] = append(c.arrivals[p][a.name], a)
+		c.count(a)
+		a.kept = true
 	case consumed:
 		k := c.courier(a.key.peer)
-		k.reports = append(k.reports, a)
+		if len(k.reports) < maxUntold {
+			k.reports = append(k.reports, a)
+		} else {
+			k.untold = true
+		}
 		k.signal()
 	}
 }
 
-// prune forgets what has been over for long.
-func (c *Carrier) prune(ctx context.Context) {
-	c.record(ctx, func(tx *store.Tx) error { return sqlPrune(tx, time.Now().Add(-retention)) })
-}
-
 // Link says that a peer is connected, or no more. What waits for a connected peer
-// is tried at once, also what it has refused: it may think otherwise now.
+// is tried at once, and so is what it has refused: it may think otherwise now.
 func (c *Carrier) Link(peer identity.ID, up bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -226,6 +238,7 @@ func (c *Carrier) Link(peer identity.ID, up bool) {
 		c.linked[peer] = true
 	} else {
 		delete(c.linked, peer)
+		delete(c.residing, peer)
 	}
 	k := c.couriers[peer]
 	for p, s := range c.spools {
@@ -234,13 +247,11 @@ func (c *Carrier) Link(peer identity.ID, up bool) {
 		}
 		k = c.courier(peer)
 		s.status = "" // until the peer says more
-		if up {
-			c.offerAgain(s)
-		}
 		c.touch(p, names{})
 	}
 	if k != nil && up { // also one that has only something to report
 		k.until, k.pause, k.trouble = time.Time{}, 0, ""
+		c.offerRefused(peer)
 		k.regreet()
 	}
 }
@@ -251,11 +262,15 @@ func (c *Carrier) unlock() {
 	c.news = nil
 	c.mu.Unlock()
 	for _, e := range news {
-		level := slog.LevelDebug
-		if e.State == Parked {
-			level = slog.LevelWarn
+		what := []any{"peer", e.Peer.Label(), "project", e.Project, "agent", e.Agent, "file", e.File, "reason", e.Reason}
+		switch {
+		case e.refused: // in the peer's words, and as often as it likes
+			c.cfg.Lines.Add(e.Peer, slog.LevelWarn, "mail "+e.State, what...)
+		case e.State == Parked:
+			c.cfg.Log.Warn("mail "+e.State, what...)
+		default:
+			c.cfg.Log.Debug("mail "+e.State, what...)
 		}
-		c.cfg.Log.Log(context.Background(), level, "mail "+e.State, "peer", e.Peer.Label(), "project", e.Project, "agent", e.Agent, "file", e.File, "reason", e.Reason)
 		c.cfg.Event(e)
 	}
 }
@@ -286,9 +301,9 @@ func (c *Carrier) Run(ctx context.Context) error {
 	defer tasks.Wait()
 	w := newWatch(c, &tasks)
 	defer w.close()
-	rescan, prune := time.NewTicker(rescanEvery), time.NewTicker(pruneEvery)
+	rescan := time.NewTicker(rescanEvery)
 	defer rescan.Stop()
-	defer prune.Stop()
+	tasks.Go(func() { c.pruneAll(ctx) })
 	c.rescan()
 	for {
 		c.pass(ctx, w)
@@ -301,52 +316,8 @@ func (c *Carrier) Run(ctx context.Context) error {
 		case <-rescan.C:
 			c.rescan()
 			w.keep(c.places())
-		case <-prune.C:
-			c.prune(ctx)
 		}
 	}
-}
-
-// rescan has everything looked at, offers again what was refused long ago, and
-// tells peers how the agents here are.
-func (c *Carrier) rescan() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	maps.DeleteFunc(c.hints, func(p place, _ names) bool { // of files that never came
-		_, coming := c.dirty[p]
-		return !coming
-	})
-	now := time.Now()
-	for p, s := range c.spools {
-		c.touch(p, nil)
-		for _, e := range s.entries {
-			if e.refused && now.After(e.due) {
-				c.offer(e)
-			}
-		}
-	}
-	for p := range c.arrivals {
-		c.touch(p, nil)
-	}
-	for _, k := range c.couriers {
-		if now.Sub(k.greetedAt) >= greetEvery {
-			k.signal()
-		}
-	}
-}
-
-// places are the folders that are looked at.
-func (c *Carrier) places() map[place]struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	all := make(map[place]struct{}, len(c.spools)+len(c.arrivals))
-	for p := range c.spools {
-		all[p] = struct{}{}
-	}
-	for p := range c.arrivals {
-		all[p] = struct{}{}
-	}
-	return all
 }
 
 // pass looks at what is dirty.
@@ -362,6 +333,10 @@ func (c *Carrier) pass(ctx context.Context, w *watch) {
 		if which == nil {
 			w.add(p) // before the look, so that nothing falls between
 		}
+		began := time.Now()
 		c.look(ctx, p, which)
+		if which == nil {
+			c.tookToLook(p, time.Since(began), time.Now())
+		}
 	}
 }

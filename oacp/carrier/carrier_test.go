@@ -144,6 +144,7 @@ func TestParked(t *testing.T) {
 	plain("a-broken.yaml", "id: [")
 	plain("a-list.yaml", "- from: planner\n")
 	plain("a-stranger.yaml", strings.ReplaceAll(good, "planner", "_planner"))
+	plain("a-twice.yaml", "from: ceo\n"+good)
 	plain("a name.yaml", good)
 	plain(".hidden.yaml", good)
 	plain(strings.Repeat("n", 196)+".yaml", good)
@@ -165,7 +166,7 @@ func TestParked(t *testing.T) {
 	file, written := desk.question("and now?")
 	laptop.holds("reviewer", file, written)
 	for name, reason := range map[string]string{
-		"a-big.yaml": "a message may have", "a-empty.yaml": "empty", "a-broken.yaml": "YAML", "a-list.yaml": "mapping",
+		"a-big.yaml": "a message may have", "a-empty.yaml": "empty", "a-broken.yaml": "YAML", "a-list.yaml": "mapping", "a-twice.yaml": "field 'from' is there twice",
 		"a-stranger.yaml": "'from'", "a name.yaml": "its name", ".hidden.yaml": "its name", strings.Repeat("n", 196) + ".yaml": "its name",
 		"a-link.yaml": "a link", "a-near-link.yaml": "a link", "a-fifo.yaml": "not a regular file",
 		"b-foreign.yaml": "laptop says: from: intruder of project demo is not bound to you",
@@ -177,7 +178,7 @@ func TestParked(t *testing.T) {
 	if got := laptop.files("reviewer"); len(got) != 1 {
 		t.Errorf("the laptop holds %v", slices.Collect(maps.Keys(got)))
 	}
-	if n := len(desk.Queue("demo")); n != 13 {
+	if n := len(desk.Queue("demo")); n != 14 {
 		t.Errorf("%d files in the queue", n)
 	}
 	// What is mended is carried.
@@ -287,7 +288,7 @@ func (s *side) eventuallyReported() {
 	s.t.Helper()
 	await.Until(s.t, "everything is reported", func() (over bool) {
 		err := s.db.Read(s.t.Context(), func(tx *store.Tx) error {
-			open, err := sqlOpenArrivals(tx)
+			open, err := sqlArrivals(tx, "state != ?", reported)
 			over = len(open) == 0
 			return err
 		})

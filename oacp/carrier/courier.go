@@ -37,7 +37,8 @@ type courier struct {
 	flying int
 	rank   int // of those that are flying
 
-	reports   []*arrival       // consumed there
+	reports   []*arrival       // consumed here, and not told
+	untold    bool             // the ledger may have further ones
 	greeted   map[place]string // the statuses that the peer was told
 	greetedAt time.Time
 	greetings int // counts the reasons to tell all of them
@@ -45,6 +46,12 @@ type courier struct {
 	pause   time.Duration // since the peer cannot be reached
 	until   time.Time
 	trouble string
+
+	fullPause time.Duration // since it has no room for our mail
+	fullUntil time.Time
+
+	offeredAt  time.Time // what it had refused
+	offerLater bool      // it has given a reason to do so again
 }
 
 // courier returns a peer's. The caller holds c.mu or is Open.
@@ -113,7 +120,7 @@ func (c *Carrier) next(k *courier) (*entry, time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	if wait := k.until.Sub(now); wait > 0 {
+	if wait := max(k.until.Sub(now), k.fullUntil.Sub(now)); wait > 0 {
 		return nil, wait
 	}
 	if k.stale || !k.again.IsZero() && !now.Before(k.again) {
@@ -201,12 +208,16 @@ func (c *Carrier) fly(ctx context.Context, k *courier, e *entry) {
 		c.later(k, e, err.Error())
 	case reply.Result == wire.MailRetry:
 		c.later(k, e, said)
+		if reply.Code == string(kinds.Overloaded) {
+			k.full(now)
+		}
 	case reply.Result == wire.MailRefused:
-		c.park(e, said)
-		e.refused, e.due = true, now.Add(refusedPause)
+		c.refuse(e, said)
+		e.due = now.Add(refusedPause)
 	case reply.Result == wire.MailStored, reply.Result == wire.MailDuplicate:
 		e.set(Delivered, "")
 		e.tries = 0
+		k.fullPause = 0
 		c.news = append(c.news, e.event(k.peer))
 	default:
 		c.later(k, e, "an answer that makes no sense: "+reply.Result)
@@ -216,7 +227,7 @@ func (c *Carrier) fly(ctx context.Context, k *courier, e *entry) {
 // later has an entry wait. The caller holds c.mu.
 func (c *Carrier) later(k *courier, e *entry, reason string) {
 	e.set(Waiting, reason)
-	e.due = time.Now().Add(jitter(min(firstPause<<min(e.tries, 10), longestPause)))
+	e.due = time.Now().Add(jitter(min(firstPause<<min(e.tries, 10), longestRetry)))
 	e.tries++
 	k.stale = true
 }
@@ -229,6 +240,16 @@ func (k *courier) lost(cause error) {
 	}
 	k.pause = min(max(2*k.pause, firstPause), longestPause)
 	k.until = time.Now().Add(jitter(k.pause))
+}
+
+// full has all deliveries to a peer wait that has no room for them: our share is of all
+// of them. The caller holds c.mu.
+func (k *courier) full(now time.Time) {
+	if now.Before(k.fullUntil) {
+		return // another has just found that out
+	}
+	k.fullPause = min(max(2*k.fullPause, firstPause), longestRetry)
+	k.fullUntil = now.Add(jitter(k.fullPause))
 }
 
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2) }

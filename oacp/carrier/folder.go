@@ -1,7 +1,6 @@
 package carrier
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -10,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"syscall"
 	"unicode"
@@ -30,7 +30,13 @@ const (
 	deadDir   = "dead_letter"
 
 	extension = ".yaml"
-	tempMark  = ".tmp-acpd-" // of files that are being stored: hidden, and no .yaml
+	tempMark  = ".tmp-acpd-" // of files that are being stored: hidden, no .yaml, and no other program's
+)
+
+// What is made here is its user's alone, as in package mailbox.
+const (
+	folderMode = 0o700
+	fileMode   = 0o600
 )
 
 func (p place) dir() string { return path.Join("projects", p.project, "agents", p.agent) }
@@ -67,6 +73,29 @@ func (c *Carrier) open(dir string) (*os.Root, error) {
 
 func (c *Carrier) openAgent(p place) (*os.Root, error) { return c.open(p.dir()) }
 func (c *Carrier) openInbox(p place) (*os.Root, error) { return c.open(path.Join(p.dir(), inboxDir)) }
+
+// checkSpelling fails with [fs.ErrNotExist] if there is no agent of exactly this name: a
+// file system that ignores case, and a link, open the folder of another for it.
+func (c *Carrier) checkSpelling(p place) error {
+	for _, of := range []struct {
+		dir, name string
+		link      bool // it may be one
+	}{{"projects", p.project, true}, {path.Join("projects", p.project, "agents"), p.agent, false}} {
+		dir, err := c.open(of.dir)
+		if err != nil {
+			return err
+		}
+		entries, err := fs.ReadDir(dir.FS(), ".")
+		dir.Close()
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == of.name && (of.link || e.IsDir()) }) {
+			return fmt.Errorf("%s has no folder %s: %w", of.dir, of.name, fs.ErrNotExist)
+		}
+	}
+	return nil
+}
 
 // mark tells one state of a file from the next without reading it.
 type mark struct {
@@ -152,15 +181,19 @@ func unfit(info fs.FileInfo) string {
 	return ""
 }
 
-// put stores data under name, or, where another message has that, under name_2 and
+// put writes data into temp, and stores it under name, or, where another message has that, under name_2 and
 // so on, and returns when it is durable. A message with the same bytes that is
-// there already is the same message. The file is never seen in part: it is written
-// under a name that no reader takes for mail, and then linked.
-func put(dir *os.Root, name string, data []byte) (string, error) {
-	var random [4]byte
-	rand.Read(random[:])
-	temp := "." + name + tempMark + hex.EncodeToString(random[:])
-	f, err := dir.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o666)
+// there already is the same message. The file is never seen in part: temp is a name
+// that no reader takes for mail, and is then linked. Nobody else writes temp: what has
+// that name was left behind.
+func put(dir *os.Root, temp, name string, data []byte) (string, error) {
+	if err := dir.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if there := find(dir, name, int64(len(data)), sha256.Sum256(data)); there != "" {
+		return there, syncDir(dir)
+	}
+	f, err := dir.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, fileMode)
 	if err != nil {
 		return "", err
 	}
@@ -172,12 +205,9 @@ func put(dir *os.Root, name string, data []byte) (string, error) {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return "", err
 	}
-	for _, final := range numbered(name) {
+	for _, final := range numbered(name, maxNumbered) {
 		err = dir.Link(temp, final)
 		if errors.Is(err, fs.ErrExist) {
-			if l, fail := read(dir, final); fail == nil && l.hash == sha256.Sum256(data) {
-				return final, syncDir(dir)
-			}
 			continue
 		}
 		if err != nil {
@@ -188,17 +218,39 @@ func put(dir *os.Root, name string, data []byte) (string, error) {
 		dir.Remove(temp)
 		return final, syncDir(dir)
 	}
-	return "", fmt.Errorf("%s and %d names like it are taken: %w", name, maxNumbered-1, err)
+	return "", err // another was quicker; it is tried again
 }
 
-const maxNumbered = 99
+// maxNumbered is how many messages of one name may lie in an inbox: each is looked at
+// before the next gets its name.
+const maxNumbered = 16
+
+// free fails if an inbox has no name left for a message, which is not there already.
+func free(dir *os.Root, name string, size int64, hash [sha256.Size]byte) error {
+	for _, n := range numbered(name, maxNumbered) {
+		if _, err := dir.Lstat(n); errors.Is(err, fs.ErrNotExist) || same(dir, n, size, hash) {
+			return nil
+		}
+	}
+	return kinds.Errorf(kinds.Overloaded, "%d messages of the name %s wait there to be read: it is tried again", maxNumbered, name)
+}
+
+// same reports whether a file is a message of so many bytes and that hash. It reads no
+// file of another size; size 0 is any.
+func same(dir *os.Root, name string, size int64, hash [sha256.Size]byte) bool {
+	if info, err := dir.Lstat(name); err != nil || size != 0 && info.Size() != size {
+		return false
+	}
+	l, err := read(dir, name)
+	return err == nil && l.hash == hash
+}
 
 // numbered are the names that a message may have: its own, then name_2 and so on.
-func numbered(name string) []string {
+func numbered(name string, most int) []string {
 	stem := strings.TrimSuffix(name, extension)
-	all := make([]string, 1, maxNumbered)
+	all := make([]string, 1, most)
 	all[0] = name
-	for i := 2; i <= maxNumbered; i++ {
+	for i := 2; i <= most; i++ {
 		all = append(all, fmt.Sprintf("%s_%d%s", stem, i, extension))
 	}
 	return all
@@ -212,14 +264,11 @@ func syncDir(dir *os.Root) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// find returns the name under which a message lies in dir, "" if it does not.
-func find(dir *os.Root, name string, hash [sha256.Size]byte) string {
-	for _, n := range numbered(name) {
-		l, err := read(dir, n)
-		if errors.Is(err, fs.ErrNotExist) {
-			return ""
-		}
-		if err == nil && l.hash == hash {
+// find returns the name under which a message lies in dir, "" if it does not. Those
+// before it may have gone.
+func find(dir *os.Root, name string, size int64, hash [sha256.Size]byte) string {
+	for _, n := range numbered(name, maxNumbered) {
+		if same(dir, n, size, hash) {
 			return n
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -86,13 +87,16 @@ func TestHostilePeer(t *testing.T) {
 		"project NUL":      {letterOf("demo\x00", "reviewer", "a.yaml", good), good, wire.MailRefused, "invalid"},
 		"agent ..":         {letterOf("demo", "..", "a.yaml", good), good, wire.MailRefused, "invalid"},
 		"agent with slash": {letterOf("demo", "reviewer/inbox", "a.yaml", good), good, wire.MailRefused, "invalid"},
-		"agent a link":     {letterOf("demo", "away", "a.yaml", good), good, wire.MailRetry, "internal"},
+		"agent a link":     {letterOf("demo", "away", "a.yaml", good), good, wire.MailRefused, "not_found"},
 		"no project":       {letterOf("nowhere", "reviewer", "a.yaml", good), good, wire.MailRefused, "not_authorized"},
 		"another project":  {letterOf("secret", "reviewer", "a.yaml", good), good, wire.MailRefused, "not_authorized"},
 		"no agent":         {letterOf("demo", "nobody", "a.yaml", good), good, wire.MailRefused, "not_found"},
 		"bound agent":      {letterOf("demo", "planner", "a.yaml", good), good, wire.MailRefused, "not_found"},
 		"foreign from":     {letterOf("demo", "reviewer", "a.yaml", text1("other", "reviewer", "x")), text1("other", "reviewer", "x"), wire.MailRefused, "not_authorized"},
 		"no from":          {letterOf("demo", "reviewer", "a.yaml", "a: b\n"), "a: b\n", wire.MailRefused, "invalid"},
+		"from twice":       {letterOf("demo", "reviewer", "a.yaml", "from: other\n"+good), "from: other\n" + good, wire.MailRefused, "invalid"},
+		"from merged":      {letterOf("demo", "reviewer", "a.yaml", good+"<<: {from: other}\n"), good + "<<: {from: other}\n", wire.MailRefused, "invalid"},
+		"from in a text":   {letterOf("demo", "reviewer", "a.yaml", "x: |\n  from: other\n"+good), "x: |\n  from: other\n" + good, wire.MailRefused, "invalid"},
 		"no YAML":          {letterOf("demo", "reviewer", "a.yaml", "{"), "{", wire.MailRefused, "invalid"},
 		"too large":        {&wire.MailRequest{Op: wire.MailDeliver, Project: "demo", Agent: "reviewer", File: "a.yaml", Size: 1<<20 + 1}, "", wire.MailRefused, "too_large"},
 		"huge":             {&wire.MailRequest{Op: wire.MailDeliver, Project: "demo", Agent: "reviewer", File: "a.yaml", Size: 1 << 62}, "", wire.MailRefused, "too_large"},
@@ -149,8 +153,8 @@ func TestHostilePeer(t *testing.T) {
 func TestHoardingPeer(t *testing.T) {
 	desk, laptop := bound(t)
 	var open []interface{ Cancel() }
-	for i := range maxReceiving {
-		letter := text1("planner", "reviewer", strings.Repeat("x", i+1))
+	for i := range budget.MailUnderWay.Peer {
+		letter := text1("planner", "reviewer", strings.Repeat("x", int(i)+1))
 		request, err := wire.AppendMailRequest(nil, &wire.MailRequest{V: 1, Op: wire.MailDeliver, Project: "demo", Agent: "reviewer", File: "a.yaml", Size: uint64(len(letter)), Hash: sha256.Sum256([]byte(letter))})
 		if err != nil {
 			t.Fatal(err)
@@ -162,12 +166,8 @@ func TestHoardingPeer(t *testing.T) {
 		stream.Write(append(request, letter[:10]...))
 		open = append(open, stream)
 	}
-	taken := func() int {
-		laptop.Carrier.mu.Lock()
-		defer laptop.Carrier.mu.Unlock()
-		return laptop.receiving[desk.key.ID()]
-	}
-	await.Until(t, "all places are taken", func() bool { return taken() == maxReceiving })
+	taken := func() int64 { return laptop.shares.underWay.Held(desk.key.ID()) }
+	await.Until(t, "all places are taken", func() bool { return taken() == budget.MailUnderWay.Peer })
 	letter := text1("planner", "reviewer", "one more")
 	if reply := desk.says(laptop, letterOf("demo", "reviewer", "b.yaml", letter), letter); reply.Result != wire.MailRetry || reply.Code != string(kinds.Overloaded) {
 		t.Errorf("one more: %+v", reply)
@@ -187,11 +187,12 @@ type memory struct {
 	bytes.Buffer
 }
 
-func (m *memory) Read(b []byte) (int, error)      { return m.Reader.Read(b) }
-func (m *memory) CloseWrite() error               { return nil }
-func (m *memory) SetReadDeadline(time.Time) error { return nil }
-func (m *memory) Close() error                    { return nil }
-func (m *memory) Cancel()                         { m.Buffer.WriteString("cancelled") }
+func (m *memory) Read(b []byte) (int, error)       { return m.Reader.Read(b) }
+func (m *memory) CloseWrite() error                { return nil }
+func (m *memory) SetReadDeadline(time.Time) error  { return nil }
+func (m *memory) SetWriteDeadline(time.Time) error { return nil }
+func (m *memory) Close() error                     { return nil }
+func (m *memory) Cancel()                          { m.Buffer.WriteString("cancelled") }
 
 // FuzzServe: whatever a peer sends is answered or given up, and what is new on the
 // disk is a whole message in the one inbox that it may write to.

@@ -34,6 +34,9 @@ func (c *Carrier) look(ctx context.Context, p place, which names) {
 		if !errors.Is(err, fs.ErrNotExist) && c.failing(p.dir(), err.Error()) {
 			c.cfg.Log.Warn("mail: an inbox cannot be opened", "project", p.project, "agent", p.agent, "err", err)
 		}
+		if errors.Is(err, fs.ErrNotExist) {
+			c.releaseAll(p)
+		}
 		return
 	}
 	defer inbox.Close()

@@ -38,12 +38,14 @@ type side struct {
 	db    *store.DB
 	stop  func()
 
+	rows   rows   // of the budget, unless they are the daemon's
 	opened func() // called when a stream is open, unless nil
 
 	log journal
 
 	mu     sync.Mutex // guards what follows
 	denial error      // what Admit says
+	asked  int        // how often it was asked
 	events []Event
 }
 
@@ -138,6 +140,7 @@ func (s *side) start() {
 		Admit: func(identity.ID) error {
 			s.mu.Lock()
 			defer s.mu.Unlock()
+			s.asked++
 			return s.denial
 		},
 		Name: func(id identity.ID) string {
@@ -146,7 +149,7 @@ func (s *side) start() {
 			}
 			return id.Label()
 		},
-		Event: s.hear,
+		Event: s.hear, rows: s.rows,
 	})
 	if err != nil {
 		s.t.Fatal(err)

@@ -3,6 +3,7 @@ package carrier
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,16 +39,62 @@ const (
 func (c *Carrier) present(from identity.ID, p place, status string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	known := false
 	for q, s := range c.spools {
 		if s.Peer != from || q.project != p.project {
 			continue
 		}
-		c.offerAgain(s)
+		known = true
 		if q == p && (status == available || status == busy || status == offline) {
 			s.status = status
 			c.touch(p, names{})
 		}
 	}
+	if !known {
+		return
+	}
+	c.offerRefused(from)
+	if c.residing[from] == nil {
+		c.residing[from] = make(map[place]struct{})
+	}
+	if len(c.residing[from]) < maxGreeted {
+		c.residing[from][p] = struct{}{}
+	}
+}
+
+// Twin is an agent that lives here and, by its word, at a connected peer too. Mail for it
+// stays on the machine where it is sent.
+type Twin struct {
+	Project string
+	Agent   string
+	Peer    identity.ID
+}
+
+// maxTwins is how many are told of: the first show what is wrong.
+const maxTwins = 64
+
+// Twins returns twins of a project, or of all for "".
+func (c *Carrier) Twins(project string) []Twin {
+	c.mu.Lock()
+	var all []Twin
+	for peer, agents := range c.residing {
+		for p := range agents {
+			if _, bound := c.spools[p]; !bound && (project == "" || p.project == project) {
+				all = append(all, Twin{p.project, p.agent, peer})
+			}
+		}
+	}
+	c.mu.Unlock()
+	slices.SortFunc(all, func(a, b Twin) int {
+		return cmp.Or(place{a.Project, a.Agent}.compare(place{b.Project, b.Agent}), bytes.Compare(a.Peer[:], b.Peer[:]))
+	})
+	var here []Twin
+	for _, t := range all {
+		if len(here) < maxTwins && c.checkSpelling(place{t.Project, t.Agent}) == nil {
+			here = append(here, t)
+		}
+	}
+	return here
 }
 
 // greet tells a peer of the agents that live here, in projects in which it has
@@ -179,6 +226,12 @@ func (c *Carrier) feed(p place) {
 		}
 	}
 	fresh := s.fed == status && time.Since(s.fedAt) < statusEvery
+	if since := time.Since(s.fedAt); !fresh && since < feedEvery {
+		if fresh = true; !s.feeding {
+			s.feeding = true
+			time.AfterFunc(feedEvery-since, func() { c.feedAgain(s) })
+		}
+	}
 	if !fresh {
 		s.fed, s.fedAt = status, time.Now()
 	}
@@ -191,12 +244,25 @@ func (c *Carrier) feed(p place) {
 	}
 }
 
+// feedAgain has a status written that changed too soon after the last.
+func (c *Carrier) feedAgain(s *spool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.feeding = false
+	c.touch(s.place(), names{})
+}
+
 // feedOffline says at the end that nobody is reached any more.
 func (c *Carrier) feedOffline() {
 	c.mu.Lock()
 	clear(c.linked)
 	c.mu.Unlock()
 	for _, b := range c.Bindings("") {
+		c.mu.Lock()
+		if s := c.spools[b.place()]; s != nil {
+			s.fedAt = time.Time{}
+		}
+		c.mu.Unlock()
 		c.feed(b.place())
 	}
 }
@@ -216,7 +282,7 @@ func (c *Carrier) writeStatus(p place, status string) error {
 	}
 	const temp = "." + statusFile + ".tmp-acpd"
 	text := fmt.Sprintf("%sruntime: unknown\nmodel: unknown\nstatus: %s\ncapabilities: []\nupdated_at: %q\n", statusMark, status, message.Stamp(time.Now()))
-	if err := dir.WriteFile(temp, []byte(text), 0o666); err != nil {
+	if err := dir.WriteFile(temp, []byte(text), fileMode); err != nil {
 		return err
 	}
 	return dir.Rename(temp, statusFile)

@@ -119,10 +119,10 @@ func (c *Carrier) Drop(_ context.Context, project, agent, file string) (string, 
 	case err != nil:
 		return "", fmt.Errorf("drop: %w", err)
 	}
-	if err := dir.MkdirAll(deadDir, 0o777); err != nil {
+	if err := dir.MkdirAll(deadDir, folderMode); err != nil {
 		return "", fmt.Errorf("drop: %w", err)
 	}
-	for _, name := range numbered(file) {
+	for _, name := range numbered(file, maxDropped) {
 		to := path.Join(deadDir, name)
 		if _, err := dir.Lstat(to); err == nil {
 			continue
@@ -135,8 +135,11 @@ func (c *Carrier) Drop(_ context.Context, project, agent, file string) (string, 
 		c.touch(p, names{file: {}})
 		return path.Join(p.dir(), to), nil
 	}
-	return "", kinds.Errorf(kinds.Overloaded, "drop: %s holds %d files of that name: tidy it up", deadDir, maxNumbered)
+	return "", kinds.Errorf(kinds.Overloaded, "drop: %s holds %d files of that name: tidy it up", deadDir, maxDropped)
 }
+
+// maxDropped is how many files of one name may be dropped.
+const maxDropped = 99
 
 // notHere is what a caller hears who names a file that is not there.
 func notHere(op string, p place, file string) error {

@@ -2,6 +2,8 @@ package carrier
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -65,6 +67,7 @@ func (c *Carrier) Serve(ctx context.Context, from identity.ID, s Stream) {
 		s.Cancel()
 		return
 	}
+	s.SetWriteDeadline(time.Now().Add(idleTime)) // a peer may give it no credit
 	s.Write(b)
 }
 
@@ -83,7 +86,7 @@ func (c *Carrier) refused(from identity.ID, m *wire.MailRequest, e *kinds.Error,
 	if m == nil { // it did not decode
 		m = new(wire.MailRequest)
 	}
-	c.cfg.Log.Log(context.Background(), level, "mail refused", "peer", from.Label(), "op", m.Op, "project", m.Project, "agent", m.Agent, "file", m.File, "err", err)
+	c.cfg.Lines.Add(from, level, "mail refused", "peer", from.Label(), "op", m.Op, "project", m.Project, "agent", m.Agent, "file", m.File, "err", err)
 }
 
 // coded is what a peer hears of an error: nothing of this machine's folders.
@@ -178,27 +181,50 @@ func (c *Carrier) receive(ctx context.Context, from identity.ID, m *wire.MailReq
 	if err != nil {
 		return "", err
 	}
-	defer inbox.Close()
+	inbox.Close() // no descriptor waits for a peer that does not go on
+	a := &arrival{key: key, state: writing, size: int64(m.Size)}
+	if err := c.reserve(a); err != nil {
+		known, fail := c.known(ctx, key)
+		if fail != nil || known == nil || known.state == writing {
+			return "", cmp.Or(fail, err)
+		}
+	}
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !a.kept {
+			c.release(a)
+		}
+	}()
 
-	data := make([]byte, m.Size)
-	if _, err := io.ReadFull(body, data); err != nil {
-		return "", cutShort(err)
+	var data bytes.Buffer // grows with what comes, not with what is announced
+	if n, err := io.Copy(&data, io.LimitReader(body, int64(m.Size))); err != nil || uint64(n) < m.Size {
+		return "", cutShort(cmp.Or(err, io.ErrUnexpectedEOF))
 	}
 	if n, err := body.Read(make([]byte, 1)); n > 0 || err != io.EOF {
 		return "", kinds.Errorf(kinds.Invalid, "size: more than %d bytes came", m.Size)
 	}
-	if sha256.Sum256(data) != m.Hash {
+	if sha256.Sum256(data.Bytes()) != m.Hash {
 		return "", kinds.Errorf(kinds.Invalid, "sha256: the bytes have another hash")
 	}
-	letter, err := message.Carriable(data)
+	letter, err := c.judge(ctx, from, data.Bytes())
 	if err != nil {
-		return "", kinds.Errorf(kinds.Invalid, "message: %v", err)
+		return "", err
 	}
 	if !c.boundTo(from, m.Project, letter.From) {
 		return "", kinds.Errorf(kinds.NotAuthorized, "from: %s of project %s is not bound to you there: its owner may do that with acpctl oacp bind %s %s", letter.From, m.Project, m.Project, letter.From)
 	}
 	// From here on it may be in the inbox, so it is not given up half-way.
-	return c.store(context.WithoutCancel(ctx), key, inbox, data, m.Delivery)
+	return c.store(context.WithoutCancel(ctx), a, data.Bytes(), m.Delivery)
+}
+
+// known is what the ledger has of a message, nil if it has nothing.
+func (c *Carrier) known(ctx context.Context, key arrivalKey) (a *arrival, err error) {
+	err = c.cfg.DB.Read(ctx, func(tx *store.Tx) (err error) {
+		a, err = sqlArrival(tx, key)
+		return err
+	})
+	return a, err
 }
 
 func cutShort(err error) error {
@@ -213,21 +239,23 @@ func cutShort(err error) error {
 func (c *Carrier) enter(key arrivalKey) (leave func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.receiving[key.peer] >= maxReceiving {
-		return nil, kinds.Errorf(kinds.Overloaded, "%d messages of yours are under way: send the next when one is stored", maxReceiving)
-	}
 	if _, twice := c.arriving[key]; twice {
 		return nil, kinds.Errorf(kinds.Overloaded, "another stream brings the same message just now")
 	}
-	c.receiving[key.peer]++
+	if err := c.shares.underWay.Take(key.peer, 1); err != nil {
+		return nil, exceeded(err, remedyUnderWay)
+	}
+	if err := c.shares.opened.Take(key.peer, openedByEach); err != nil {
+		c.shares.underWay.Give(key.peer, 1)
+		return nil, exceeded(err, remedyUnderWay)
+	}
 	c.arriving[key] = struct{}{}
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.arriving, key)
-		if c.receiving[key.peer]--; c.receiving[key.peer] == 0 {
-			delete(c.receiving, key.peer)
-		}
+		c.shares.underWay.Give(key.peer, 1)
+		c.shares.opened.Give(key.peer, openedByEach)
 	}, nil
 }
 
@@ -240,9 +268,15 @@ func (c *Carrier) hosted(p place, from identity.ID) (*os.Root, error) {
 		}
 		return nil, kinds.Errorf(kinds.NotFound, "agent %s of project %s is not hosted there: by its bindings it lives %s", p.agent, p.project, where)
 	}
-	inbox, err := c.openInbox(p)
+	err := c.checkSpelling(p)
+	if err == nil {
+		var inbox *os.Root
+		if inbox, err = c.openInbox(p); err == nil {
+			return inbox, nil
+		}
+	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		return inbox, err
+		return nil, err
 	}
 	if project, err := c.open(path.Join("projects", p.project)); err == nil {
 		project.Close()
@@ -252,54 +286,64 @@ func (c *Carrier) hosted(p place, from identity.ID) (*os.Root, error) {
 }
 
 // store puts a message into an inbox, once, and returns when that is durable.
-func (c *Carrier) store(ctx context.Context, key arrivalKey, inbox *os.Root, data []byte, delivery wire.MessageID) (string, error) {
-	var a *arrival
-	err := c.cfg.DB.Read(ctx, func(tx *store.Tx) (err error) {
-		a, err = sqlArrival(tx, key)
-		return err
-	})
+func (c *Carrier) store(ctx context.Context, a *arrival, data []byte, delivery wire.MessageID) (string, error) {
+	key := a.key
+	inbox, err := c.hosted(key.place, key.peer)
+	if err != nil {
+		return "", err
+	}
+	defer inbox.Close()
+	known, err := c.known(ctx, key)
 	if err != nil {
 		return "", err
 	}
 	result := wire.MailStored
 	switch {
-	case a == nil:
-		a = &arrival{key: key, state: writing}
-		if err := c.write(ctx, a, true); err != nil {
+	case known == nil:
+		if err := free(inbox, key.name(), a.size, key.hash); err != nil {
+			return "", err // before the ledger has a row of what will not come
+		}
+		if err := c.enroll(ctx, key.peer); err != nil {
 			return "", err
 		}
-	case a.state == writing: // an earlier attempt that failed, maybe after the link
+		if err := c.write(ctx, sqlArrive, a, true); err != nil {
+			c.shares.ledger.Give(key.peer, 1)
+			return "", err
+		}
+	case known.state == stored:
+		return wire.MailDuplicate, nil
+	case known.state == writing: // an earlier attempt that failed, maybe after the link
 		if a.name, err = a.lies(inbox); err != nil {
 			return "", err
 		}
 		if a.name != "" {
 			result = wire.MailDuplicate
 		}
-	case a.state != stored: // the sender does not know any more that it is consumed, or not yet
-		a.state = consumed
-		if err := c.write(ctx, a, false); err != nil {
+	default: // the sender does not know any more that it is consumed, or not yet
+		known.state = consumed
+		if err := c.write(ctx, sqlProceed, known, false); err != nil {
 			return "", err
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.keep(a)
-		return wire.MailDuplicate, nil
-	default:
+		c.keep(known)
 		return wire.MailDuplicate, nil
 	}
 	if a.name == "" {
-		if a.name, err = put(inbox, localName(key.file, key.hash), data); err != nil {
+		if a.name, err = put(inbox, key.temp(), key.name(), data); err != nil {
 			return "", fmt.Errorf("store mail: %w", err)
 		}
 	}
 	if a.folder, err = folderOf(inbox); err != nil {
 		return "", fmt.Errorf("store mail: %w", err)
 	}
-	a.state = stored
-	if err := c.write(ctx, a, true); err != nil {
+	done := *a
+	done.state = stored
+	if err := c.write(ctx, sqlProceed, &done, true); err != nil {
 		return "", err
 	}
 	c.mu.Lock()
+	a.state = stored
 	c.keep(a)
 	// The inbox is watched from now on, and the message may be gone already.
 	if len(c.arrivals[key.place]) > 1 {
@@ -315,6 +359,7 @@ func (c *Carrier) store(ctx context.Context, key arrivalKey, inbox *os.Root, dat
 	return result, nil
 }
 
-func (c *Carrier) write(ctx context.Context, a *arrival, durable bool) error {
-	return c.cfg.DB.Write(ctx, durable, func(tx *store.Tx) error { return sqlArrive(tx, a) })
+// write notes an arrival in the ledger.
+func (c *Carrier) write(ctx context.Context, how func(*store.Tx, *arrival) error, a *arrival, durable bool) error {
+	return c.cfg.DB.Write(ctx, durable, func(tx *store.Tx) error { return how(tx, a) })
 }

@@ -30,6 +30,8 @@ type spool struct {
 	status string // of the agent, as its peer says
 	fed    string // what its status.yaml says
 	fedAt  time.Time
+
+	feeding bool // it is written again soon
 }
 
 func newSpool(b Binding) *spool { return &spool{Binding: b, entries: make(map[string]*entry)} }
@@ -61,6 +63,7 @@ type entry struct {
 	consumed [32]byte // what the agent there is done with: not this, if it was changed
 
 	reason  string    // why it is parked, waits, or does not go
+	told    string    // the reason for which the peer refused it, when that was last news
 	refused bool      // parked by the peer's word: offered again now and then
 	tries   int       // that failed
 	due     time.Time // of the next try, or of going when it is delivered
@@ -90,12 +93,28 @@ func (c *Carrier) offer(e *entry) {
 	k.signal()
 }
 
-// offerAgain offers what a spool's peer has refused, or would not take yet. The
-// caller holds c.mu.
-func (c *Carrier) offerAgain(s *spool) {
+// offerAgain offers what a spool's peer has refused, or would not take yet, and reports
+// whether there was any. The caller holds c.mu.
+func (c *Carrier) offerAgain(s *spool) (any bool) {
 	for _, e := range s.entries {
 		if e.refused || e.state == Waiting {
+			any = any || e.refused || e.tries > 0
 			c.offer(e)
+		}
+	}
+	return any
+}
+
+// offerRefused offers a peer what it has refused, or would not take yet, because it has
+// given a reason to: at once, but not twice in a minute. The caller holds c.mu.
+func (c *Carrier) offerRefused(peer identity.ID) {
+	k, now := c.courier(peer), time.Now()
+	if k.offerLater = now.Sub(k.offeredAt) < offerEvery; k.offerLater {
+		return
+	}
+	for _, s := range c.spools {
+		if s.Peer == peer && c.offerAgain(s) {
+			k.offeredAt = now
 		}
 	}
 }
@@ -177,7 +196,7 @@ func (c *Carrier) lookAgain(p place, r resting) {
 }
 
 func (e *entry) event(peer identity.ID) Event {
-	return Event{Peer: peer, Project: e.at.project, Agent: e.at.agent, File: e.file, Hash: e.hash, State: e.state, Reason: e.reason}
+	return Event{Peer: peer, Project: e.at.project, Agent: e.at.agent, File: e.file, Hash: e.hash, State: e.state, Reason: e.reason, refused: e.refused}
 }
 
 // park keeps an entry from being carried. The caller holds c.mu, and gives it back
@@ -188,6 +207,17 @@ func (c *Carrier) park(e *entry, reason string) {
 	}
 	e.set(Parked, reason)
 	c.news = append(c.news, e.event(c.spools[e.at].Peer))
+}
+
+// refuse parks an entry by its peer's word, which is news once. The caller holds c.mu, and
+// gives it back with c.unlock.
+func (c *Carrier) refuse(e *entry, reason string) {
+	e.set(Parked, reason)
+	e.refused = true
+	if e.told != reason {
+		e.told = reason
+		c.news = append(c.news, e.event(c.spools[e.at].Peer))
+	}
 }
 
 // rankOf puts messages in the order in which they are sent, before their names.

@@ -48,7 +48,11 @@ ALTER TABLE oacp_delivered ADD COLUMN peer BLOB;
 UPDATE oacp_delivered SET peer = (SELECT b.peer FROM oacp_binding b WHERE b.project = oacp_delivered.project AND b.agent = oacp_delivered.agent);`, `
 ALTER TABLE oacp_delivered ADD COLUMN consumed INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE oacp_arrival ADD COLUMN folder INTEGER NOT NULL DEFAULT 0;`, `
-ALTER TABLE oacp_delivered ADD COLUMN gone INTEGER NOT NULL DEFAULT 0;`,
+ALTER TABLE oacp_delivered ADD COLUMN gone INTEGER NOT NULL DEFAULT 0;`, `
+ALTER TABLE oacp_arrival ADD COLUMN size INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX oacp_arrival_over ON oacp_arrival (peer, at) WHERE state IN ('consumed', 'reported');
+CREATE INDEX oacp_arrival_untold ON oacp_arrival (peer) WHERE state = 'consumed';
+CREATE INDEX oacp_delivered_gone ON oacp_delivered (at) WHERE gone;`,
 }
 
 // Bindings.
@@ -140,11 +144,11 @@ func sqlLastDelivery(tx *store.Tx, p place, file string) (peer identity.ID, hash
 // What arrived.
 
 func sqlArrivals(tx *store.Tx, where string, args ...any) (all []*arrival, err error) {
-	err = tx.Each("SELECT peer, project, agent, file, hash, name, state, folder FROM oacp_arrival WHERE "+where, func(scan func(...any) error) error {
+	err = tx.Each("SELECT peer, project, agent, file, hash, name, state, folder, size FROM oacp_arrival WHERE "+where, func(scan func(...any) error) error {
 		a := new(arrival)
 		var peer, hash []byte
 		var folder int64
-		err := scan(&peer, &a.key.project, &a.key.agent, &a.key.file, &hash, &a.name, &a.state, &folder)
+		err := scan(&peer, &a.key.project, &a.key.agent, &a.key.file, &hash, &a.name, &a.state, &folder, &a.size)
 		a.folder = uint64(folder)
 		copy(a.key.peer[:], peer)
 		copy(a.key.hash[:], hash)
@@ -154,9 +158,37 @@ func sqlArrivals(tx *store.Tx, where string, args ...any) (all []*arrival, err e
 	return all, err
 }
 
-// sqlOpenArrivals returns what is not over: half stored, not consumed, not reported.
+// sqlOpenArrivals returns what is half stored, or lies in an inbox.
 func sqlOpenArrivals(tx *store.Tx) ([]*arrival, error) {
-	return sqlArrivals(tx, "state != ?", reported)
+	return sqlArrivals(tx, "state IN (?, ?)", writing, stored)
+}
+
+// sqlUntold returns what a peer does not know to be consumed, some of it.
+func sqlUntold(tx *store.Tx, peer identity.ID, most int) ([]*arrival, error) {
+	return sqlArrivals(tx, "peer = ? AND state = 'consumed' LIMIT ?", peer[:], most)
+}
+
+// sqlSenders returns who sent what the ledger knows, with the number of messages, and to
+// whom something is to be told.
+func sqlSenders(tx *store.Tx) (rows map[identity.ID]int64, untold []identity.ID, err error) {
+	rows = make(map[identity.ID]int64)
+	err = tx.Each("SELECT peer, COUNT(*) FROM oacp_arrival GROUP BY peer", func(scan func(...any) error) error {
+		var peer []byte
+		var n int64
+		err := scan(&peer, &n)
+		rows[identity.ID(peer)] = n
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	err = tx.Each("SELECT DISTINCT peer FROM oacp_arrival WHERE state = 'consumed'", func(scan func(...any) error) error {
+		var peer []byte
+		err := scan(&peer)
+		untold = append(untold, identity.ID(peer))
+		return err
+	})
+	return rows, untold, err
 }
 
 // sqlArrival returns what is known of a message, nil if it never came.
@@ -174,9 +206,17 @@ func sqlArrived(tx *store.Tx, p place, hash [32]byte) (arrived bool, err error) 
 	return arrived, err
 }
 
+// sqlArrive notes a message that the ledger does not know.
 func sqlArrive(tx *store.Tx, a *arrival) error {
-	_, err := tx.Exec("INSERT OR REPLACE INTO oacp_arrival VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		a.key.peer[:], a.key.project, a.key.agent, a.key.file, a.key.hash[:], a.name, a.state, time.Now().UnixMilli(), int64(a.folder))
+	_, err := tx.Exec("INSERT INTO oacp_arrival (peer, project, agent, file, hash, name, state, at, folder, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		a.key.peer[:], a.key.project, a.key.agent, a.key.file, a.key.hash[:], a.name, a.state, time.Now().UnixMilli(), int64(a.folder), a.size)
+	return err
+}
+
+// sqlProceed notes what has become of a message, unless it is forgotten by now.
+func sqlProceed(tx *store.Tx, a *arrival) error {
+	_, err := tx.Exec("UPDATE oacp_arrival SET name = ?, state = ?, at = ?, folder = ? WHERE peer = ? AND project = ? AND agent = ? AND file = ? AND hash = ?",
+		a.name, a.state, time.Now().UnixMilli(), int64(a.folder), a.key.peer[:], a.key.project, a.key.agent, a.key.file, a.key.hash[:])
 	return err
 }
 
@@ -185,11 +225,26 @@ func sqlUnarrive(tx *store.Tx, k arrivalKey) error {
 	return err
 }
 
-// sqlPrune forgets what has been over for long.
-func sqlPrune(tx *store.Tx, before time.Time) error {
-	if _, err := tx.Exec("DELETE FROM oacp_delivered WHERE at < ? AND gone", before.UnixMilli()); err != nil {
-		return err
+// sqlForgetOver forgets messages of a peer that have been over since before, the oldest
+// first, most at a time, and returns how many.
+func sqlForgetOver(tx *store.Tx, peer identity.ID, before time.Time, most int) (int, error) {
+	r, err := tx.Exec(`DELETE FROM oacp_arrival WHERE (peer, project, agent, file, hash) IN (
+		SELECT peer, project, agent, file, hash FROM oacp_arrival WHERE peer = ? AND at < ? AND state IN ('consumed', 'reported') ORDER BY at LIMIT ?)`,
+		peer[:], before.UnixMilli(), most)
+	return affected(r, err)
+}
+
+// sqlPruneDelivered does the same for what was delivered from files that are gone.
+func sqlPruneDelivered(tx *store.Tx, before time.Time, most int) (int, error) {
+	r, err := tx.Exec(`DELETE FROM oacp_delivered WHERE (project, agent, file) IN (
+		SELECT project, agent, file FROM oacp_delivered WHERE gone AND at < ? ORDER BY at LIMIT ?)`, before.UnixMilli(), most)
+	return affected(r, err)
+}
+
+func affected(r sql.Result, err error) (int, error) {
+	if err != nil {
+		return 0, err
 	}
-	_, err := tx.Exec("DELETE FROM oacp_arrival WHERE at < ? AND state IN (?, ?)", before.UnixMilli(), consumed, reported)
-	return err
+	n, err := r.RowsAffected()
+	return int(n), err
 }

@@ -77,7 +77,8 @@ func TestTrace(t *testing.T) {
 		if err := sqlGone(tx, place{"demo", "reviewer"}, file); err != nil {
 			return err
 		}
-		return sqlPrune(tx, time.Now().Add(time.Hour))
+		_, err := sqlPruneDelivered(tx, time.Now().Add(time.Hour), pruneSlice)
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -69,7 +69,7 @@ func AttachAudit(path string, judgement any) error {
 
 // lockFile waits for a lock. The file stays, as the reference's does.
 func lockFile(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o666)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, fileMode)
 	if err != nil {
 		return nil, err
 	}

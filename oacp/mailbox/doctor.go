@@ -50,8 +50,8 @@ type Report struct {
 	Categories []Category `json:"categories"`
 }
 
-// Examine looks at a home and, if project is not empty, at a project: its files,
-// how long messages have been waiting, what lies among them that is none, and the
+// Examine looks at a home and, if project is not empty, at a project: its files, who
+// can get at them, how long messages have been waiting, what lies among them that is none, and the
 // status of its agents. With fix it mends what is safe to mend.
 func (h Home) Examine(project string, fix bool) Report {
 	r := Report{Fixed: []string{}}
@@ -65,6 +65,7 @@ func (h Home) Examine(project string, fix bool) Report {
 			}})
 		} else {
 			r.add("Workspace", p.workspace())
+			r.add("Access", p.access())
 			r.add("Inbox Health", p.each(Agent.health))
 			r.add("Messages", p.each(Agent.messages))
 			r.add("Schemas", p.each(Agent.schema))

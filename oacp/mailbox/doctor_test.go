@@ -95,3 +95,67 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("an empty home: %+v", r)
 	}
 }
+
+// TestOwnUser: nobody but the user gets at what is made here; the doctor tells of what
+// others have made otherwise, unless a folder above it keeps them out.
+func TestOwnUser(t *testing.T) {
+	p := demo(t)
+	reviewer := p.must(t, "reviewer")
+	s := send(t, p, question("reviewer"))
+	e, err := Find(s.Message.ID, reviewer.Inbox())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reviewer.Done(e, false); err != nil {
+		t.Fatal(err)
+	}
+	w := Watch{Home: p.Home, Agent: "reviewer", Projects: []string{"demo"}}
+	w.Scan(func(Event) {})
+	p.Home.Examine("demo", true)
+	seen := 0
+	err = filepath.WalkDir(p.Dir(), func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		seen++
+		if mode := info.Mode().Perm(); mode&0o077 != 0 || d.IsDir() && mode != 0o700 || !d.IsDir() && mode != 0o600 {
+			t.Errorf("%s has mode %04o", path, mode)
+		}
+		return nil
+	})
+	if err != nil || seen < 20 {
+		t.Fatalf("%d files: %v", seen, err)
+	}
+
+	chmod := func(mode os.FileMode, dirs ...string) {
+		t.Helper()
+		for _, dir := range dirs {
+			if err := os.Chmod(dir, mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	tells := func(want string) {
+		t.Helper()
+		found := diagnosis(p.Home, "demo", false)["Access"]
+		if want == "" && len(found) > 0 || want != "" && (len(found) != 1 || !strings.Contains(found[0], want)) {
+			t.Errorf("the doctor tells %q, expected %q", found, want)
+		}
+	}
+	chmod(0o755, string(p.Home))
+	tells("")
+	chmod(0o755, p.Home.projects(), p.Dir(), p.agents(), reviewer.Dir(), reviewer.Inbox())
+	tells("warn: 1 mailbox folder(s) — open to other users of this machine, who can read mail: reviewer/inbox has mode 0755")
+	planner := p.must(t, "planner")
+	chmod(0o775, planner.Dir(), planner.Outbox())
+	tells("warn: 2 mailbox folder(s) — open to other users of this machine, who can write mail in any name: planner/outbox has mode 0775")
+	chmod(0o700, string(p.Home))
+	tells("")
+	chmod(0o755, string(p.Home))
+	chmod(0o700, planner.Dir(), reviewer.Dir())
+	tells("")
+}

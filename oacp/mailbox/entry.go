@@ -163,7 +163,7 @@ func (a Agent) Done(e Entry, discard bool) (string, error) {
 		}
 		return "", syncDir(a.Inbox())
 	}
-	if err := os.Mkdir(a.Archive(), 0o777); err != nil && !isFolder(a.Archive()) {
+	if err := os.Mkdir(a.Archive(), folderMode); err != nil && !isFolder(a.Archive()) {
 		return "", fmt.Errorf("done: %w", err)
 	}
 	path, err := publish(e.Path, filepath.Join("archive", e.Name), e.Data)

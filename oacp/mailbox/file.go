@@ -74,7 +74,7 @@ func stage(dir, name string, data []byte) (temp string, err error) {
 	var random [4]byte
 	rand.Read(random[:])
 	temp = filepath.Join(dir, "."+name+tempMark+hex.EncodeToString(random[:]))
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o666)
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, fileMode)
 	if err != nil {
 		return "", err
 	}
@@ -92,8 +92,16 @@ func stage(dir, name string, data []byte) (temp string, err error) {
 	return temp, nil
 }
 
-// tempMark is in the names of temporary files, which must not end in .yaml.
-const tempMark = ".tmp-acpd-"
+// What is made here is its user's alone: mail is nobody else's business, and whoever can
+// write into an inbox can write in any name.
+const (
+	folderMode = 0o700
+	fileMode   = 0o600
+)
+
+// tempMark is in the names of temporary files, which must not end in .yaml. The daemon has
+// another, since it removes at its start what it has left behind.
+const tempMark = ".tmp-acpctl-"
 
 // publish moves a file to name, or to the next name that is free, relative to its
 // folder. Where name holds the same bytes already, the file is only removed.

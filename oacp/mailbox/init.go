@@ -138,7 +138,7 @@ func (p Project) tree(agents []string) error {
 		}
 	}
 	for _, dir := range append(kept[:len(kept):len(kept)], bareFolders...) {
-		if err := os.MkdirAll(filepath.Join(p.Dir(), dir), 0o777); err != nil {
+		if err := os.MkdirAll(filepath.Join(p.Dir(), dir), folderMode); err != nil {
 			return err
 		}
 	}
@@ -157,7 +157,7 @@ func (p Project) tree(agents []string) error {
 
 // create writes a file that is not there yet.
 func create(path, text string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
@@ -186,7 +186,7 @@ func replace(path string, data []byte) error {
 
 // link makes a link at path, in the place of a link or a file but not of a folder.
 func link(source, path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), folderMode); err != nil {
 		return err
 	}
 	if info, err := os.Lstat(path); err == nil {

@@ -222,7 +222,7 @@ func makeFolder(dir string) error {
 	if isFolder(dir) {
 		return nil
 	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := os.MkdirAll(dir, folderMode); err != nil {
 		return err
 	}
 	if !isFolder(dir) {

@@ -202,7 +202,7 @@ func (w *Watch) scan(a Agent, emit func(Event)) (events []Event, ok bool) {
 	state := stateFile{Agent: a.Name, Messages: now, Project: a.Project.Name, StateID: w.StateID, Version: stateVersion}
 	b, err := JSON(state, true)
 	if err == nil {
-		err = os.MkdirAll(filepath.Dir(path), 0o777)
+		err = os.MkdirAll(filepath.Dir(path), folderMode)
 	}
 	if err == nil {
 		err = replace(path, append(b, '\n'))

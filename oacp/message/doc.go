@@ -7,7 +7,7 @@
 // adds what the specification asks beyond that. Message is the same with names
 // for the fields: what a program reads, composes, orders (Compare) and renders.
 // Carriable is the light check of the carrier, which must pass on what it does
-// not understand.
+// not understand, but nothing of which somebody could take another for the sender.
 //
 // Render writes the bytes that the reference would write, except where those would
 // not be read back as the text that was meant: such a value becomes a double-quoted

@@ -2,8 +2,6 @@ package message
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -170,22 +168,4 @@ func later(is bool) int {
 		return 1
 	}
 	return 0
-}
-
-// Carriable reads as much of a file as carrying it needs: it has 1 byte to 1 MiB, is
-// a mapping, and its sender's name is legal. Whether the message is valid, and which
-// fields it has, is the business of its receiver. The error is for people.
-func Carriable(data []byte) (Message, error) {
-	if len(data) == 0 {
-		return Message{}, errors.New("the file is empty")
-	}
-	d, err := Parse(data)
-	if err != nil {
-		return Message{}, err
-	}
-	m := d.Message()
-	if !LegalAgent(m.From) {
-		return Message{}, fmt.Errorf("field 'from' must match %s", agentPattern)
-	}
-	return m, nil
 }

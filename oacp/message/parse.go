@@ -21,7 +21,8 @@ const maxDepth = 100
 
 // Document is a file that parsed: a mapping of fields, of whatever names and shapes.
 type Document struct {
-	raw    []byte // what the file holds: the place of a signature is a matter of bytes
+	raw    []byte     // what the file holds: the place of a signature is a matter of bytes
+	root   *yaml.Node // the mapping as it stands there; nil if the file has none
 	fields map[string]*yaml.Node
 }
 
@@ -47,6 +48,7 @@ func Parse(data []byte) (*Document, error) {
 	if root.Kind != yaml.MappingNode {
 		return nil, errors.New("top-level YAML must be a mapping/object")
 	}
+	d.root = root
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		d.fields[resolve(root.Content[i]).Value] = resolve(root.Content[i+1])
 	}

@@ -31,6 +31,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/openintent"
 )
@@ -41,6 +42,7 @@ import (
 type Stream interface {
 	io.ReadWriter
 	CloseWrite() error
+	CloseRead() // what still comes is dropped
 	SetReadDeadline(time.Time) error
 	SetWriteDeadline(time.Time) error
 	Close() error
@@ -55,6 +57,8 @@ type Config struct {
 	// Trusted finds a trusted peer, and Peers lists all of them.
 	Trusted func(identity.ID) (identity.Peer, bool)
 	Peers   func() []identity.Peer
+	// OpenTo reports whether a peer stands in channels.open_to.
+	OpenTo func(identity.Peer) bool
 	// Hosts lists the peers in reach that offer channels.
 	Hosts func() []identity.ID
 	// Open opens a stream to a peer. It blocks until there is one, ctx ends, or it
@@ -69,16 +73,18 @@ type Config struct {
 type Carrier struct {
 	Engine *openintent.Engine // the caller runs it, and serves it to the agents here
 
-	cfg     Config
-	log     *slog.Logger
-	ctx     context.Context // ends with that of Run
-	end     context.CancelFunc
-	parcels *parcels
-	records *records
-	follows *follows
-	server  *http.Server // of what other daemons pass on
+	cfg      Config
+	log      *slog.Logger
+	ctx      context.Context // ends with that of Run
+	end      context.CancelFunc
+	parcels  *parcels
+	records  *records
+	follows  *follows
+	server   *http.Server    // of what other daemons pass on
+	requests *budget.Account // of these that are under way
 
 	mu      sync.Mutex          // guards the rest
+	up      chan struct{}       // closed when a link comes up; nil while nobody waits for that
 	waiting map[identity.ID]int // asks and lists at each host, whose answers may take their time
 	open    map[*conn]bool      // streams of other daemons
 }
@@ -90,7 +96,12 @@ func Open(ctx context.Context, cfg Config) (*Carrier, error) {
 	c.ctx, c.end = context.WithCancel(context.Background())
 	c.follows = &follows{ctx: c.ctx, log: c.log, relay: c.relay, hosts: make(map[identity.ID]*follow)}
 	e := cfg.Engine
-	e.Host, e.Forward, e.Follow, e.Gather, e.Changed = cfg.Self.String()[:openintent.HostDigits], c.forward, c.follow, c.gather, func() { c.records.wake.up() }
+	if e.Budget == nil {
+		e.Budget = new(budget.Book)
+	}
+	c.requests = e.Budget.Open(budget.ChannelRequests)
+	e.Self, e.OpenTo, e.Petname = cfg.Self.String(), c.openTo, c.isPetname
+	e.Forward, e.Follow, e.Gather, e.Changed = c.forward, c.follow, c.gather, func() { c.records.wake.up() }
 	var err error
 	if c.Engine, err = openintent.New(ctx, e); err != nil {
 		return nil, err
@@ -114,6 +125,7 @@ func (c *Carrier) Run(ctx context.Context) error {
 	var parts sync.WaitGroup
 	parts.Go(func() { c.parcels.run(ctx) })
 	parts.Go(func() { c.records.run(ctx, c.cfg.Hosts) })
+	parts.Go(func() { c.watchStrangers(ctx) })
 	parts.Wait()
 	c.follows.end()
 	return nil
@@ -123,10 +135,14 @@ func (c *Carrier) Run(ctx context.Context) error {
 func (c *Carrier) Link(peer identity.ID, up bool) {
 	c.parcels.wake.up()
 	if up {
+		c.isUp()
 		c.records.wake.up()
 		c.follows.isUp(peer)
 	}
 }
+
+// Known returns the peers for which something is kept that Forget drops.
+func (c *Carrier) Known() []identity.ID { return append(c.parcels.known(), c.records.known()...) }
 
 // Forget drops what is for a peer that is trusted no more.
 func (c *Carrier) Forget(ctx context.Context, peer identity.ID) error {

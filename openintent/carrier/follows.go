@@ -10,6 +10,7 @@ import (
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/store"
 )
 
 const (
@@ -129,7 +130,7 @@ func (c *Carrier) relay(ctx context.Context, host identity.ID, begun func()) err
 	if _, refusal := c.hostOf(digits); refusal != nil {
 		return refusal // what it tells could be of another's intents
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(store.For(ctx, host))
 	defer cancel()
 	cursor, err := c.Engine.RelayCursor(ctx, digits)
 	if err != nil {
@@ -146,5 +147,5 @@ func (c *Carrier) relay(ctx context.Context, host identity.ID, begun func()) err
 		return fmt.Errorf("it answered %s", answer.Status)
 	}
 	begun()
-	return c.Engine.Relay(ctx, digits, heard{answer.Body, silence, followIdle})
+	return c.Engine.Relay(ctx, host.String(), heard{answer.Body, silence, followIdle})
 }

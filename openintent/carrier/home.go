@@ -30,6 +30,12 @@ const (
 	maxWaiting = 48
 )
 
+// Codes of answers about a host.
+const (
+	codeUnreachable = "host_unreachable"
+	codeTimeout     = "host_timeout"
+)
+
 // forward passes a request of an agent here on to the daemon that hosts the intent.
 func (c *Carrier) forward(p openintent.Parcel, w http.ResponseWriter, r *http.Request) {
 	to, refusal := c.hostOf(p.Host)
@@ -57,10 +63,20 @@ func (c *Carrier) pass(p openintent.Parcel, to identity.ID, w http.ResponseWrite
 			return nil
 		}
 	}
-	within := answerTime + p.Wait
-	if last == "ask" {
-		within = askGrace + p.Wait
+	switch last {
+	case "messages":
+		if r.Method == http.MethodGet {
+			return c.list(p, to, w, r)
+		}
+	case "ask":
+		return c.try(p, to, askGrace+p.Wait, w, r)
 	}
+	return c.try(p, to, answerTime+p.Wait, w, r)
+}
+
+// try passes a request on to a host, which has so long to begin with its answer.
+func (c *Carrier) try(p openintent.Parcel, to identity.ID, within time.Duration, w http.ResponseWriter, r *http.Request) error {
+	ctx, who, last := r.Context(), p.Caller, path.Base(r.URL.Path)
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	silence := time.AfterFunc(within, func() { end(context.DeadlineExceeded) })
@@ -92,12 +108,20 @@ func (c *Carrier) pass(p openintent.Parcel, to identity.ID, w http.ResponseWrite
 		Transport: transport{c, to}, FlushInterval: -1, ErrorLog: c.server.ErrorLog,
 		ModifyResponse: func(answer *http.Response) error {
 			silence.Stop()
+			if last == "messages" && r.Method == http.MethodGet && answer.StatusCode == http.StatusServiceUnavailable {
+				return kinds.Errorf(kinds.Unreachable, "it stops").WithDelivered(kinds.DeliveredUnknown)
+			}
 			answer.Body = heard{answer.Body, silence, answerTime}
 			return nil
 		},
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { failed = err },
 	}).ServeHTTP(w, r.WithContext(ctx))
-	return unanswered(ctx, failed, kinds.DeliveredUnknown)
+	err := unanswered(ctx, failed, kinds.DeliveredUnknown)
+	if code, away := awayFor(err); last == "ask" && away && code != codeTimeout && kinds.AsError(err).Delivered() != kinds.DeliveredNo {
+		// Its answer can come no more: to its agent that is a timeout, and nothing is known of the request.
+		return kinds.Errorf(kinds.Timeout, "it was lost before it answered: what was asked may be done; list the responses when it is back").WithDelivered(kinds.DeliveredUnknown)
+	}
+	return err
 }
 
 // unanswered returns why a request failed with err, which may have been for lack of
@@ -165,13 +189,13 @@ func noAnswer(w http.ResponseWriter, host string, err error) {
 		return
 	}
 	e := kinds.AsError(err)
-	answer := &openintent.Error{Status: http.StatusBadGateway, Code: "host_unreachable", Message: host + " hosts the intent: " + e.Message, More: map[string]any{"delivered": e.Delivered()}}
+	answer := &openintent.Error{Status: http.StatusBadGateway, Code: codeUnreachable, Message: host + " hosts the intent: " + e.Message, More: map[string]any{"delivered": e.Delivered()}}
 	switch {
 	case e.Code == kinds.Internal && e.From == "":
 		answer.Message, answer.More = host+" hosts the intent and did not answer to the end: what was asked of it may be done; look, then try again",
 			map[string]any{"delivered": kinds.DeliveredUnknown}
 	case e.Code == kinds.Timeout:
-		answer.Status, answer.Code = http.StatusGatewayTimeout, "host_timeout"
+		answer.Status, answer.Code = http.StatusGatewayTimeout, codeTimeout
 	case e.Code == kinds.Overloaded:
 		answer.Status, answer.Code = http.StatusServiceUnavailable, string(e.Code)
 		w.Header().Set("Retry-After", "1")

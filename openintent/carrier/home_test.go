@@ -28,8 +28,9 @@ func TestHostsKnowTheirGuests(t *testing.T) {
 	planner, reviewer := desk.agent("planner"), laptop.agent("reviewer")
 	reviewer.must(201, "POST", "agents/register", object{"role_id": "review"})
 	intent := planner.must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
-	channel := "channels/" + planner.must(201, "POST", "intents/"+intent+"/channels", object{"name": "build", "members": []string{"planner", "reviewer"}})["id"].(string)
+	channel := "channels/" + planner.must(201, "POST", "intents/"+intent+"/channels", object{"name": "build", "members": []string{"planner", "reviewer@" + laptop.key.ID().String()}})["id"].(string)
 	reviewer.must(200, "GET", channel, nil)
+	planner.must(201, "POST", "intents/"+intent+"/acl/entries", object{"principal_id": "review", "principal_type": "role", "home": laptop.key.ID().String()})
 	guest := func() object { return find(planner.list("agents"), "agent_id", "reviewer") }
 	if g := guest(); g["host"] != laptop.key.ID().String() || g["role_id"] != "review" || g["status"] != "active" {
 		t.Errorf("%v", g)
@@ -54,6 +55,26 @@ func TestHostsKnowTheirGuests(t *testing.T) {
 	}
 	for _, r := range []struct{ method, path string }{{"PUT", "agents/reviewer/record"}, {"GET", "subscribe/home"}} {
 		planner.must(403, r.method, r.path, object{"status": "active"})
+	}
+}
+
+// An agent that was named as a member and never made a request leaves like the others.
+func TestOneThatNeverCameLeaves(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	planner, worker := desk.agent("planner"), laptop.agent("worker")
+	worker.must(201, "POST", "agents/register", object{})
+	intent := planner.must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
+	name := "worker@" + laptop.key.ID().String()
+	channel := "channels/" + planner.must(201, "POST", "intents/"+intent+"/channels", object{"name": "build", "members": []string{"planner", name}})["id"].(string)
+	planner.must(201, "POST", "intents/"+intent+"/agents", object{"agent_id": "worker", "home": laptop.key.ID().String()})
+	worker.must(200, "DELETE", "agents/worker", nil)
+	await.Until(t, "its end", func() bool {
+		notice := find(planner.list(channel+"/messages?wait=0"), "sender", "system")
+		return notice != nil && notice["payload"].(object)["agent_id"] == "worker"
+	})
+	if members := planner.must(200, "GET", channel, nil)["members"].([]any); len(members) != 1 {
+		t.Errorf("members %v", members)
 	}
 }
 
@@ -383,7 +404,7 @@ func TestHostsThatLookAlikeAreRefused(t *testing.T) {
 	t.Parallel()
 	twins := []identity.Peer{{ID: identity.ID{1, 2, 3, 4, 5, 6}, Name: "desk"}, {ID: identity.ID{1, 2, 3, 4, 5, 7}, Name: "tower"}}
 	c, err := Open(t.Context(), Config{
-		Self: identity.ID{9}, Engine: engineOn(openStore(t), slog.New(slog.DiscardHandler)),
+		Self: identity.ID{9}, OpenTo: func(identity.Peer) bool { return false }, Engine: engineOn(openStore(t), slog.New(slog.DiscardHandler)),
 		Trusted: func(id identity.ID) (identity.Peer, bool) {
 			i := slices.IndexFunc(twins, func(p identity.Peer) bool { return p.ID == id })
 			return twins[max(i, 0)], i >= 0

@@ -3,6 +3,7 @@ package carrier
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -20,7 +21,6 @@ import (
 const (
 	headTime    = 10 * time.Second // for the head of a request
 	requestTime = time.Minute      // for all of it
-	maxPassed   = 128              // requests of one home: twice what it may have under way
 )
 
 type connKey struct{}
@@ -29,26 +29,22 @@ type connKey struct{}
 func (c *Carrier) newServer() *http.Server {
 	connOf := func(r *http.Request) *conn { return r.Context().Value(connKey{}).(*conn) }
 	handler := c.Engine.Handler(func(r *http.Request) (openintent.Caller, error) {
-		from := connOf(r)
-		err := c.cfg.Admit(from.home)
-		if err == nil && from.nth > maxPassed {
-			err = kinds.Errorf(kinds.Overloaded, "%d requests of yours are under way there: come again when one has ended", maxPassed)
-		}
-		if err != nil {
-			e, status := kinds.AsError(err), http.StatusForbidden
-			if e.Code == kinds.Overloaded {
-				status = http.StatusTooManyRequests
-			}
-			return openintent.Caller{}, &openintent.Error{Status: status, Code: string(e.Code), Message: e.Message}
-		}
-		return openintent.Remote(from.home.String(), r)
+		return openintent.Remote(connOf(r).home.String(), r)
 	})
 	s := &http.Server{
 		// A home says nothing after its request. To the server this would mean that it
 		// has left, so a request has the context of its stream instead.
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			from := connOf(r)
-			handler.ServeHTTP(&answer{ResponseWriter: w, c: c, to: from, read: r.Method == http.MethodGet}, r.WithContext(from.ctx))
+			if refusal := c.refuses(from); refusal != nil { // whatever it asks for
+				refusal.Answer(w)
+				return
+			}
+			r.Body = whole{r.Body, from.CloseRead}
+			if r.ContentLength == 0 {
+				from.CloseRead()
+			}
+			handler.ServeHTTP(w, r.WithContext(from.ctx))
 		}),
 		ConnContext:    func(_ context.Context, s net.Conn) context.Context { return s.(*conn).ctx },
 		MaxHeaderBytes: maxHeader, ReadHeaderTimeout: headTime, ReadTimeout: requestTime,
@@ -56,6 +52,37 @@ func (c *Carrier) newServer() *http.Server {
 	}
 	s.SetKeepAlivesEnabled(false) // a stream is one request
 	return s
+}
+
+// whole is the body of a request, at whose end the stream is not read any more: an
+// answer may take for ever, and what a home says meanwhile must not lie there.
+type whole struct {
+	io.ReadCloser
+	read func()
+}
+
+func (w whole) Read(b []byte) (int, error) {
+	n, err := w.ReadCloser.Read(b)
+	if err == io.EOF {
+		w.read()
+	}
+	return n, err
+}
+
+// refuses returns why a request of another daemon is not looked at, nil if it is.
+func (c *Carrier) refuses(from *conn) *openintent.Error {
+	err := c.cfg.Admit(from.home)
+	if err == nil && from.over != nil {
+		err = kinds.Errorf(kinds.Overloaded, "%v: come again when a request of yours has ended", from.over)
+	}
+	if err == nil {
+		return nil
+	}
+	e, status := kinds.AsError(err), http.StatusForbidden
+	if e.Code == kinds.Overloaded {
+		status = http.StatusTooManyRequests
+	}
+	return &openintent.Error{Status: status, Code: string(e.Code), Message: e.Message}
 }
 
 // Serve answers the request on a peer's stream, for as long as ctx lasts, and returns
@@ -67,19 +94,31 @@ func (c *Carrier) Serve(ctx context.Context, from identity.ID, s Stream) {
 	ended, end := context.WithCancel(context.Background())
 	one := &conn{Stream: s, home: from, end: end}
 	one.ctx = context.WithValue(ctx, connKey{}, one)
+	if one.over = c.requests.Take(from, 1); one.over == nil {
+		defer c.requests.Give(from, 1)
+	}
 	c.mu.Lock()
 	c.open[one] = true
-	for o := range c.open {
-		if o.home == from {
-			one.nth++
-		}
-	}
 	c.mu.Unlock()
 	c.server.Serve(&once{conn: one}) // has begun with it when it returns
 	<-ended.Done()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.open, one)
+}
+
+// openTo and isPetname are those of [openintent.Config].
+func (c *Carrier) openTo(home string) bool {
+	id, err := identity.ParseID(home)
+	if err != nil {
+		return false
+	}
+	p, ok := c.cfg.Trusted(id)
+	return ok && c.cfg.OpenTo(p)
+}
+
+func (c *Carrier) isPetname(name string) bool {
+	return slices.ContainsFunc(c.cfg.Peers(), func(p identity.Peer) bool { return p.Name == name })
 }
 
 // Review ends the streams of peers that may not have them any more.
@@ -113,8 +152,7 @@ func (l *once) Addr() net.Addr { return new(net.UnixAddr) }
 type conn struct {
 	Stream
 	home identity.ID
-	nth  int                // of the home's that are open
-	size int                // bytes of the answer; guarded by the carrier's mu
+	over error              // why it is refused: the home has too many open
 	ctx  context.Context    // of its request
 	end  context.CancelFunc // to be called when it has ended
 }

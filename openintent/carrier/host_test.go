@@ -19,8 +19,10 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/openintent"
 )
 
@@ -28,6 +30,7 @@ import (
 type spoken struct {
 	in   io.Reader
 	read atomic.Int64 // bytes of it
+	deaf atomic.Bool  // CloseRead was called
 
 	mu    sync.Mutex // guards the rest
 	out   bytes.Buffer
@@ -64,16 +67,20 @@ func (s *spoken) said() string {
 
 func (s *spoken) Cancel()                          { s.Close() }
 func (s *spoken) CloseWrite() error                { return nil }
+func (s *spoken) CloseRead()                       { s.deaf.Store(true) }
 func (s *spoken) SetReadDeadline(time.Time) error  { return nil }
 func (s *spoken) SetWriteDeadline(time.Time) error { return nil }
 
-// alone runs a carrier that reaches nobody.
+// alone runs a carrier that reaches nobody, and is open to all.
 func alone(t testing.TB, log slog.Handler) *Carrier {
 	t.Helper()
 	c, err := Open(t.Context(), Config{
 		Self: identity.ID{9}, Engine: engineOn(openStore(t), slog.New(log)),
-		Hosts: func() []identity.ID { return nil },
-		Admit: func(identity.ID) error { return nil },
+		Hosts:   func() []identity.ID { return nil },
+		Admit:   func(identity.ID) error { return nil },
+		Trusted: func(id identity.ID) (identity.Peer, bool) { return identity.Peer{ID: id}, true },
+		Peers:   func() []identity.Peer { return nil },
+		OpenTo:  func(identity.Peer) bool { return true },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -86,13 +93,22 @@ func alone(t testing.TB, log slog.Handler) *Carrier {
 func local[T any](t testing.TB, c *Carrier, agent, method, path, body string) (status int, answer T) {
 	t.Helper()
 	r := httptest.NewRequest(method, api+path, strings.NewReader(body))
-	r.Header.Set("X-Agent-ID", agent)
+	speak(r, agent)
 	w := httptest.NewRecorder()
 	c.Engine.Handler(openintent.Local).ServeHTTP(w, r)
 	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
 		t.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
 	}
 	return w.Code, answer
+}
+
+// speak says who makes a request; without a name it is the operator.
+func speak(r *http.Request, agent string) {
+	if agent == "" {
+		r.Header.Set("X-Operator", "true")
+		return
+	}
+	r.Header.Set("X-Agent-ID", agent)
 }
 
 // hear has a peer say something, and returns what it is answered.
@@ -192,20 +208,42 @@ func TestSilenceIsNotListenedToForLong(t *testing.T) {
 	})
 }
 
+// TestRequestIsReadOnce says nothing more after a request: what its stream still
+// brings is dropped while the answer, an event stream here, goes on.
+func TestRequestIsReadOnce(t *testing.T) {
+	t.Parallel()
+	c := alone(t, slog.DiscardHandler)
+	for _, text := range []string{
+		"GET /api/v1/subscribe/home HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: " + openintent.Daemon + "\r\n\r\n",
+		"PUT /api/v1/agents/worker/record HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: " + openintent.Daemon + "\r\nContent-Length: 19\r\n\r\n{\"status\":\"active\"}",
+	} {
+		here, there := net.Pipe()
+		s := &spoken{in: io.MultiReader(strings.NewReader(text), there)}
+		ctx, cancel := context.WithCancel(t.Context())
+		served := make(chan struct{})
+		go func() { defer close(served); c.Serve(ctx, identity.ID{1}, s) }()
+		await.Until(t, "the stream is read no more", s.deaf.Load)
+		here.Close()
+		cancel()
+		<-served
+	}
+}
+
 // piped is a connection as a stream.
 type piped struct{ net.Conn }
 
 func (piped) CloseWrite() error { return nil }
+func (piped) CloseRead()        {}
 func (p piped) Cancel()         { p.Close() }
 
 // One daemon takes no more than a host has for one.
 func TestRequestsOfOneHomeAreBounded(t *testing.T) {
 	t.Parallel()
 	c := alone(t, slog.DiscardHandler)
-	const follow = "GET /api/v1/subscribe/home HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: " + openintent.Daemon + "\r\n\r\n"
+	const follow = "GET /api/v1/subscribe/agents/worker HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: worker\r\n\r\n"
 	ctx, cancel := context.WithCancel(t.Context())
 	var serving sync.WaitGroup
-	for range maxPassed {
+	for range budget.ChannelRequests.Peer {
 		s := &spoken{in: strings.NewReader(follow)}
 		serving.Go(func() { c.Serve(ctx, identity.ID{1}, s) })
 		await.Until(t, "a stream", func() bool { return strings.Contains(s.said(), ": ok") })
@@ -223,5 +261,42 @@ func TestRequestsOfOneHomeAreBounded(t *testing.T) {
 	serving.Wait()
 	if answer, text := c.hear(t, identity.ID{1}, list); answer.StatusCode != 200 {
 		t.Errorf("afterwards: %d %s", answer.StatusCode, text)
+	}
+}
+
+// Who is not admitted, or has too much under way, is given nothing: not the
+// descriptions that need no caller, and no word of what paths there are.
+func TestNothingIsMadeForWhoIsNotAdmitted(t *testing.T) {
+	t.Parallel()
+	c := alone(t, slog.DiscardHandler)
+	paths := []string{"/openapi.json", "/.well-known/openintent.json", "/api/v1/nothing", "/api/v1/intents", "/api/v1/subscribe/home"}
+	tell := func(status int, code string) {
+		t.Helper()
+		for range 10 {
+			for _, path := range paths {
+				answer, text := c.hear(t, identity.ID{1}, "GET "+path+" HTTP/1.1\r\nHost: acpd\r\n\r\n")
+				var e object
+				if err := json.Unmarshal([]byte(text), &e); err != nil || answer.StatusCode != status || e["error"] != code {
+					t.Errorf("%s: %d %.200s", path, answer.StatusCode, text)
+				}
+			}
+		}
+	}
+	admit := c.cfg.Admit
+	c.cfg.Admit = func(identity.ID) error { return kinds.Errorf(kinds.NotAuthorized, "no channels") }
+	tell(403, "not_authorized")
+	c.cfg.Admit = admit
+	ctx, cancel := context.WithCancel(t.Context())
+	var serving sync.WaitGroup
+	for range budget.ChannelRequests.Peer {
+		s := &spoken{in: strings.NewReader("GET /api/v1/subscribe/agents/worker HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: worker\r\n\r\n")}
+		serving.Go(func() { c.Serve(ctx, identity.ID{1}, s) })
+		await.Until(t, "a stream", func() bool { return strings.Contains(s.said(), ": ok") })
+	}
+	tell(429, "overloaded")
+	cancel()
+	serving.Wait()
+	if answer, text := c.hear(t, identity.ID{1}, "GET /openapi.json HTTP/1.1\r\nHost: acpd\r\n\r\n"); answer.StatusCode != 200 {
+		t.Errorf("afterwards: %d %.200s", answer.StatusCode, text)
 	}
 }

@@ -213,6 +213,17 @@ func (q *parcels) drop(ctx context.Context, host identity.ID) error {
 	return q.db.Write(ctx, true, func(tx *store.Tx) error { return sqlDropRefused(tx, host) })
 }
 
+// known returns the hosts for which parcels wait.
+func (q *parcels) known() []identity.ID {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var hosts []identity.ID
+	for k := range q.lines {
+		hosts = append(hosts, k.host)
+	}
+	return hosts
+}
+
 // clear drops what waits in a line.
 func (q *parcels) clear(ctx context.Context, k lineKey) error {
 	l, err := q.enter(ctx, k)

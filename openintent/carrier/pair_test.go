@@ -45,6 +45,7 @@ type side struct {
 
 	mu     sync.Mutex
 	denial error // what Admit says; guarded by mu
+	opens  bool  // whether open_to is "*"; set before start
 }
 
 func newSide(t testing.TB, name string) *side {
@@ -53,7 +54,7 @@ func newSide(t testing.TB, name string) *side {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &side{t: t, name: name, dir: t.TempDir(), addr: "127.0.0.1:0", key: key, trust: identity.NewTrust()}
+	s := &side{t: t, name: name, dir: t.TempDir(), addr: "127.0.0.1:0", key: key, trust: identity.NewTrust(), opens: true}
 	s.listen()
 	return s
 }
@@ -99,6 +100,7 @@ func (s *side) start() {
 		Open: func(ctx context.Context, to identity.ID) (Stream, error) {
 			return node.OpenStream(ctx, to, wire.StreamHTTP)
 		},
+		OpenTo: func(identity.Peer) bool { return s.opens },
 		Admit: func(identity.ID) error {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -159,7 +161,7 @@ func (s *side) again() {
 	s.start()
 }
 
-// pair runs two sides that trust each other: desk and laptop.
+// pair runs two sides that trust each other, with open_to: "*": desk and laptop.
 func pair(t testing.TB) (desk, laptop *side) {
 	t.Helper()
 	desk, laptop = newSide(t, "desk"), newSide(t, "laptop")
@@ -212,9 +214,7 @@ func (a *agent) do(method, path string, body any) *http.Response {
 		a.t.Fatal(err)
 	}
 	r.Header = a.header.Clone()
-	if a.name != "" {
-		r.Header.Set("X-Agent-ID", a.name)
-	}
+	speak(r, a.name)
 	answer, err := a.Do(r)
 	if err != nil {
 		a.t.Fatalf("%s %s: %v", method, path, err)

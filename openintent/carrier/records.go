@@ -175,6 +175,13 @@ func (q *records) drop(ctx context.Context, host identity.ID) error {
 	return q.db.Write(ctx, true, func(tx *store.Tx) error { return sqlDropGuests(tx, host) })
 }
 
+// known returns the hosts that know agents of here.
+func (q *records) known() []identity.ID {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Collect(maps.Keys(q.hosts))
+}
+
 // tell is the [tell] of a carrier.
 func (c *Carrier) tell(ctx context.Context, host identity.ID, agent, record string) (taken bool, err error) {
 	if record == "" {

@@ -25,6 +25,7 @@ func home(t testing.TB, open func(context.Context) (Stream, error)) *Carrier {
 		Trusted: func(id identity.ID) (identity.Peer, bool) { return desk, id == desk.ID },
 		Peers:   func() []identity.Peer { return []identity.Peer{desk} },
 		Hosts:   func() []identity.ID { return nil },
+		OpenTo:  func(identity.Peer) bool { return false },
 		Open:    func(ctx context.Context, _ identity.ID) (Stream, error) { return open(ctx) },
 	})
 	if err != nil {

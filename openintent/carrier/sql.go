@@ -72,6 +72,26 @@ func sqlFirst(tx *store.Tx, k lineKey) (*parcel, error) {
 	return scanParcel(tx.QueryRow("SELECT "+parcelColumns+" FROM carrier_parcel WHERE host = ? AND agent = ? AND status = 0 ORDER BY seq LIMIT 1", k.host[:], k.agent))
 }
 
+// sqlWaiting reads the first parcels of a line for a channel, in their order, while more
+// are wanted.
+func sqlWaiting(tx *store.Tx, k lineKey, channel string, most int, more func(*parcel) bool) error {
+	enough := errors.New("enough")
+	err := tx.Each("SELECT id, answer FROM carrier_parcel WHERE host = ? AND agent = ? AND status = 0 AND (path = ? OR substr(path, 1, length(?)) = ?) ORDER BY seq LIMIT ?", func(scan func(...any) error) error {
+		p := new(parcel)
+		if err := scan(&p.id, &p.answer); err != nil {
+			return err
+		}
+		if !more(p) {
+			return enough
+		}
+		return nil
+	}, k.host[:], k.agent, channel, channel+"/", channel+"/", most)
+	if err == enough {
+		return nil
+	}
+	return err
+}
+
 // sqlKeyed finds the parcel for a channel that was given an idempotency key.
 func sqlKeyed(tx *store.Tx, k lineKey, channel, key string) (*parcel, error) {
 	return scanParcel(tx.QueryRow("SELECT "+parcelColumns+" FROM carrier_parcel WHERE host = ? AND agent = ? AND key = ? AND substr(path, 1, length(?)) = ? ORDER BY seq LIMIT 1",

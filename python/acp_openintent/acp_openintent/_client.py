@@ -21,7 +21,15 @@ class MessageTimeoutError(TimeoutError):
 
 
 def socket_url(home: str | os.PathLike[str] | None = None) -> str:
-    """Returns the URL of the daemon's socket in home, else ``$ACP_HOME``, else ``~/.acp``."""
+    """Returns the URL of the daemon's socket in home, else beside ``$ACP_SOCKET``, else in ``$ACP_HOME``, else in ``~/.acp``.
+
+    Where ``ACP_SOCKET`` is set a home is refused: an agent speaks through that socket alone.
+    """
+    agents = os.environ.get("ACP_SOCKET")
+    if agents is not None:
+        if home or not agents:
+            raise ValueError("ACP_SOCKET is set: leave the home out" if home else "ACP_SOCKET is empty: set it to the path of acp.sock in the agents' folder")
+        return f"unix:{Path(agents).absolute().parent}/http.sock"
     return f"unix:{Path(home or os.environ.get('ACP_HOME') or '~/.acp').expanduser().absolute()}/http.sock"
 
 
@@ -31,17 +39,24 @@ def _split(url: str) -> tuple[str, Optional[str]]:
     return ("http://acpd", url.removeprefix("unix:")) if url.startswith("unix:") else (url, None)
 
 
+def _key(url: str, api_key: str, agent_id: str) -> str:
+    """Returns the key of requests: that of the agent as which acpctl serve runs this program, if it is that one, else the one given."""
+    own = "ACP_SOCKET" in os.environ and os.environ.get("ACP_AGENT") == agent_id
+    return os.environ.get("ACP_AGENT_KEY", api_key) if own and not url else api_key
+
+
 class Client(OpenIntentClient):
     """The SDK's client, over HTTP or, with the URL ``unix:/path``, over a socket.
 
-    Without a URL it is the socket of the daemon on this machine, which needs no key.
+    Without a URL it is the socket of the daemon on this machine, which needs no key, but in
+    the agents' folder that of an agent that is attached.
     """
 
     _client: httpx.Client
 
     def __init__(self, base_url: str = "", api_key: str = "", agent_id: str = "", timeout: float = 30.0) -> None:
         url, self._socket = _split(base_url)
-        super().__init__(url, api_key, agent_id, timeout)
+        super().__init__(url, _key(base_url, api_key, agent_id), agent_id, timeout)
         if self._socket:
             self._client.close()
             self._client = httpx.Client(base_url=url, headers=self._client.headers, timeout=timeout, transport=httpx.HTTPTransport(uds=self._socket))
@@ -95,7 +110,7 @@ class AsyncClient(AsyncOpenIntentClient):
 
     def __init__(self, base_url: str = "", api_key: str = "", agent_id: str = "", timeout: float = 30.0) -> None:
         url, socket = _split(base_url)
-        super().__init__(url, api_key, agent_id, timeout)
+        super().__init__(url, _key(base_url, api_key, agent_id), agent_id, timeout)
         if socket:
             # The one that it replaces has opened nothing, so there is nothing to close.
             self._client = httpx.AsyncClient(

@@ -310,6 +310,17 @@ class Alone(unittest.TestCase):
         with patch.dict(os.environ, {"HOME": "/home/planner", "ACP_HOME": ""}):
             self.assertEqual(socket_url(), "unix:/home/planner/.acp/http.sock")
 
+    def test_an_agent_speaks_through_its_socket_alone(self):
+        with patch.dict(os.environ, {"ACP_HOME": "/desk", "ACP_SOCKET": "/run/acp/acp.sock", "ACP_AGENT": "planner", "ACP_AGENT_KEY": "secret"}):
+            self.assertEqual(socket_url(), "unix:/run/acp/http.sock")
+            with self.assertRaisesRegex(ValueError, "leave the home out"):
+                socket_url("/desk")
+            self.assertEqual(Client(agent_id="planner", api_key="any").api_key, "secret")
+            self.assertEqual(Client(agent_id="reviewer", api_key="any").api_key, "any")
+            self.assertEqual(Client("unix:/desk/http.sock", "any", "planner").api_key, "any")
+        with patch.dict(os.environ, {"ACP_HOME": "/desk", "ACP_SOCKET": ""}), self.assertRaisesRegex(ValueError, "ACP_SOCKET is empty"):
+            socket_url()
+
     def test_extending_twice_changes_nothing(self):
         before = list(EventType)
         acp_openintent._enums.extend()

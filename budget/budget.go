@@ -1,0 +1,268 @@
+// Package budget holds what peers may cost this daemon: of each thing that a peer
+// can use up, how much one may hold, and how much all may hold together.
+//
+// A [Row] is a line of that table; all of them stand in rows.go. An [Account]
+// counts one row, by the peers' keys: a peer is its key, over all of its
+// connections. A [Book] opens the accounts and tells a person of them.
+//
+// Bounds are shares, not rates: who is alone may take all that a peer may have, at
+// once. And nothing is first come, first served: of each sum one half is set aside
+// for the trusted peers in equal parts, so that those who have taken much leave
+// something to whoever comes later.
+package budget
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/acpd/acpd/identity"
+)
+
+// Unit is what a row counts.
+type Unit string
+
+const (
+	Bytes Unit = "bytes"
+	Count Unit = ""
+)
+
+// Row is one line of the budget.
+type Row struct {
+	Name string // as refusals and acpctl status --budget name it
+	Unit Unit
+	Peer int64 // what one peer may hold
+	All  int64 // what all peers together may hold; 0: no more than each of them
+}
+
+// Exceeded says that a row of the budget has no room for what a peer wants.
+type Exceeded struct {
+	Row Row
+	All bool // it is the sum over all peers that is used up, and not the peer's own share
+}
+
+func (e *Exceeded) Error() string {
+	whose, bound := "one peer", e.Row.Peer
+	if e.All {
+		whose, bound = "all peers together", e.Row.All
+	}
+	return fmt.Sprintf("budget: %s: %s may hold %s", e.Row.Name, whose, e.Row.Format(bound))
+}
+
+// Format writes n in the row's unit, for people.
+func (r Row) Format(n int64) string {
+	if r.Unit != Bytes {
+		return fmt.Sprint(n)
+	}
+	for _, u := range []struct {
+		name string
+		bits uint
+	}{{"GiB", 30}, {"MiB", 20}, {"KiB", 10}} {
+		if n >= 1<<u.bits {
+			if n&(1<<u.bits-1) == 0 {
+				return fmt.Sprintf("%d %s", n>>u.bits, u.name)
+			}
+			return fmt.Sprintf("%.1f %s", float64(n)/float64(int64(1)<<u.bits), u.name)
+		}
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
+
+// Account counts what peers hold of one row. Its methods may be called from any
+// goroutine; none blocks.
+type Account struct {
+	row  Row
+	book *Book
+
+	mu      sync.Mutex // guards what follows
+	held    map[identity.ID]int64
+	sum     int64
+	refused map[identity.ID]uint64
+}
+
+// Row returns the row that the account counts.
+func (a *Account) Row() Row { return a.row }
+
+// Take gives who n more, or nothing and an [*Exceeded]. What was taken is given
+// back with Give.
+func (a *Account) Take(who identity.ID, n int64) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.room(who, n); err != nil {
+		a.refused[who]++
+		return err
+	}
+	a.add(who, n)
+	return nil
+}
+
+// has reports whether Take would give who n more.
+func (a *Account) has(who identity.ID, n int64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.room(who, n) == nil
+}
+
+// room returns nil if who may have n more. Callers hold mu.
+func (a *Account) room(who identity.ID, n int64) error {
+	held := a.held[who]
+	switch {
+	case held+n > a.row.Peer:
+		return &Exceeded{Row: a.row}
+	case a.row.All > 0 && !a.shares(held, n):
+		return &Exceeded{Row: a.row, All: true}
+	}
+	return nil
+}
+
+// shares reports whether the sum has n more for a peer that holds so much. Half of
+// the sum is set aside, an equal part for each trusted peer; the other half, and
+// it alone, is for what peers hold beyond their part.
+func (a *Account) shares(held, n int64) bool {
+	if a.sum+n > a.row.All {
+		return false
+	}
+	if a.sum+n <= a.row.All-a.row.All/2 {
+		return true // whoever holds it, it fits the half that is shared
+	}
+	part := a.row.All / 2 / a.book.parts()
+	if held+n <= part {
+		return true
+	}
+	beyond := held + n - max(held, part)
+	for _, h := range a.held {
+		beyond += max(h-part, 0)
+	}
+	return beyond <= a.row.All-a.row.All/2
+}
+
+// Add gives who n more whatever the bounds say, for what is there already, as when
+// the daemon starts and counts what it has on disk.
+func (a *Account) Add(who identity.ID, n int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.add(who, n)
+}
+
+func (a *Account) add(who identity.ID, n int64) {
+	a.sum += n
+	if a.held[who] += n; a.held[who] == 0 {
+		delete(a.held, who)
+	}
+}
+
+// Give takes back n of what who holds.
+func (a *Account) Give(who identity.ID, n int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.held[who] < n {
+		panic(fmt.Sprintf("budget: %s: %d given back of %d", a.row.Name, n, a.held[who]))
+	}
+	a.add(who, -n)
+}
+
+// Held returns what who holds.
+func (a *Account) Held(who identity.ID) int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.held[who]
+}
+
+// Refuse counts a refusal that its caller has decided, where a row is held by other
+// means than Take.
+func (a *Account) Refuse(who identity.ID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.refused[who]++
+}
+
+// Book is all accounts of a daemon.
+type Book struct {
+	// Peers returns how many peers are trusted, in so many parts a sum is shared. It
+	// must not block. nil: one.
+	Peers func() int
+
+	mu       sync.Mutex
+	accounts []*Account // in the order in which they were opened
+}
+
+// Open opens the account of a row.
+func (b *Book) Open(r Row) *Account {
+	a := &Account{row: r, book: b, held: make(map[identity.ID]int64), refused: make(map[identity.ID]uint64)}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.accounts = append(b.accounts, a)
+	return a
+}
+
+// parts returns into how many parts the half of a sum is divided that is set aside.
+func (b *Book) parts() int64 {
+	if b.Peers == nil {
+		return 1
+	}
+	return max(int64(b.Peers()), 1)
+}
+
+// Rows returns the rows that have an account, in the order in which they were opened.
+func (b *Book) Rows() []Row {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	rows := make([]Row, len(b.accounts))
+	for i, a := range b.accounts {
+		rows[i] = a.row
+	}
+	return rows
+}
+
+// Usage is what one peer holds of one row.
+type Usage struct {
+	Row     Row
+	Peer    identity.ID
+	Held    int64
+	Refused uint64 // how often it was told that there is no more
+}
+
+// Usage returns what peers hold and what they were refused, row by row; of each
+// row, those who hold most first.
+func (b *Book) Usage() []Usage {
+	b.mu.Lock()
+	accounts := slices.Clone(b.accounts)
+	b.mu.Unlock()
+	var all []Usage
+	for _, a := range accounts {
+		all = append(all, a.usage()...)
+	}
+	return all
+}
+
+func (a *Account) usage() []Usage {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	who := maps.Clone(a.refused)
+	for id := range a.held {
+		who[id] += 0
+	}
+	all := make([]Usage, 0, len(who))
+	for id, refused := range who {
+		all = append(all, Usage{Row: a.row, Peer: id, Held: a.held[id], Refused: refused})
+	}
+	slices.SortFunc(all, func(x, y Usage) int {
+		return cmp.Or(cmp.Compare(y.Held, x.Held), slices.Compare(x.Peer[:], y.Peer[:]))
+	})
+	return all
+}
+
+// Forget drops what was counted of a peer's refusals, when it is trusted no more.
+// What it holds is given back by those who took it.
+func (b *Book) Forget(who identity.ID) {
+	b.mu.Lock()
+	accounts := slices.Clone(b.accounts)
+	b.mu.Unlock()
+	for _, a := range accounts {
+		a.mu.Lock()
+		delete(a.refused, who)
+		a.mu.Unlock()
+	}
+}

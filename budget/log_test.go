@@ -1,0 +1,97 @@
+package budget
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// lines is a log that several goroutines write.
+type lines struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func TestLogSumsUpOnceAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var (
+			b    Book
+			text lines
+			mu   sync.Mutex
+			told []uint64
+		)
+		l := b.OpenLog(slog.New(slog.NewTextHandler(&text, nil)))
+		for range 10 * LogLines.Peer {
+			l.Add(Strangers, slog.LevelInfo, "refused")
+			l.Add(Strangers, slog.LevelDebug, "not enabled, so it costs nothing")
+		}
+		for range 5 {
+			l.Tell(Strangers, func(left uint64) {
+				mu.Lock()
+				defer mu.Unlock()
+				told = append(told, left)
+			})
+		}
+		l.Add(id(1), slog.LevelInfo, "another peer has its own lines")
+		if n := int64(strings.Count(text.String(), "refused")); n != LogLines.Peer || len(told) > 0 {
+			t.Errorf("%d lines and %d events, want %d and none", n, len(told), LogLines.Peer)
+		}
+		if !strings.Contains(text.String(), "another peer") {
+			t.Error("strangers took another peer's lines")
+		}
+		time.Sleep(time.Minute + time.Second)
+		synctest.Wait()
+		if want := "peer=strangers lines=90 "; strings.Count(text.String(), "left out") != 1 || !strings.Contains(text.String(), want) {
+			t.Errorf("got %s, want one line with %q", text.String(), want)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if len(told) != 1 || told[0] != 5 {
+			t.Errorf("told of %v events left out, want one that says 5", told)
+		}
+		for _, u := range b.Usage() {
+			if u.Held != 0 {
+				t.Errorf("after the minute %d lines count", u.Held)
+			}
+		}
+		before := len(text.String())
+		l.Add(Strangers, slog.LevelInfo, "refused")
+		if len(text.String()) == before {
+			t.Error("the next minute has no lines")
+		}
+		l.Close()
+	})
+}
+
+func TestLogOfAllPeersTogetherIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text lines
+		b := Book{Peers: func() int { return 1000 }}
+		l := b.OpenLog(slog.New(slog.NewTextHandler(&text, nil)))
+		for n := range 1000 {
+			for range 10 * LogLines.Peer {
+				l.Add(id(n), slog.LevelInfo, "connected")
+			}
+		}
+		if n := int64(strings.Count(text.String(), "connected")); n > LogLines.All {
+			t.Errorf("%d lines, want at most %d", n, LogLines.All)
+		}
+		l.Close()
+	})
+}

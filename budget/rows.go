@@ -1,0 +1,112 @@
+package budget
+
+// The rows. A peer's bound is what honest use never meets; the sum is what this
+// daemon can bear on a small machine, so that one that trusts thousands stays up.
+const (
+	kib = 1 << 10
+	mib = 1 << 20
+	gib = 1 << 30
+)
+
+// EnvelopesRead are the bytes of envelopes that are being read, or handled. Two of
+// the largest messages pass at a time, whatever their size.
+func EnvelopesRead(maxMessage int) Row {
+	two := 2 * int64(maxMessage)
+	return Row{Name: "envelopes", Unit: Bytes, Peer: max(4*mib, two), All: max(64*mib, two)}
+}
+
+// InboxBytes are the bytes of what [Inbox] counts. The largest message always fits.
+func InboxBytes(maxMessage int) Row {
+	return Row{Name: "inbox_bytes", Unit: Bytes, Peer: max(16*mib, 2*int64(maxMessage)), All: 64 * mib}
+}
+
+// ResultsBytes are the bytes of what [Results] counts.
+func ResultsBytes(maxMessage int) Row {
+	return Row{Name: "results_bytes", Unit: Bytes, Peer: max(8*mib, 2*int64(maxMessage)), All: 64 * mib}
+}
+
+var (
+	// Unread is what lies in QUIC's buffers, unread. A connection's window is 64
+	// streams of 128 KiB and 256 KiB of control items.
+	Unread = Row{Name: "unread", Unit: Bytes, Peer: 64 * mib, All: 256 * mib}
+
+	// Connections are those that said hello. Two are in use where both sides dialled
+	// at once; the others drain.
+	Connections = Row{Name: "connections", Peer: 4}
+
+	// Greeting are connections before hello, of which each may hold 64 KiB.
+	Greeting = Row{Name: "greeting", Peer: 4}
+
+	// Streams are those that a handler serves: 512 exchanges and 256 messages, what
+	// one connection could have by itself.
+	Streams = Row{Name: "streams", Peer: 512 + 256, All: 8192}
+
+	// Answers are the bytes of responses that asks collect, and of answers in
+	// channels that a peer has not taken yet: four of the largest lists.
+	Answers = Row{Name: "answers", Unit: Bytes, Peer: 32 * mib, All: 128 * mib}
+
+	// StreamEntries are the bytes of entries that wait for slow readers of event
+	// streams; who falls behind is ended and resumes from the store.
+	StreamEntries = Row{Name: "stream_entries", Unit: Bytes, Peer: 8 * mib, All: 64 * mib}
+
+	// Repeats are the messages whose outcome is remembered; the oldest go.
+	Repeats = Row{Name: "repeats", Peer: 8192, All: 262144}
+
+	// Inbox are held messages that nobody asked for; a quarter of the inbox for a peer.
+	Inbox = Row{Name: "inbox", Peer: 2500, All: 10000}
+
+	// Results are held results of delegations that were given from here. They are
+	// kept aside: a full inbox must not lose what was asked for.
+	Results = Row{Name: "results", Peer: 1000, All: 10000}
+
+	// Places are those of an attached agent, where a peer has one less than there are
+	// while another one is connected. The agent says how many there are.
+	Places = Row{Name: "places"}
+
+	// SlowTakers are bytes of messages that one agent has confirmed and others still
+	// have their time for. Beyond, the sender's receipt waits for these.
+	SlowTakers = Row{Name: "slow_takers", Unit: Bytes, Peer: 4 * mib, All: 64 * mib}
+
+	// Delegations are those that were taken here and are not final.
+	Delegations = Row{Name: "delegations", Peer: 256, All: 1024}
+
+	// MailUnderWay are messages of OACP that are being received.
+	MailUnderWay = Row{Name: "mail_under_way", Peer: 16, All: 256}
+
+	// MailFiles and MailBytes are what was stored in inboxes and nobody has read.
+	MailFiles = Row{Name: "mail_files", Peer: 1000, All: 100_000}
+	MailBytes = Row{Name: "mail_bytes", Unit: Bytes, Peer: 128 * mib, All: gib}
+
+	// MailLedger are the rows by which a repeated mail is known, for 90 days.
+	MailLedger = Row{Name: "mail_ledger", Peer: 100_000, All: 1_000_000}
+
+	// ChannelBytes are messages, events and log entries in channels, on disk.
+	ChannelBytes = Row{Name: "channel_bytes", Unit: Bytes, Peer: 256 * mib, All: 2 * gib}
+
+	// ChannelRequests are requests in channels that are under way.
+	ChannelRequests = Row{Name: "channel_requests", Peer: 128, All: 2048}
+
+	// Descriptors are the files and sockets that are open for peers. The sum is half
+	// of the process's limit, given by Within.
+	Descriptors = Row{Name: "descriptors", Peer: 32}
+
+	// FreeSpace is the space on the disk below which peers are refused what would be
+	// kept there, whatever else they hold; see package disk.
+	FreeSpace = Row{Name: "free_space", Unit: Bytes}
+
+	// LogLines are lines that peers cause in the log, and events for subscribers, in
+	// a minute; beyond, one line a minute says how many there were.
+	LogLines = Row{Name: "log_lines", Peer: 10, All: 20 * 60}
+)
+
+// Bounds of one intent on disk, whoever fills it.
+const (
+	IntentBytes  = 64 * mib
+	IntentEvents = 100_000
+)
+
+// Within returns the row with another sum, where that depends on the machine.
+func (r Row) Within(all int64) Row {
+	r.All = all
+	return r
+}

@@ -1,0 +1,86 @@
+package budget
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/acpd/acpd/identity"
+)
+
+// Share is what one peer holds of a row that is taken and given back for every
+// message. It takes from the account in chunks, so that as a rule Take and Give
+// cost an atomic each; what it keeps for later counts as held until Trim.
+type Share struct {
+	account *Account
+	who     identity.ID
+	chunk   int64
+
+	used    atomic.Int64
+	granted atomic.Int64 // by the account; changed under mu
+
+	mu sync.Mutex
+}
+
+// Share returns the share of a peer, which takes chunk at a time. There is one for
+// each peer and row.
+func (a *Account) Share(who identity.ID, chunk int64) *Share {
+	return &Share{account: a, who: who, chunk: chunk}
+}
+
+// Take takes n more, or nothing and returns an [*Exceeded].
+func (s *Share) Take(n int64) error {
+	if s.used.Add(n) <= s.granted.Load() {
+		return nil
+	}
+	if err := s.grow(); err != nil {
+		s.used.Add(-n)
+		return err
+	}
+	return nil
+}
+
+// grow has the account grant what is used, and as much of a chunk as it has.
+func (s *Share) grow() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	granted := s.granted.Load()
+	need := s.used.Load() - granted
+	if need <= 0 {
+		return nil
+	}
+	want := min(need+s.chunk-1, max(need, s.account.row.Peer-granted))
+	if want == need || !s.account.has(s.who, want) {
+		want = need
+	}
+	if err := s.account.Take(s.who, want); err != nil {
+		return err
+	}
+	s.granted.Add(want)
+	return nil
+}
+
+// Give gives n back.
+func (s *Share) Give(n int64) { s.used.Add(-n) }
+
+// Used returns how much is in use now.
+func (s *Share) Used() int64 { return s.used.Load() }
+
+// Trim gives back to the account what is kept beyond a chunk, and everything where
+// nothing is in use. It is to be called now and then.
+func (s *Share) Trim() {
+	if s.granted.Load() == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	keep := s.used.Load()
+	if keep > 0 {
+		keep += s.chunk
+	}
+	// Whoever takes meanwhile may have seen the larger number. What it took beyond
+	// is granted with the next Take.
+	if free := s.granted.Load() - keep; free > 0 {
+		s.granted.Add(-free)
+		s.account.Give(s.who, free)
+	}
+}

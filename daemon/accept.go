@@ -1,0 +1,55 @@
+package daemon
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+)
+
+// The pauses between attempts to accept a connection; they double. net/http has the
+// same. A line in the log says why, once in acceptQuiet.
+const (
+	firstPause  = 5 * time.Millisecond
+	longPause   = time.Second
+	acceptQuiet = time.Minute
+)
+
+// patientListener accepts connections and waits out what time mends, such as a lack
+// of descriptors or of memory: Accept fails only when the listener is closed. One
+// goroutine accepts.
+type patientListener struct {
+	net.Listener
+	log    *slog.Logger
+	said   time.Time // when the log was last told
+	once   sync.Once
+	closed chan struct{}
+}
+
+func newPatientListener(l net.Listener, log *slog.Logger) *patientListener {
+	return &patientListener{Listener: l, log: log, closed: make(chan struct{})}
+}
+
+func (l *patientListener) Accept() (net.Conn, error) {
+	for pause := firstPause; ; pause = min(2*pause, longPause) {
+		c, err := l.Listener.Accept()
+		if err == nil || errors.Is(err, net.ErrClosed) {
+			return c, err
+		}
+		if time.Since(l.said) > acceptQuiet {
+			l.said = time.Now()
+			l.log.Warn("no connection can be accepted just now: close programs that hold many, or start acpd with a larger ulimit -n", "socket", l.Addr(), "err", err)
+		}
+		select {
+		case <-time.After(pause):
+		case <-l.closed:
+			return nil, net.ErrClosed
+		}
+	}
+}
+
+func (l *patientListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return l.Listener.Close()
+}

@@ -1,0 +1,26 @@
+package daemon
+
+import (
+	"context"
+
+	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/client"
+)
+
+// describeBudget tells what peers may cost this daemon, and what they do.
+func (d *Daemon) describeBudget(context.Context, *session, *none) (any, error) {
+	b := &client.Budget{Rows: []client.BudgetRow{}, Usage: []client.BudgetUsage{}}
+	held := make(map[string]int64)
+	for _, u := range d.budget.Usage() {
+		held[u.Row.Name] += u.Held
+		name := "strangers"
+		if u.Peer != budget.Strangers {
+			name = d.nameOf(u.Peer)
+		}
+		b.Usage = append(b.Usage, client.BudgetUsage{Row: u.Row.Name, Peer: u.Peer, Name: name, Held: u.Held, Refused: u.Refused})
+	}
+	for _, r := range d.budget.Rows() {
+		b.Rows = append(b.Rows, client.BudgetRow{Name: r.Name, Unit: string(r.Unit), Peer: r.Peer, All: r.All, Held: held[r.Name]})
+	}
+	return b, nil
+}

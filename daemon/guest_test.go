@@ -1,0 +1,635 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/store"
+	"github.com/acpd/acpd/wire"
+)
+
+// guest is a connection to acp.sock of the agents' folder.
+func (d *running) guest(h handler) *local {
+	d.t.Helper()
+	return d.dialAt(filepath.Join(d.dir, "agent", "acp.sock"), h)
+}
+
+// guestAgent is a guest that has attached, and its key.
+func (d *running) guestAgent(p client.AttachParams, h handler) (*local, string) {
+	d.t.Helper()
+	l := d.guest(h)
+	var got client.Attached
+	l.must("attach", p, &got)
+	return l, got.Key
+}
+
+// served are the methods that agents may call. A method that is new is not among them
+// until somebody decides so here too.
+var served = []string{
+	"ping", "discover", "query", "delegate", "cancel", "notify", "result", "error",
+	"whoami", "peers", "tasks", "task", "wait", "inbox", "ack", "attach", "speak",
+}
+
+// Every method of the local API is tried in the agents' folder, by the name that it has
+// in the table: what is not for agents is refused before its params are looked at.
+func TestAgentsAreServedWhatAgentsDo(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	owner := desk.dial()
+	before, config := desk.state(t, owner), desk.config.Load()
+	g, _ := desk.guestAgent(client.AttachParams{Name: "planner"}, say(`{}`))
+	for name, m := range methods {
+		// Params that no method has tell what was refused from what was tried.
+		err := g.call(name, map[string]any{"no such": "param"}, nil)
+		var rpc *client.RPCError
+		tried := errors.As(err, &rpc) && rpc.Code == client.CodeInvalidParams
+		barred := errors.Is(err, &kinds.Error{Code: kinds.NotAuthorized})
+		if want := slices.Contains(served, name); tried != want || barred == want || (m.by == forAgents) != want {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := desk.dial().call(name, map[string]any{"no such": "param"}, nil); !errors.As(err, &rpc) || rpc.Code != client.CodeInvalidParams {
+			t.Errorf("%s is not served to the owner: %v", name, err)
+		}
+	}
+	id := identity.ID{9}.String()
+	text, err := os.ReadFile("../docs/local-api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, list, _ := strings.Cut(string(text), "Served there: "); !strings.HasPrefix(list, "`"+strings.Join(served, "`, `")+"`.") {
+		t.Errorf("docs/local-api.md has another list: %.300s", list)
+	}
+	for name, p := range map[string]any{
+		"trust": client.TrustParams{Peer: id, Name: "laptop"}, "untrust": client.UntrustParams{Peer: id}, "invite": client.InviteParams{},
+		"join": client.JoinParams{URI: "acp://x"}, "subscribe": client.SubscribeParams{Events: client.EventFilter{All: true}}, "status": nil, "pending": nil,
+		"policy":    client.PolicyParams{Peer: id, Kind: "query"},
+		"oacp.bind": client.OACPBindParams{Project: "parser", Agent: "planner", Peer: id},
+	} {
+		e := g.refused(kinds.NotAuthorized, name, p)
+		if !strings.HasPrefix(e.Message, name+": ") || !strings.Contains(e.Message, "ask that person") {
+			t.Errorf("%s: %s", name, e.Message)
+		}
+	}
+	if err := g.call("reload", nil, nil); !errors.As(err, new(*client.RPCError)) {
+		t.Errorf("reload: %v", err)
+	}
+	if after := desk.state(t, owner); after != before || desk.config.Load() != config || desk.subscribers.list() != nil {
+		t.Errorf("an agent changed the daemon: %s, was %s", after, before)
+	}
+}
+
+// state is what administers the daemon, as text. owner is a connection to acp.sock.
+func (d *running) state(t testing.TB, owner *local) string {
+	t.Helper()
+	var invitations client.Invitations
+	if err := owner.call("invitations", nil, &invitations); err != nil {
+		t.Fatal(err)
+	}
+	peers, blocks := d.trust.Peers(), d.trust.Blocks()
+	text, _ := splice([]any{peers, blocks, invitations, d.mail.Bindings("")})
+	return string(text)
+}
+
+// Agents know their peers by name: no address, no stranger, no blocked key is told them.
+func TestAgentsHearOfNoAddresses(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	owner, g := desk.dial(), desk.guest(nil)
+	gone := identity.ID{7}
+	owner.must("trust", client.TrustParams{Peer: gone.String(), Name: "away", Addrs: []string{"127.0.0.1:9"}}, nil)
+	owner.must("untrust", client.UntrustParams{Peer: identity.ID{8}.String()}, nil)
+	var text jsontext.Value
+	g.must("peers", nil, &text)
+	addr := laptop.node.Addr().String()
+	port := addr[strings.LastIndex(addr, ":"):]
+	if s := string(text); strings.Contains(s, port) || strings.Contains(s, identity.ID{8}.String()) || !strings.Contains(s, `"laptop"`) || !strings.Contains(s, `"away"`) {
+		t.Errorf("peers: %s", s)
+	}
+	g.must("whoami", nil, &text)
+	if s := string(text); !strings.Contains(s, desk.ID().String()) || strings.Contains(s, desk.dir) || strings.Contains(s, "127.0.0.1") {
+		t.Errorf("whoami: %s", s)
+	}
+	for _, to := range []string{"away", identity.ID{8}.String()} {
+		var receipts jsontext.Value
+		if g.must("notify", client.NotifyParams{To: client.ToAll(to), Payload: wire.Payload(`{"topic":"t"}`)}, &receipts); strings.Contains(string(receipts), "127.0.0.1") {
+			t.Errorf("%s: %s", to, receipts)
+		}
+		err := g.call("ping", client.PingParams{To: to, TimeoutMS: 2000}, nil)
+		if err == nil || strings.Contains(err.Error(), "127.0.0.1") || strings.Contains(err.Error(), "untrusted") {
+			t.Errorf("%s: %v", to, err)
+		}
+	}
+}
+
+func TestAddressesAreTakenOut(t *testing.T) {
+	for in, want := range map[string]string{
+		"desk at 192.0.2.1:7117 speaks":                 "desk at its address speaks",
+		"desk: [2001:db8::1]:7117 is silent":            "desk: its address is silent",
+		"answers at planner.example:7117; correct it":   "answers at its address; correct it",
+		"[fe80::1%eth0]:7117":                           "its address",
+		"laptop gave no answer in 5s: allow more time":  "laptop gave no answer in 5s: allow more time",
+		"id: 3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b: no.": "id: 3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b: no.",
+	} {
+		if got := kinds.AsError(withoutAddrs(kinds.Errorf(kinds.Unreachable, "%s", in))).Message; got != want {
+			t.Errorf("%q: %q", in, got)
+		}
+	}
+}
+
+// An agent reads and acknowledges what is for it, and what is for any; the latter lies
+// in taken for a week with its name.
+func TestAnAgentsInboxIsItsOwn(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	planner, key := desk.guestAgent(client.AttachParams{Name: "planner", Kinds: []string{"query"}}, say(`{}`))
+	reviewer, _ := desk.guestAgent(client.AttachParams{Name: "reviewer", Kinds: []string{"query"}}, say(`{}`))
+	owner, stranger := desk.dial(), desk.guest(nil)
+	for _, to := range []string{"desk/planner", "desk/reviewer", "desk"} {
+		laptop.dial().must("notify", client.NotifyParams{To: client.To(to), Payload: wire.Payload(`{"topic":"t","data":"` + to + `"}`)}, nil)
+	}
+	sees := func(l *local, p client.InboxParams) (names []string, all client.Inbox) {
+		t.Helper()
+		l.must("inbox", p, &all)
+		for _, m := range all.Messages {
+			n, err := kinds.Parse[kinds.Notify](m.Envelope.Payload)
+			if err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, strings.Trim(string(n.Data), `"`))
+		}
+		return names, all
+	}
+	is := func(what string, l *local, want ...string) client.Inbox {
+		t.Helper()
+		got, all := sees(l, client.InboxParams{})
+		if !slices.Equal(got, want) {
+			t.Errorf("%s sees %v, want %v", what, got, want)
+		}
+		return all
+	}
+	stranger.refused(kinds.NotAuthorized, "inbox", nil)
+	stranger.refused(kinds.NotAuthorized, "ack", client.AckParams{UpTo: 99})
+	is("the owner", owner, "desk/planner", "desk/reviewer", "desk")
+	all := is("the planner", planner, "desk/planner", "desk")
+	is("the reviewer", reviewer, "desk/reviewer", "desk")
+
+	// What is another's is not acknowledged, by number or by id.
+	var acked client.Acked
+	theirs := is("the reviewer", reviewer, "desk/reviewer", "desk").Messages[0].Envelope.ID
+	if planner.must("ack", client.AckParams{IDs: []wire.MessageID{theirs}}, &acked); acked.Removed != 0 {
+		t.Errorf("the planner acknowledged %d messages of the reviewer", acked.Removed)
+	}
+	if planner.must("ack", client.AckParams{UpTo: all.Messages[1].Seq}, &acked); acked.Removed != 2 {
+		t.Errorf("%d acknowledged, want 2", acked.Removed)
+	}
+	is("the planner", planner)
+	is("the reviewer", reviewer, "desk/reviewer")
+	is("the owner", owner, "desk/reviewer")
+
+	// The owner sees who took what was for any; the agents do not.
+	planner.refused(kinds.NotAuthorized, "inbox", client.InboxParams{Taken: true})
+	taken := func() client.Inbox {
+		t.Helper()
+		_, all := sees(owner, client.InboxParams{Taken: true})
+		return all
+	}
+	if got := taken().Messages; len(got) != 1 || got[0].Agent != "planner" || time.Since(got[0].TakenAt.Time) > time.Minute || got[0].Envelope.ID != all.Messages[1].Envelope.ID {
+		t.Errorf("taken: %+v", got)
+	}
+	if n, counted := len(desk.inbox.held), desk.inbox.unasked.messages.Held(laptop.ID()); n != 1 || counted != 1 {
+		t.Errorf("%d messages are held, %d count", n, counted)
+	}
+
+	// A connection that shows the key is the agent too.
+	beside := desk.guest(nil)
+	beside.refused(kinds.NotAuthorized, "speak", client.SpeakParams{Name: "planner", Key: newKey()})
+	beside.refused(kinds.NotAuthorized, "speak", client.SpeakParams{Name: "reviewer", Key: key})
+	beside.refused(kinds.NoAgent, "speak", client.SpeakParams{Name: "nobody", Key: key})
+	beside.refused(kinds.Invalid, "speak", client.SpeakParams{Name: "planner", Key: "x"})
+	beside.refused(kinds.NotAuthorized, "inbox", nil)
+	beside.must("speak", client.SpeakParams{Name: "planner", Key: key}, nil)
+	laptop.dial().must("notify", client.NotifyParams{To: client.To("desk/planner"), Payload: wire.Payload(`{"topic":"t","data":"again"}`)}, nil)
+	is("who speaks as the planner", beside, "again")
+	planner.Close()
+	await.Until(t, "the planner has left", func() bool { return desk.agents.named("planner") == nil })
+	beside.refused(kinds.NotAuthorized, "inbox", nil)
+
+	// After seven days, and when its peer is untrusted, nothing is left.
+	age := func(by time.Duration) {
+		t.Helper()
+		if err := desk.store.Write(t.Context(), false, func(tx *store.Tx) error {
+			_, err := tx.Exec("UPDATE daemon_taken SET at = at - ?", by.Milliseconds())
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	age(takenFor - time.Hour)
+	if n := len(taken().Messages); n != 1 {
+		t.Errorf("%d taken before their time", n)
+	}
+	age(time.Hour)
+	if n := len(taken().Messages); n != 0 {
+		t.Errorf("%d taken after seven days", n)
+	}
+	owner.must("untrust", client.UntrustParams{Peer: "laptop"}, nil)
+	if n := desk.rows("daemon_inbox") + desk.rows("daemon_taken"); n != 0 || len(desk.inbox.held) != 0 {
+		t.Errorf("%d rows are left, %d messages count as held", n, len(desk.inbox.held))
+	}
+}
+
+func (d *running) rows(table string) (n int) {
+	d.t.Helper()
+	if err := d.store.Read(d.t.Context(), func(tx *store.Tx) error { return tx.QueryRow("SELECT count(*) FROM " + table).Scan(&n) }); err != nil {
+		d.t.Fatal(err)
+	}
+	return n
+}
+
+// What agents took is bounded in number and bytes, the oldest go, and a message of the
+// same name that comes again is held again.
+func TestTakenIsBounded(t *testing.T) {
+	ts := table(t)
+	b := openedInbox(t, ts)
+	took := func(n, size int) (seqs []uint64) {
+		t.Helper()
+		for range n {
+			env := &wire.Envelope{V: 1, ID: wire.NewMessageID(), From: identity.ID{1}, To: identity.ID{2}, Kind: kinds.KindNotify, Payload: wire.Payload(`{"topic":"t","data":"` + long(size) + `"}`)}
+			for range 2 { // taken, and then it comes again
+				if err := b.hold(t.Context(), env, ""); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := b.list(t.Context(), &client.InboxParams{}, nil, nil, 1<<30); err != nil {
+					t.Fatal(err)
+				}
+				if n, err := b.take(t.Context(), &client.AckParams{IDs: []wire.MessageID{env.ID}}, "planner", nil); n != 1 || err != nil {
+					t.Fatal(n, err)
+				}
+			}
+		}
+		all, err := b.list(t.Context(), &client.InboxParams{Taken: true, Limit: 1000}, nil, nil, 1<<30)
+		if err != nil || len(b.held) != 0 {
+			t.Fatalf("%d held: %v", len(b.held), err)
+		}
+		for _, m := range all.Messages {
+			seqs = append(seqs, m.Seq)
+		}
+		return seqs
+	}
+	if got := took(5, 5<<20); len(got) != 3 || got[2] != 10 {
+		t.Errorf("of 5 of 5 MiB are left: %v", got)
+	}
+	if err := ts.db.Write(t.Context(), false, func(tx *store.Tx) error {
+		for range maxTaken {
+			env := &wire.Envelope{V: 1, ID: wire.NewMessageID(), From: identity.ID{1}, To: identity.ID{2}, Kind: kinds.KindNotify, Payload: wire.Payload(`{"topic":"t"}`)}
+			var text bytes.Buffer
+			if err := errors.Join(env.AppendReply(&text), sqlHold(tx, env, "", text.Bytes())); err != nil {
+				return err
+			}
+		}
+		_, err := sqlTake(tx, "reviewer", time.Now().UnixMilli(), "agent = ''", maxTaken)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := took(10, 1); len(got) != maxTaken || got[0] <= 20 || got[maxTaken-1] != 10+maxTaken+20 {
+		t.Errorf("%d are left, from %d to %d", len(got), got[0], got[len(got)-1])
+	}
+}
+
+// An agent sees, waits for, cancels and reports on its own delegations only.
+func TestAnAgentsDelegationsAreItsOwn(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	planner, key := desk.guestAgent(client.AttachParams{Name: "planner", Kinds: []string{"delegate"}}, say(accepted))
+	reviewer, _ := desk.guestAgent(client.AttachParams{Name: "reviewer", Kinds: []string{"result", "query"}}, say(`{}`))
+	laptop.agent(client.AttachParams{Name: "welder"}, say(accepted))
+	owner, stranger := desk.dial(), desk.guest(nil)
+	given := delegateTo(planner, "laptop", task1(""))
+	taken := delegateTo(laptop.dial(), "desk/planner", task1(""))
+	none := delegateTo(stranger, "laptop", task1(""))
+	lists := func(l *local) int {
+		t.Helper()
+		var all client.Tasks
+		l.must("tasks", nil, &all)
+		return len(all.Tasks)
+	}
+	if p, r, s, o := lists(planner), lists(reviewer), lists(stranger), lists(owner); p != 2 || r != 0 || s != 1 || o != 3 {
+		t.Errorf("the planner lists %d, the reviewer %d, who is nobody %d, the owner %d", p, r, s, o)
+	}
+	for _, other := range []*local{reviewer, desk.guest(nil)} {
+		for _, id := range []wire.MessageID{given.ID, taken.ID, none.ID} {
+			other.refused(kinds.NotFound, "task", client.TaskParams{ID: id})
+			other.refused(kinds.NotFound, "wait", client.WaitParams{ID: id})
+			other.refused(kinds.NotFound, "cancel", client.CancelParams{Ref: id, To: "laptop", Payload: wire.Payload(`{}`)})
+			other.refused(kinds.NotFound, "result", client.ResultParams{Ref: id, Payload: completed("stolen")})
+			other.refused(kinds.NotFound, "error", client.ResultParams{Ref: id, Payload: kinds.Encode(kinds.Errorf(kinds.Internal, "stolen"))})
+		}
+		other.refused(kinds.Invalid, "delegate", client.DelegateParams{Head: client.Head{ID: given.ID}, To: "laptop", Payload: task1("")})
+	}
+	planner.must("task", client.TaskParams{ID: taken.ID}, nil)
+	beside := desk.guest(nil)
+	beside.must("speak", client.SpeakParams{Name: "planner", Key: key}, nil)
+	if lists(beside) != 2 {
+		t.Error("who speaks as the planner does not see its delegations")
+	}
+
+	// The result of the planner's is handed to no other guest: it lies in its inbox.
+	welder := laptop.dial()
+	welder.must("result", client.ResultParams{Ref: given.ID, Payload: completed("welded")}, nil)
+	var in client.Inbox
+	if planner.must("inbox", nil, &in); len(in.Messages) != 1 || in.Messages[0].Agent != "planner" {
+		t.Errorf("the planner's inbox: %+v", in.Messages)
+	}
+	if reviewer.must("inbox", nil, &in); len(in.Messages) != 0 {
+		t.Errorf("the reviewer's inbox: %+v", in.Messages)
+	}
+	planner.must("result", client.ResultParams{Ref: taken.ID, Payload: completed("done")}, nil)
+	if s := owner.state(given.ID); s.State != client.TaskCompleted {
+		t.Errorf("%+v", s)
+	}
+
+	// What is over stays with who has the key, and goes to nobody who has the name.
+	planner.Close()
+	await.Until(t, "the planner has left", func() bool { return desk.agents.named("planner") == nil })
+	next, _ := desk.guestAgent(client.AttachParams{Name: "planner"}, say(`{}`))
+	if n := lists(next); n != 0 {
+		t.Errorf("the next planner lists %d delegations of the last", n)
+	}
+	next.refused(kinds.NotFound, "task", client.TaskParams{ID: given.ID})
+	again, same := desk.guestAgent(client.AttachParams{Name: "another", Key: key}, say(`{}`))
+	if n := lists(again); n != 2 || same != key {
+		t.Errorf("with its key it lists %d delegations, key %q", n, same)
+	}
+}
+
+// Nobody takes an agent's name over in the agents' folder. While the agent is away and
+// has open work, its key alone gives the name again, also after a restart.
+func TestANameWithOpenWorkNeedsItsKey(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	planner, key := desk.guestAgent(client.AttachParams{Name: "planner"}, say(accepted))
+	if _, err := readKey("attach", key); err != nil {
+		t.Fatal(err)
+	}
+	g := desk.guest(nil)
+	g.refused(kinds.NotAuthorized, "attach", client.AttachParams{Name: "planner", TakeOver: true})
+	g.refused(kinds.NotAuthorized, "attach", client.AttachParams{Name: "planner", TakeOver: true, Key: key})
+	if e := g.refused(kinds.Invalid, "attach", client.AttachParams{Name: "planner"}); strings.Contains(e.Message, "take_over") {
+		t.Errorf("it names what does not help: %s", e.Message)
+	}
+	g.refused(kinds.Invalid, "attach", client.AttachParams{Name: "planner", Key: "secret"})
+	taken := delegateTo(laptop.dial(), "desk", task1(`,"deadline_ms":3600000`))
+
+	leave := func(l *local) {
+		t.Helper()
+		l.Close()
+		await.Until(t, "it has left", func() bool { return desk.agents.named("planner") == nil })
+	}
+	leave(planner)
+	kept := func() {
+		t.Helper()
+		g := desk.guest(say(accepted))
+		if e := g.refused(kinds.NotAuthorized, "attach", client.AttachParams{Name: "planner"}); !strings.Contains(e.Message, "show its key") {
+			t.Errorf("%s", e.Message)
+		}
+		g.refused(kinds.NotAuthorized, "attach", client.AttachParams{Name: "planner", Key: newKey()})
+		g.must("attach", client.AttachParams{Name: "another"}, nil) // any other name is free
+	}
+	kept()
+	back, same := desk.guestAgent(client.AttachParams{Name: "planner", Key: key}, say(accepted))
+	if same != key {
+		t.Errorf("the key changed to %q", same)
+	}
+	// With its key it also comes back before the daemon has seen that it left.
+	twice, _ := desk.guestAgent(client.AttachParams{Name: "planner", Key: key}, say(accepted))
+	await.From(t, "the end of the connection before", back.Done())
+	leave(twice)
+
+	desk.stop()
+	desk = start(t, desk.dir, "desk")
+	kept()
+	// The daemon's owner is not asked for a key, and the open work passes on.
+	owned := desk.agent(client.AttachParams{Name: "planner"}, say(accepted))
+	leave(owned)
+	g = desk.guest(nil)
+	g.refused(kinds.NotAuthorized, "attach", client.AttachParams{Name: "planner", Key: key})
+	desk.agents.mu.Lock()
+	k := desk.agents.kept["planner"]
+	k.since = k.since.Add(-keptFor)
+	desk.agents.kept["planner"] = k
+	desk.agents.mu.Unlock()
+	last, _ := desk.guestAgent(client.AttachParams{Name: "planner"}, say(accepted))
+	var s client.Task
+	if last.must("task", client.TaskParams{ID: taken.ID}, &s); s.State != client.TaskAccepted || s.Agent != "planner" {
+		t.Errorf("after the time the open work did not pass on: %+v", s)
+	}
+	await.Until(t, "desk and laptop are connected", func() bool { _, ok := desk.node.Peer(laptop.ID()); return ok })
+	last.must("result", client.ResultParams{Ref: taken.ID, Payload: completed("done")}, nil)
+	// Without open work the name is for whoever comes.
+	leave(last)
+	desk.guestAgent(client.AttachParams{Name: "planner"}, say(accepted))
+}
+
+// A name is kept for ten minutes, to the nanosecond, and names without work are not.
+func TestNamesAreKeptForTenMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, open := newAgents(), map[string]bool{"planner": true}
+		attach := func(name, key string) (*agent, error) {
+			a, _, err := r.attach(new(client.Conn), client.AttachParams{Name: name, Key: key}, true, open)
+			return a, err
+		}
+		first, err := attach("planner", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		idle, err := attach("reviewer", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		working := func() map[string]bool { return open }
+		r.detach(first.conn, working)
+		r.detach(idle.conn, working)
+		if len(r.kept) != 1 {
+			t.Errorf("kept: %v", r.kept)
+		}
+		time.Sleep(keptFor - time.Nanosecond)
+		if _, err := attach("planner", ""); !errors.Is(err, &kinds.Error{Code: kinds.NotAuthorized}) {
+			t.Errorf("before the time: %v", err)
+		}
+		if err := r.vouch(holder{"planner", first.key}); err != nil {
+			t.Errorf("its key: %v", err)
+		}
+		time.Sleep(time.Nanosecond)
+		if err := r.vouch(holder{"planner", first.key}); err == nil {
+			t.Error("its key speaks for it after the time")
+		}
+		if _, err := attach("planner", ""); err != nil {
+			t.Errorf("after the time: %v", err)
+		}
+	})
+}
+
+// Agents in the folder shut nobody out of acp.sock.
+func TestGuestsLeavePlacesForTheOwner(t *testing.T) {
+	r := newAgents()
+	attach := func(guest bool) error {
+		_, _, err := r.attach(new(client.Conn), client.AttachParams{Name: newKey()[:32]}, guest, nil)
+		return err
+	}
+	for range maxGuests {
+		if err := attach(true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := attach(true); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
+		t.Errorf("one guest more: %v", err)
+	}
+	for range maxAgents - maxGuests {
+		if err := attach(false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := attach(false); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
+		t.Errorf("one agent more: %v", err)
+	}
+}
+
+// In channels an agent in the folder says who it is, is never the operator, and speaks
+// for an attached agent only with its key.
+func TestChannelsInTheAgentsFolder(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	path := filepath.Join(desk.dir, "agent", "http.sock")
+	ask := func(headers ...string) (int, string) {
+		t.Helper()
+		c := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		}}}
+		r, err := http.NewRequestWithContext(t.Context(), "GET", "http://acpd/api/v1/intents", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for pair := range slices.Chunk(headers, 2) {
+			r.Header.Set(pair[0], pair[1])
+		}
+		answer, err := c.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := jsontext.NewDecoder(answer.Body).ReadValue()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.StatusCode, string(text)
+	}
+	is := func(status int, word string, headers ...string) {
+		t.Helper()
+		if got, text := ask(headers...); got != status || !strings.Contains(text, word) {
+			t.Errorf("%v: %d %s, want %d %s", headers, got, text, status, word)
+		}
+	}
+	is(400, "no_caller")
+	is(403, "no_operator", "X-Operator", "true")
+	is(403, "no_operator", "X-Operator", "true", "X-Agent-ID", "planner")
+	is(200, "intents", "X-Agent-ID", "planner")
+	planner, key := desk.guestAgent(client.AttachParams{Name: "planner"}, say(`{}`))
+	is(403, "agent_key", "X-Agent-ID", "planner")
+	is(403, "agent_key", "X-Agent-ID", "planner", "X-API-Key", newKey())
+	is(200, "intents", "X-Agent-ID", "planner", "X-API-Key", key)
+	is(200, "intents", "X-Agent-ID", "reviewer", "X-API-Key", "any")
+	planner.Close()
+	await.Until(t, "the planner has left", func() bool { return desk.agents.named("planner") == nil })
+	is(200, "intents", "X-Agent-ID", "planner")
+}
+
+// The folder is its owner's alone, unless other users are named; what lies in it under
+// the sockets' names is replaced and never followed; a restart keeps the folder itself,
+// which may be mounted.
+func TestTheAgentsFolder(t *testing.T) {
+	t.Parallel()
+	dir := stateDir(t)
+	folder := filepath.Join(dir, "agent")
+	modes := func(d *running, folderMode, socketMode fs.FileMode) {
+		t.Helper()
+		for name, want := range map[string]fs.FileMode{"": folderMode, "acp.sock": socketMode, "http.sock": socketMode} {
+			info, err := os.Lstat(filepath.Join(folder, name))
+			if err != nil || info.Mode().Perm() != want || name != "" && info.Mode().Type() != fs.ModeSocket {
+				t.Errorf("%s: %v, want %04o: %v", name, info.Mode(), want, err)
+			}
+		}
+		d.guest(nil).must("whoami", nil, nil)
+		d.stop()
+		if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
+			t.Errorf("left in the folder: %v, %v", left, err)
+		}
+	}
+	modes(start(t, dir, "desk"), 0o700, 0o600)
+	was, err := os.Stat(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := filepath.Join(dir, "config.yaml")
+	writeConfig(t, dir, "agents:\n  uids: [12345]\n")
+	if err := os.Symlink(secret, filepath.Join(folder, "acp.sock")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(folder, "http.sock", "full"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	modes(start(t, dir, "desk"), 0o711, 0o666)
+	if info, err := os.Stat(secret); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%s: %v %v", secret, info.Mode(), err)
+	}
+	if is, err := os.Stat(folder); err != nil || !os.SameFile(was, is) {
+		t.Errorf("the folder is another one: %v", err)
+	}
+	writeConfig(t, dir, "")
+	modes(start(t, dir, "desk"), 0o700, 0o600)
+
+	if err := os.Remove(folder); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/tmp", folder); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), Options{Home: dir, Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true}); err == nil || !strings.Contains(err.Error(), "is no folder: move it away") {
+		t.Errorf("a link in place of the folder: %v", err)
+	}
+}
+
+// Every method without params, and one that panics, gets an answer and ends nothing.
+func TestNoCallEndsTheDaemon(t *testing.T) {
+	desk := start(t, stateDir(t), "desk")
+	methods["panic"] = method{func(context.Context, *session, *client.Request) (any, error) { panic("a bug") }, forAgents}
+	t.Cleanup(func() { delete(methods, "panic") })
+	for name, m := range methods {
+		for _, l := range []*local{desk.dial(), desk.guest(nil)} {
+			ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
+			if err := l.Call(ctx, name, nil, nil); name == "notify" && !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) || m.by == forOwner && err != nil && errors.Is(err, &kinds.Error{Code: kinds.Internal}) {
+				t.Errorf("%s: %v", name, err)
+			}
+			cancel()
+		}
+	}
+	desk.dial().refused(kinds.Internal, "panic", nil)
+	desk.dial().must("whoami", nil, nil)
+}

@@ -1,0 +1,127 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/acpd/acpd/store"
+)
+
+// Pauses between attempts to write; they double. The log is told at the first
+// failure and when it is over.
+const (
+	firstWrite   = time.Second
+	slowestWrite = time.Minute
+	recordsMost  = 256 // in one write, which then takes a few milliseconds
+)
+
+// records are the ends of tasks that the clock has brought about and the disk does
+// not know yet: they are written beside the clock, which waits for no disk, and
+// again until they are there. There are no more than tasks.
+type records struct {
+	log  *slog.Logger
+	wake chan struct{} // holds one where waiting is not empty
+
+	mu      sync.Mutex
+	waiting []record
+}
+
+// record is one of them.
+type record struct {
+	task   *task
+	ending ending // as tasks.settle gets it where only the disk was waited for
+	drop   bool   // instead: the entry goes
+}
+
+func newRecords(log *slog.Logger) *records {
+	return &records{log: log, wake: make(chan struct{}, 1)}
+}
+
+func (l *records) add(r record) {
+	l.mu.Lock()
+	l.waiting = append(l.waiting, r)
+	l.mu.Unlock()
+	l.again()
+}
+
+// run writes until ctx ends, and then once more.
+func (l *records) run(ctx context.Context, ts *tasks) {
+	failing := false
+	for pause := firstWrite; ; {
+		select {
+		case <-ctx.Done():
+		case <-l.wake:
+		}
+		err := l.save(context.WithoutCancel(ctx), ts)
+		switch {
+		case err == nil && failing:
+			l.log.Info("delegations whose time was over are on disk again")
+			failing, pause = false, firstWrite
+		case err != nil && !failing:
+			l.log.Error("the ends of delegations are not on disk, and will be tried again", "err", err)
+			failing = true
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+			pause = min(2*pause, slowestWrite)
+		}
+		l.again()
+	}
+}
+
+// again has what waits written, once more if it failed.
+func (l *records) again() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// save writes what waits, and tells the table of ends that only had to be written.
+func (l *records) save(ctx context.Context, ts *tasks) error {
+	for {
+		l.mu.Lock()
+		some := l.waiting[:min(len(l.waiting), recordsMost)]
+		l.mu.Unlock()
+		if len(some) == 0 {
+			return nil
+		}
+		err := ts.db.Write(ctx, true, func(tx *store.Tx) error {
+			for _, r := range some {
+				write := func() error { return sqlFinal(tx, r.task.row, r.ending) }
+				if r.drop {
+					write = func() error { return sqlForget(tx, r.task.row) }
+				}
+				if err := write(); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		ts.mu.Lock()
+		for _, r := range some {
+			if !r.drop && !final(r.task.state) {
+				r.task.ending = false
+				ts.settle(r.task, r.ending)
+			}
+		}
+		ts.mu.Unlock()
+		l.mu.Lock()
+		if l.waiting = l.waiting[len(some):]; len(l.waiting) == 0 {
+			l.waiting = nil
+		}
+		l.mu.Unlock()
+	}
+}

@@ -1,0 +1,120 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// A peer that asks for ever leaves a place of the agent to another one.
+func TestPeerLeavesAPlaceToOthers(t *testing.T) {
+	t.Parallel()
+	hog, laptop := pair(t)
+	desk := start(t, stateDir(t), "planner")
+	befriend(t, desk, laptop)
+	leave := make(chan struct{})
+	laptop.agent(client.AttachParams{Name: "reviewer", MaxConcurrent: 4}, func(ctx context.Context, r *client.Request) {
+		if parse[kinds.Query](t, bind(t, r).Payload).Question == "slow" {
+			<-leave
+		}
+		r.Reply(wire.Payload(`{"summary":""}`))
+	})
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer close(leave)
+	refused := make(chan error, 40)
+	asker := hog.dial()
+	for range 40 {
+		asking.Go(func() {
+			if err := asker.call("query", client.QueryParams{To: "laptop", Payload: query("slow")}, nil); err != nil {
+				refused <- err
+			}
+		})
+	}
+	for range 37 {
+		if err := await.From(t, "refusal", refused); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded, RetryAfterMS: 1000}) {
+			t.Fatalf("the hog was refused with %v", err)
+		}
+	}
+	desk.dial().must("query", client.QueryParams{To: "laptop", Payload: query("quick")}, nil)
+	var b client.Budget
+	laptop.dial().must("budget", nil, &b)
+	for _, u := range b.Usage {
+		if u.Row == budget.Places.Name && (u.Peer != hog.ID() || u.Name != "desk" || u.Refused != 37) {
+			t.Errorf("budget shows %+v, want 37 refusals of the hog", u)
+		}
+	}
+}
+
+// What slow agents keep of a message that another one confirmed is its sender's to
+// pay for: beyond its share the receipt waits.
+func TestSlowTakersKeepLittle(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	leave := make(chan struct{})
+	for _, name := range []string{"quick", "slow"} {
+		laptop.agent(client.AttachParams{Name: name}, func(_ context.Context, r *client.Request) {
+			if name == "slow" {
+				<-leave
+			}
+			r.Reply(nil)
+		})
+	}
+	const size = 900 << 10 // few, since a slow agent has its time for 4 s alone
+	payload := kinds.Encode(&kinds.Notify{Topic: "t", Data: jsontext.Value(`"` + long(size) + `"`)})
+	asker := desk.dial()
+	notify := func() error {
+		return asker.call("notify", client.NotifyParams{To: client.To("laptop"), Payload: payload}, nil)
+	}
+	for range int(budget.SlowTakers.Peer) / len(payload) {
+		if err := notify(); err != nil {
+			t.Error(err)
+		}
+	}
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	defer close(leave)
+	for range 2 {
+		calls.Go(func() { notify() })
+	}
+	await.Until(t, "more is refused", func() bool {
+		var b client.Budget
+		laptop.dial().must("budget", nil, &b)
+		for _, u := range b.Usage {
+			if u.Row == budget.SlowTakers.Name {
+				return u.Held <= budget.SlowTakers.Peer && u.Refused > 0
+			}
+		}
+		return false
+	})
+}
+
+// A message that is held a second time, since its sender has sent so much meanwhile that
+// its first run is forgotten, takes the place of the first, also in its sender's share.
+func TestAMessageThatIsHeldTwiceCountsOnce(t *testing.T) {
+	var book budget.Book
+	b := &inbox{held: make(map[heldKey]heldSize), unasked: share{book.Open(budget.Inbox), book.Open(budget.InboxBytes(1 << 20))}}
+	key := heldKey{identity.ID{1}, wire.MessageID{1}}
+	for _, n := range []int64{100, 200} {
+		if err := b.reserve(key, heldSize{bytes: n}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if m, n := b.unasked.messages.Held(key.peer), b.unasked.bytes.Held(key.peer); m != 1 || n != 200 {
+		t.Errorf("%d messages of %d bytes count", m, n)
+	}
+	b.release([]heldKey{key})
+	if m, n := b.unasked.messages.Held(key.peer), b.unasked.bytes.Held(key.peer); m != 0 || n != 0 {
+		t.Errorf("%d messages of %d bytes count when none is held", m, n)
+	}
+}

@@ -1,0 +1,71 @@
+package daemon
+
+import (
+	"context"
+
+	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/disk"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+)
+
+// space is what is left where this daemon writes.
+type space struct {
+	state   *disk.Floor // where the state directory is
+	mail    *disk.Floor // where the mailboxes are
+	reserve *disk.Reserve
+	refused *budget.Account
+}
+
+// openSpace looks after the disks; the state directory is locked.
+func (d *Daemon) openSpace(least uint64) {
+	look := d.options.look
+	d.space = space{
+		state:   disk.NewFloor(string(d.home), least, look),
+		mail:    disk.NewFloor(d.mailHome, least, look),
+		reserve: disk.OpenReserve(d.home.reserve(), look),
+		refused: d.budget.Open(budget.FreeSpace),
+	}
+}
+
+// room returns why what a peer sends may not be kept, nil if it may.
+func (s *space) room(from identity.ID) error {
+	if !s.state.Low() {
+		return nil
+	}
+	return s.refuse(from)
+}
+
+// roomForMail is room where mail goes.
+func (s *space) roomForMail(from identity.ID) error {
+	if !s.mail.Low() {
+		return s.room(from)
+	}
+	return s.refuse(from)
+}
+
+func (s *space) refuse(from identity.ID) error {
+	s.refused.Refuse(from)
+	e := kinds.Errorf(kinds.Overloaded, "budget: %s: the disk of this daemon is almost full: its owner has to free some space; try again later", budget.FreeSpace.Name)
+	e.RetryAfterMS = 60_000
+	return e
+}
+
+// fullOr is err, but overloaded where a disk has no room for what was asked: it may
+// work later, and nothing was done.
+func fullOr(err error) error {
+	if !disk.IsFull(err) {
+		return err
+	}
+	return kinds.Errorf(kinds.Overloaded, "%v", err)
+}
+
+// freeing serves what frees space, or takes it from somebody, with the reserve to
+// write on.
+func freeing(f serve) serve {
+	return func(ctx context.Context, s *session, r *client.Request) (result any, err error) {
+		s.daemon.space.reserve.Spend(func() { result, err = f(ctx, s, r) })
+		return result, err
+	}
+}

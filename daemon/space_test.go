@@ -1,0 +1,88 @@
+package daemon
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/disk"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// TestPeersAreRefusedOnALowDisk: below the floor what peers send is not kept, and they
+// hear why; what is the user's own goes on, and all of it when there is space again.
+func TestPeersAreRefusedOnALowDisk(t *testing.T) {
+	t.Parallel()
+	var free atomic.Uint64
+	free.Store(1 << 40)
+	desk := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, look: func(string) (disk.Space, error) {
+		return disk.Space{Free: free.Load(), Total: 1 << 41}, nil
+	}})
+	laptop := start(t, stateDir(t), "laptop")
+	befriend(t, desk, laptop)
+	desk.agent(client.AttachParams{Name: "reviewer", Kinds: []string{"delegate"}}, func(_ context.Context, r *client.Request) { r.Reply(wire.Payload(accepted)) })
+	intent := desk.web("planner").must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
+	caller := laptop.dial()
+	notify := func() error {
+		return caller.call("notify", client.NotifyParams{To: client.To("desk"), Head: client.Head{ID: wire.NewMessageID()}, Payload: kinds.Encode(&kinds.Notify{Topic: "build"})}, nil)
+	}
+	delegate := func() error {
+		return caller.call("delegate", client.DelegateParams{To: "desk", Head: client.Head{ID: wire.NewMessageID()}, Payload: kinds.Encode(&kinds.Delegate{Task: "mend it"})}, nil)
+	}
+	post := func() (int, string) {
+		answer := laptop.web("worker").do("POST", "intents/"+intent+"/channels", object{"name": "build"})
+		defer answer.Body.Close()
+		return answer.StatusCode, answer.Status
+	}
+	if err := notify(); err != nil {
+		t.Fatal(err)
+	}
+	free.Store(1<<30 - 1)
+	await.Until(t, "the floor is noticed", func() bool { return desk.space.state.Low() })
+	for name, call := range map[string]func() error{"notify": notify, "delegate": delegate} {
+		for range 10 {
+			e := kinds.AsError(call())
+			if e.Code != kinds.Overloaded || !e.Retryable || !strings.Contains(e.Message, "budget: free_space") {
+				t.Fatalf("%s on a low disk: %v", name, e)
+			}
+		}
+	}
+	if code, status := post(); code != http.StatusInsufficientStorage {
+		t.Errorf("a channel on a low disk: %s", status)
+	}
+	if err := desk.space.roomForMail(laptop.ID()); err == nil {
+		t.Error("mail is taken on a low disk")
+	}
+	desk.web("planner").must(201, "POST", "intents", object{"title": "Also on a low disk"})
+	var held client.Inbox
+	desk.dial().must("inbox", client.InboxParams{}, &held)
+	if len(held.Messages) != 1 {
+		t.Errorf("%d messages are held", len(held.Messages))
+	}
+	var budget client.Budget
+	desk.dial().must("budget", nil, &budget)
+	refused := uint64(0)
+	for _, u := range budget.Usage {
+		if u.Row == "free_space" && u.Peer == laptop.ID() {
+			refused = u.Refused
+		}
+	}
+	if refused < 21 {
+		t.Errorf("the budget tells of %d refusals", refused)
+	}
+	free.Store(1 << 40)
+	await.Until(t, "the space is noticed", func() bool { return !desk.space.state.Low() })
+	for name, call := range map[string]func() error{"notify": notify, "delegate": delegate} {
+		if err := call(); err != nil {
+			t.Errorf("%s with space again: %v", name, err)
+		}
+	}
+	if code, status := post(); code == http.StatusInsufficientStorage {
+		t.Errorf("a channel with space again: %s", status)
+	}
+}

@@ -1,0 +1,295 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+const (
+	pinsWait = time.Second     // of a pin for others, before all of them are written
+	cutRetry = 2 * time.Second // between attempts to write what the disk did not take
+)
+
+// cuts are the peers that are trusted no more and of whom something is left on a disk
+// that did not take its removal.
+type cuts struct {
+	mu   sync.Mutex             // guards left
+	left map[identity.ID]string // and the names that they had
+	wake chan struct{}          // holds one where something is left
+
+	// removing is held while what a peer has left is removed, and while one is trusted
+	// again: so nothing goes that came under the new trust.
+	removing sync.Mutex
+}
+
+func newCuts() *cuts { return &cuts{left: make(map[identity.ID]string), wake: make(chan struct{}, 1)} }
+
+func (c *cuts) add(id identity.ID, name string) {
+	c.mu.Lock()
+	c.left[id] = name
+	c.mu.Unlock()
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (c *cuts) done(id identity.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.left, id)
+}
+
+func (c *cuts) get(id identity.ID) (name string, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	name, ok = c.left[id]
+	return name, ok
+}
+
+func (c *cuts) all() []identity.ID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Keys(c.left))
+}
+
+// untrust blocks a key, ends the invitation that it has used and forgets what it
+// sent. That its connections are closed waits for no disk. Of what has to be written
+// every part is tried, and what fails is tried again until it is written; the answer
+// names it. A caller that leaves stops nothing of it.
+func (d *Daemon) untrust(ctx context.Context, _ *session, p *client.UntrustParams) (any, error) {
+	ctx = context.WithoutCancel(ctx)
+	who, err := d.trust.Resolve(p.Peer)
+	if err != nil {
+		met, err := d.candidate("untrust", p.Peer)
+		if err != nil {
+			return nil, err
+		}
+		if who = d.stranger(met); d.trust.Blocked(who.ID) {
+			who.Name = d.nameOf(who.ID)
+		}
+	}
+	if who.ID == d.id {
+		return nil, kinds.Errorf(kinds.Invalid, "untrust: %s is this daemon itself: name the other one", d.id.Label())
+	}
+	if err := d.trust.Untrust(who.ID); err != nil {
+		return nil, coded("untrust", err)
+	}
+	d.cuts.add(who.ID, who.Name) // before all that takes time: a trust that comes meanwhile removes what is left
+	d.node.Disconnect(who.ID)
+	d.budget.Forget(who.ID)
+	d.log.Info("untrusted", "peer", who.ID.Label(), "name", who.Name)
+	d.repeats.purge(who.ID)
+	d.abilities.purge(who.ID)
+	d.place(who.ID)
+	d.node.Invitations().Revoke(func(o identity.OpenInvitation) bool { return o.UsedBy == who.ID })
+
+	answer := &client.Untrusted{ID: who.ID, Name: who.Name}
+	failed := func(part string, err error) {
+		if err != nil {
+			answer.Unwritten = append(answer.Unwritten, part)
+			answer.Reason = err.Error()
+			d.log.Error("untrust: not on disk yet, and tried again until it is", "peer", who.ID.Label(), "name", who.Name, "part", part, "err", err)
+		}
+	}
+	d.space.reserve.Spend(func() { // not before: it asks the disk, and that may be slow
+		failed(client.PartTrust, d.trust.Save())
+		d.cuts.removing.Lock()
+		defer d.cuts.removing.Unlock()
+		if _, left := d.cuts.get(who.ID); left {
+			d.removeOf(ctx, who.ID, who.Name, failed)
+		}
+	})
+	return answer, nil
+}
+
+// removeOf removes what a peer that is trusted no more has left: each part, whatever
+// becomes of the others. It tells tried of each, and notes what is left. The caller
+// holds cuts.removing.
+func (d *Daemon) removeOf(ctx context.Context, id identity.ID, name string, tried func(part string, err error)) {
+	var all []error
+	for _, part := range []struct {
+		name   string
+		remove func() error
+	}{
+		{client.PartChannels, func() error { return d.channels.Forget(ctx, id) }},
+		{client.PartInbox, func() error { return d.inbox.purge(ctx, id) }},
+		{client.PartDelegations, func() error { return d.severAll(ctx, id, name) }},
+	} {
+		err := part.remove()
+		tried(part.name, err)
+		all = append(all, err)
+	}
+	if errors.Join(all...) != nil {
+		d.cuts.add(id, name)
+		return
+	}
+	d.cuts.done(id)
+}
+
+// severAll ends all delegations with a peer; of those that cannot be ended it returns
+// the first one's error.
+func (d *Daemon) severAll(ctx context.Context, id identity.ID, name string) (first error) {
+	for _, t := range d.tasks.list(func(t *task) bool { return t.peer == id }) {
+		if err := d.sever(ctx, t, name+" is not trusted here any more"); first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// trustAgain trusts a peer, after what an untrust has left of it is gone.
+func (d *Daemon) trustAgain(ctx context.Context, p identity.Peer) (_ identity.Peer, err error) {
+	d.cuts.removing.Lock()
+	defer d.cuts.removing.Unlock()
+	if name, left := d.cuts.get(p.ID); left {
+		d.removeOf(ctx, p.ID, name, func(_ string, failed error) { err = cmp.Or(err, failed) })
+		if err != nil {
+			return p, fmt.Errorf("what it sent before it was untrusted cannot be removed: free some space and repeat it: %w", err)
+		}
+	}
+	return d.trust.Trust(p)
+}
+
+// finishCuts goes on with what untrust could not write, until ctx ends; what is left
+// then is found at the next start.
+func (d *Daemon) finishCuts(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-d.cuts.wake:
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(cutRetry):
+		}
+		for _, id := range d.cuts.all() {
+			d.space.reserve.Spend(func() { d.finishCut(ctx, id) })
+		}
+	}
+}
+
+func (d *Daemon) finishCut(ctx context.Context, id identity.ID) {
+	d.cuts.removing.Lock()
+	defer d.cuts.removing.Unlock()
+	name, left := d.cuts.get(id)
+	if !left { // trusted again meanwhile
+		return
+	}
+	d.removeOf(ctx, id, name, func(part string, err error) {
+		if err != nil {
+			d.log.Debug("untrust: not on disk yet", "peer", id.Label(), "part", part, "err", err)
+		}
+	})
+	if _, left := d.cuts.get(id); !left {
+		d.log.Info("untrust: all that it left is removed", "peer", id.Label(), "name", name)
+	}
+}
+
+// findCuts finds what the last run of the daemon could not remove of blocked peers.
+func (d *Daemon) findCuts(ctx context.Context) error {
+	senders, err := d.inbox.senders(ctx)
+	if err != nil {
+		return fmt.Errorf("find what untrust has left: %w", err)
+	}
+	left := make(map[identity.ID]bool)
+	for _, id := range senders {
+		left[id] = true
+	}
+	for _, t := range d.tasks.list(func(t *task) bool { return !t.final() }) {
+		left[t.peer] = true
+	}
+	for _, id := range d.channels.Known() {
+		left[id] = true
+	}
+	for id := range left {
+		if d.trust.Blocked(id) {
+			d.cuts.add(id, d.nameOf(id))
+		}
+	}
+	return nil
+}
+
+// refusedBy ends the delegations with a peer that does not trust this daemon: it
+// would refuse whatever is still owed, and sends nothing. Those that began after it
+// had said so belong to a trust that is new; and so may those that are still to be
+// given, whose calls hear for themselves.
+func (d *Daemon) refusedBy(id identity.ID, at time.Time) {
+	for _, t := range d.tasks.list(func(t *task) bool {
+		return t.peer == id && t.created.Before(at) && !(t.direction == client.Given && t.state == client.TaskSent)
+	}) {
+		if err := d.sever(context.Background(), t, d.nameOf(id)+" does not trust this daemon"); err != nil {
+			d.log.Error("delegation", "id", t.id, "err", err)
+		}
+	}
+}
+
+// sever ends a delegation where one side trusts the other no more, and tells the
+// agent that works on it.
+func (d *Daemon) sever(ctx context.Context, t *task, why string) error {
+	gone := kinds.Errorf(kinds.NotTrusted, "%s", why)
+	e := ending{state: client.TaskFailed, id: wire.NewMessageID(), outcome: gone.Message, payload: kinds.Encode(gone)}
+	if t.direction == client.Taken {
+		e.state = client.TaskCancelled
+	}
+	won, err := d.tasks.end(ctx, t, e)
+	if err != nil || !won || t.direction != client.Taken {
+		return err
+	}
+	a := d.agents.named(t.agent)
+	if a == nil {
+		return nil
+	}
+	in := &client.Inbound{Name: d.nameOf(t.peer), Delegation: d.describe(ctx, t, false), Envelope: wire.Envelope{
+		V: wire.Version, ID: e.id, From: t.peer, To: d.id, TS: uint64(time.Now().UnixMilli()), Kind: kinds.KindCancel, Ref: &t.id,
+		Payload: kinds.Encode(&kinds.Cancel{Reason: gone.Message}), Thread: t.chain.thread, Hops: t.chain.hops,
+	}}
+	d.calls.Go(func() {
+		if err := ask(context.WithoutCancel(ctx), confirmTime, a, in, nil); err != nil {
+			d.log.Debug("not confirmed", "agent", a.Name, "kind", in.Kind, "id", in.ID, "err", err)
+		}
+	})
+	return nil
+}
+
+// saveTrust writes what counts and is in no file yet, pins of first meetings and what
+// untrust could not write, until ctx ends, and Close then writes the rest. Many peers
+// that come at once are not a write of both files each.
+func (d *Daemon) saveTrust(ctx context.Context) error {
+	wait, failed := pinsWait, false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-d.trust.Unsaved():
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+		var err error
+		d.space.reserve.Spend(func() { err = d.trust.Save() })
+		switch {
+		case err == nil && failed:
+			d.log.Info("trust store: written")
+			wait, failed = pinsWait, false
+		case err != nil && !failed:
+			d.log.Error("trust store: not on disk yet, and tried again until it is; a restart forgets what is not", "err", err)
+			wait, failed = cutRetry, true
+		}
+	}
+}

@@ -1,0 +1,84 @@
+// Package disk keeps an eye on the space that is left where the daemon writes: a
+// [Floor] below which peers are refused, so that they never take the last of it, and
+// a [Reserve], so that what frees space or cuts a peer off works when there is none.
+package disk
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Space is what a file system has, in bytes. Free is what an ordinary user may take.
+type Space struct{ Free, Total uint64 }
+
+// Look asks the system for the space where path is.
+func Look(path string) (Space, error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(path, &s); err != nil {
+		return Space{}, err
+	}
+	block := uint64(s.Bsize) // of another type on each system
+	return Space{Free: uint64(s.Bavail) * block, Total: uint64(s.Blocks) * block}, nil
+}
+
+// IsFull reports whether err says that a disk, a quota or a limit of this process has
+// no room for a file to grow.
+func IsFull(err error) bool {
+	return slices.ContainsFunc([]error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}, func(no error) bool { return errors.Is(err, no) })
+}
+
+// Bounds of the floor where none is configured: on a large disk 1 GiB is enough for
+// its owner to notice and to clear up, on a small one 5 % is; and the writes that are
+// under way between two looks never take 128 MiB.
+const (
+	mostFloor  = 1 << 30
+	leastFloor = 128 << 20
+	floorPart  = 20 // 5 %
+	lookEvery  = 100 * time.Millisecond
+)
+
+// Floor tells whether the space where a path is has become too little for peers. Its
+// methods may be called from any goroutine, and often.
+type Floor struct {
+	path string
+	min  uint64
+	look func(string) (Space, error)
+
+	mu  sync.Mutex // guards the rest
+	at  time.Time  // of the last look
+	low bool
+}
+
+// NewFloor watches the file system of path. min is the space in bytes below which it
+// is low, 0 for the lesser of 1 GiB and 5 % of all, at least 128 MiB. look is how the
+// space is found out, nil for [Look].
+func NewFloor(path string, min uint64, look func(string) (Space, error)) *Floor {
+	if look == nil {
+		look = Look
+	}
+	return &Floor{path: path, min: min, look: look}
+}
+
+// Low reports whether there is too little space. What cannot be found out is enough.
+func (f *Floor) Low() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if now := time.Now(); now.Sub(f.at) >= lookEvery {
+		f.at = now
+		left, err := f.look(f.path)
+		f.low = err == nil && left.Free < f.bound(left.Total)
+	}
+	return f.low
+}
+
+func (f *Floor) bound(total uint64) uint64 {
+	if f.min > 0 {
+		return f.min
+	}
+	return max(min(mostFloor, total/floorPart), leastFloor)
+}

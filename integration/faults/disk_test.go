@@ -1,0 +1,97 @@
+//go:build faults
+
+package faults
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/live"
+)
+
+// small mounts a file system of 32 MiB for the machine's state directory, of which
+// peers may take all but 1 MiB, and returns what fills the rest, and frees it again.
+func small(t *testing.T, m *live.Machine) (fill, free func()) {
+	t.Helper()
+	if err := syscall.Mount("tmpfs", m.Home, "tmpfs", 0, "size=32m,mode=0700"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(m.Home, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.WriteFile(filepath.Join(m.Home, "config.yaml"), []byte("limits: {min_free: 1048576}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ballast := filepath.Join(m.Home, "ballast")
+	fill = func() {
+		t.Helper()
+		f, err := os.OpenFile(ballast, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		for block := make([]byte, 64<<10); len(block) > 0; {
+			if _, err = f.Write(block); err != nil {
+				block = block[:len(block)/2]
+			}
+		}
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Fatal(err)
+		}
+	}
+	free = func() {
+		if err := os.Remove(ballast); err != nil {
+			t.Error(err)
+		}
+	}
+	return fill, free
+}
+
+// TestFullDisk: on a file system without a byte left peers are refused, what frees
+// space works, a daemon starts and answers, and all goes on when there is space.
+func TestFullDisk(t *testing.T) {
+	var fill, free func()
+	c := begin(t, func(desk *live.Machine) { fill, free = small(t, desk) })
+	c.talk()
+	c.held20()
+	fill()
+	said := c.laptop.Run(7, "notify", "desk", "meanwhile", "1", "--json").Stdout.String()
+	if !strings.Contains(said, `"code":"overloaded"`) {
+		t.Errorf("who notifies is told %s", said)
+	}
+	if ended := c.quiet(); ended["overloaded"] == 0 || ended["held"] < 20 {
+		t.Errorf("calls have ended as %v", ended)
+	}
+	restart := func(end func()) func() { return func() { end(); c.desk.Start() } }
+	for _, start := range []func(){func() {}, restart(func() { c.desk.Stop() }), restart(func() { c.desk.Kill() })} {
+		fill()
+		start()
+		c.connected()
+		fill()
+		inbox := c.desk.Must("inbox")
+		number, _, _ := strings.Cut(inbox, "\t")
+		c.desk.Must("peers")
+		if said := c.desk.Must("inbox", "--ack", number); said != "1 removed\n" {
+			t.Errorf("ack says %q", said)
+		}
+		c.mu.Lock()
+		clear(c.held) // the first is gone, by its owner's will
+		c.mu.Unlock()
+	}
+	stranger := strings.Repeat("1", 64)
+	fill()
+	c.desk.Must("untrust", stranger)
+	free()
+	await.Until(t, "what is sent is held again", func() bool {
+		return c.laptop.Acpctl("notify", "desk", "after", "1") != nil && strings.Contains(c.desk.Must("inbox"), "after 1")
+	})
+	c.before = max(c.before, c.descriptors())
+	c.settle()
+}

@@ -1,0 +1,202 @@
+// Package storm is what the tests have in common that make very many calls while
+// everything goes wrong: flags, a tally that the next run goes on with, and the rule
+// that every kind of fault must have been there.
+package storm
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+)
+
+var (
+	calls = flag.Int("storm.calls", 0, "how many calls a storm makes; 0: a few")
+	seed  = flag.Uint64("storm.seed", 0, "where its choices begin; 0: anywhere")
+	file  = flag.String("storm.file", "", "keeps its tally, with which the next run goes on")
+)
+
+// shown is from how many calls on every fault must have been there.
+const shown = 10_000
+
+// Run lets weathers pass until they have made enough calls: those that the flag says,
+// or a few.
+func Run(t *testing.T, few int, faults []string, pass func(*testing.T, *Weather)) {
+	most := *calls
+	if most == 0 {
+		most = few
+	}
+	next := *seed
+	if next == 0 {
+		next = rand.Uint64()
+	}
+	total := read(t, faults)
+	for ; total.Calls() < most; next++ {
+		t.Logf("-storm.seed %d", next)
+		w := &Weather{Tally: newTally(faults), rnd: rand.New(rand.NewPCG(next, 0))}
+		if !t.Run("", func(t *testing.T) { pass(t, w) }) {
+			break
+		}
+		total.add(w.Tally)
+		total.write(t)
+	}
+	t.Log(total)
+	if total.Calls() >= shown {
+		total.checkFaults(t)
+	}
+}
+
+// End is how a call ended.
+type End int
+
+const (
+	Succeeded    End = iota
+	NotDelivered     // and said so
+	Failed           // otherwise
+	ends
+)
+
+// Weather is one span of time in which calls are made. Its methods may be called from
+// any goroutine.
+type Weather struct {
+	*Tally
+
+	mu  sync.Mutex
+	rnd *rand.Rand // under mu
+}
+
+// N draws a number below most.
+func (w *Weather) N(most int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.rnd.IntN(most)
+}
+
+// Tally counts calls by how they ended, and by the faults during them.
+type Tally struct {
+	mu     sync.Mutex
+	Faults []string  `json:"faults"`
+	Ends   [ends]int `json:"ends"`
+	Met    []int     `json:"met"` // by fault: calls during which it was there
+	begun  []int     // how often the fault began
+	there  []int     // how many of it there are now
+}
+
+func newTally(faults []string) *Tally {
+	n := len(faults)
+	return &Tally{Faults: faults, Met: make([]int, n), begun: make([]int, n), there: make([]int, n)}
+}
+
+// Begin is called when a fault begins, what it returns when it ends.
+func (t *Tally) Begin(fault int) (end func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.begun[fault]++
+	t.there[fault]++
+	return sync.OnceFunc(func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.there[fault]--
+	})
+}
+
+// Call is called when a call begins, what it returns when it has ended.
+func (t *Tally) Call() (ended func(End)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	begun := append([]int(nil), t.begun...)
+	there := append([]int(nil), t.there...)
+	return func(e End) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.Ends[e]++
+		for f := range t.Faults {
+			if there[f] > 0 || t.begun[f] > begun[f] {
+				t.Met[f]++
+			}
+		}
+	}
+}
+
+// Calls returns how many have ended.
+func (t *Tally) Calls() (n int) {
+	for _, m := range t.Ends {
+		n += m
+	}
+	return n
+}
+
+func (t *Tally) add(o *Tally) {
+	for e, n := range o.Ends {
+		t.Ends[e] += n
+	}
+	for f, n := range o.Met {
+		t.Met[f] += n
+	}
+}
+
+func (t *Tally) String() string {
+	n := float64(max(t.Calls(), 1)) / 100
+	s := fmt.Sprintf("%d calls: %d succeeded, %d surely not delivered, %d failed otherwise; during", t.Calls(), t.Ends[Succeeded], t.Ends[NotDelivered], t.Ends[Failed])
+	for f, name := range t.Faults {
+		s += fmt.Sprintf(" %s %.1f %%", name, float64(t.Met[f])/n)
+	}
+	return s
+}
+
+// checkFaults fails where a fault, or an end, hardly ever came: then nothing was shown
+// of it.
+func (t *Tally) checkFaults(tb testing.TB) {
+	for f, name := range t.Faults {
+		if t.Met[f]*100 < t.Calls() {
+			tb.Errorf("%s: during %d of %d calls, want 1 %% at least", name, t.Met[f], t.Calls())
+		}
+	}
+	for e, n := range t.Ends {
+		if n*100 < t.Calls() {
+			tb.Errorf("ending %d: %d of %d calls, want 1 %% at least", e, n, t.Calls())
+		}
+	}
+}
+
+// read returns the tally of the runs before.
+func read(tb testing.TB, faults []string) *Tally {
+	t := newTally(faults)
+	if *file == "" {
+		return t
+	}
+	b, err := os.ReadFile(*file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return t
+	}
+	if err == nil {
+		err = json.Unmarshal(b, t)
+	}
+	if err != nil || len(t.Met) != len(faults) {
+		tb.Fatalf("storm: %s is no tally of this storm: remove it: %v", *file, err)
+	}
+	t.Faults = faults
+	return t
+}
+
+func (t *Tally) write(tb testing.TB) {
+	if *file == "" {
+		return
+	}
+	b, err := json.Marshal(t)
+	if err == nil {
+		err = os.WriteFile(*file+".new", b, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(*file+".new", *file)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+}

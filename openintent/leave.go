@@ -1,0 +1,142 @@
+package openintent
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// leaver is an agent that was deregistered and has not left all channels yet. That it is
+// to is one row; then it leaves them one by one, each in writes of its own, also after a
+// restart.
+type leaver struct {
+	Home   string  `json:"home"`
+	ID     string  `json:"id"`
+	RoleID *string `json:"role_id"`
+	Reason string  `json:"reason"`
+}
+
+// depart has an agent that was deregistered leave (L2), which [Engine.finishLeaving] does.
+func (t *tx) depart(a *agent, reason string) error {
+	if reason == "" {
+		reason = agentDeregistered
+	}
+	l := leaver{Home: a.doc.Host, ID: a.doc.AgentID, RoleID: a.doc.RoleID, Reason: reason}
+	name := t.e.name(agentKey{l.Home, l.ID})
+	if _, err := t.Exec("INSERT OR REPLACE INTO openintent_leaver VALUES (?, ?)", name, text(l)); err != nil {
+		return err
+	}
+	t.apply(func() { t.e.leavers[name] = l })
+	t.buried = true
+	return nil
+}
+
+// finishLeaving takes an agent that leaves, if it does, out of all channels.
+func (e *Engine) finishLeaving(ctx context.Context, name string) error {
+	e.mu.RLock()
+	l, leaves := e.leavers[name]
+	all := slices.Collect(maps.Values(e.intents))
+	e.mu.RUnlock()
+	if !leaves {
+		return nil
+	}
+	for _, in := range all {
+		e.mu.RLock()
+		at := now()
+		var left []*channel
+		for _, ch := range in.channels {
+			if ch.isOpen(at) && ch.names(name, at) {
+				left = append(left, ch)
+			}
+		}
+		e.mu.RUnlock()
+		for _, ch := range left {
+			for more := true; more; {
+				var err error
+				if more, err = e.leave(ctx, ch, name, &l); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return e.write(ctx, true, func(t *tx) error {
+		_, err := t.Exec("DELETE FROM openintent_leaver WHERE name = ?", name)
+		if err == nil {
+			t.apply(func() { delete(e.leavers, name) })
+		}
+		return err
+	})
+}
+
+// names reports whether the agent is a member of the channel, or is asked something there.
+func (ch *channel) names(name string, at stamp) bool {
+	if slices.Contains(ch.doc.Members, name) {
+		return true
+	}
+	for _, m := range ch.open {
+		if m.to == name && !m.expired(at) {
+			return true
+		}
+	}
+	return false
+}
+
+// leave has the agent leave a channel: out of its members, and its unanswered requests
+// expire. A notice tells the others. It reports whether there are more requests, which
+// are for the next write, and the rest with the last of them.
+func (e *Engine) leave(ctx context.Context, ch *channel, name string, l *leaver) (more bool, err error) {
+	err = e.write(ctx, ch.durable(e), func(t *tx) error {
+		more = false
+		if _, leaves := e.leavers[name]; !leaves || e.channels[ch.id] != ch || !ch.isOpen(t.now) || !ch.names(name, t.now) {
+			return nil
+		}
+		var pending []*message
+		for _, m := range ch.open {
+			if m.to == name && !m.expired(t.now) {
+				if more = len(pending) == sliceRows; more {
+					break
+				}
+				pending = append(pending, m)
+			}
+		}
+		for _, m := range pending {
+			if err := t.expireRequest(m, t.now); err != nil {
+				return err
+			}
+			t.apply(func() {
+				m.deadline = t.now
+				delete(ch.open, m.id)
+			})
+		}
+		t.rings(ch)
+		if more {
+			return nil
+		}
+		if slices.Contains(ch.doc.Members, name) {
+			doc := ch.doc
+			doc.Members = slices.DeleteFunc(slices.Clone(doc.Members), func(m string) bool { return m == name })
+			if err := t.saveChannel(ch, doc); err != nil {
+				return err
+			}
+			t.apply(func() { t.e.setChannel(ch, doc) })
+		}
+		for _, home := range []string{ch.doc.Home, l.Home} {
+			if t.roomOnDisk(ch.in, Caller{Home: home}, 2*headRoom) != nil {
+				return nil // who has no room for notices has none
+			}
+		}
+		_, err := t.post(ch, &draft{kind: kindNotify, sender: system, to: toAll, metadata: jsontext.Value("{}"), payer: l.Home,
+			payload: atHome(l.Home, "event", "agent_departed", "agent_id", l.ID, "role_id", l.RoleID, "reason", l.Reason)})
+		return err
+	})
+	return more, err
+}
+
+// leaves waits until an agent that was deregistered has left. What fails goes on later.
+func (e *Engine) leaves(ctx context.Context, k agentKey) {
+	if err := e.finishLeaving(ctx, e.name(k)); err != nil && ctx.Err() == nil {
+		e.cfg.Log.Error("openintent: an agent has not left all its channels yet", "error", err)
+	}
+}

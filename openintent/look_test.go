@@ -1,0 +1,152 @@
+package openintent
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/acpd/acpd/store"
+)
+
+// looks are the reads of a store since they were last asked for.
+type looks struct {
+	mu  sync.Mutex
+	all []look
+}
+
+func (h *host) looks() *looks {
+	l := &looks{}
+	h.e.looked = func(one look) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.all = append(l.all, one)
+	}
+	return l
+}
+
+// bounded fails the test if a read has looked at more than it may, and returns what
+// all of them have looked at. The last row may be as long as rows are.
+func (l *looks) bounded(t *testing.T, what string, reads int) (sum look) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, one := range l.all {
+		if one.rows > maxLooked || one.bytes > maxLookedBytes+1<<20 {
+			t.Errorf("%s: a read has looked at %d rows of %d bytes", what, one.rows, one.bytes)
+		}
+		sum.takes(one.rows, one.bytes)
+	}
+	if len(l.all) < reads {
+		t.Errorf("%s: %d reads, want at least %d", what, len(l.all), reads)
+	}
+	l.all = nil
+	return sum
+}
+
+// repeat stores the last message of a channel, and the last event of its intent, n
+// more times, without its rules.
+func (h *host) repeat(path string, n int) {
+	h.t.Helper()
+	ch := h.e.channels[strings.TrimPrefix(path, "/channels/")]
+	const counted = "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM n WHERE n < ?1) "
+	if err := h.db.Write(h.t.Context(), false, func(stx *store.Tx) error {
+		last := h.e.next
+		if _, err := stx.Exec(counted+`INSERT INTO openintent_message
+			SELECT ?2 + n, channel, number + n, id, kind, sender, recipient, correlation, at, expires, deadline, answered, lead, recipients, receipts, given, head
+			FROM openintent_message, n WHERE channel = ?3 AND number = ?4`, n, last, ch.row, ch.count); err != nil {
+			return err
+		}
+		_, err := stx.Exec(counted+`INSERT INTO openintent_event
+			SELECT ?2 + n, intent, sequence + n, type, at, trace, doc FROM openintent_event, n WHERE intent = ?3 AND sequence = ?4`, n, last+int64(n), ch.in.row, ch.in.sequence)
+		return err
+	}); err != nil {
+		h.t.Fatal(err)
+	}
+	h.restart()
+}
+
+// However much there is, one read looks at little of it, and what is not listed is
+// not read at all.
+func TestReadsAreBounded(t *testing.T) {
+	h := start(t, toOthers)
+	in := h.intent("planner")
+	ch := h.channel("planner", in, "talk", obj{"options": obj{"max_messages": 10_000}})
+	h.as("planner").post("/intents/"+in+"/events", obj{"event_type": "comment", "payload": obj{"text": strings.Repeat("x", 1000)}}).ok(201)
+	h.as("planner").say(ch, obj{"payload": obj{"text": strings.Repeat("x", 1000)}})
+	const n = 10*maxLooked - 1
+	h.repeat(ch, n)
+	other := h.channel("planner", h.intent("planner"), "other")
+	seen := h.looks()
+	for _, who := range []*client{h.as(""), h.as("reviewer"), h.from(desk, "worker")} {
+		for _, query := range []string{"status=read", "types=response", "types=request&since=2020-01-01T00:00:00Z", "status=read&since=2020-01-01T00:00:00Z&limit=1"} {
+			who.get(ch + "/messages?" + query).ok(200).is("id")
+			if sum := seen.bounded(t, query, 10); sum.rows > n+11 || sum.bytes > 0 {
+				t.Errorf("%s: looked at %+v", query, sum)
+			}
+		}
+		for _, query := range []string{"event_type=nothing", "trace_id=" + strings.Repeat("a", 32), "since=2999-01-01T00:00:00Z", fmt.Sprint("offset=", 2*n)} {
+			who.get("/intents/" + in + "/events?" + query).ok(200).is("id")
+			if sum := seen.bounded(t, query, 10); sum.rows > n+11 || sum.bytes > 0 {
+				t.Errorf("%s: looked at %+v", query, sum)
+			}
+		}
+		if got := who.get(fmt.Sprintf("/intents/%s/events?limit=1000&offset=%d", in, n)).ok(200).list("event_type"); got[0] != "comment" || got[len(got)-1] != "intent_created" {
+			t.Errorf("the last events are %v", got)
+		}
+		seen.bounded(t, "the last page", 10)
+		if v := who.get("/intents/" + in + "/events/verify").ok(200); v.at("event_count").(float64) < n || len(v.at("breaks").([]any)) != 100 {
+			t.Errorf("verified: %s", v.raw)
+		}
+		seen.bounded(t, "verify", 10)
+		all := who.get(ch + "/messages?since=2020-01-01T00:00:00Z").ok(200).list("created_at")
+		if len(all) != maxList {
+			t.Errorf("%d messages in a list", len(all))
+		}
+		seen.bounded(t, "a list", 1)
+	}
+	// Who resumes gets what it has missed, and nothing else is read of the rest.
+	reviewer := h.as("reviewer")
+	want := h.as("planner").say(other, obj{})
+	s := h.followFrom(reviewer, "/subscribe"+other, "0")
+	defer s.stop()
+	if f := s.next(); f.data["id"] != want {
+		t.Errorf("resumed with %+v", f)
+	}
+	if sum := seen.bounded(t, "resume", 20); sum.bytes > 1000 {
+		t.Errorf("resuming has looked at %+v", sum)
+	}
+	every := h.followFrom(reviewer, "/subscribe"+ch, "0")
+	defer every.stop()
+	for range n {
+		every.next()
+	}
+	seen.bounded(t, "resume all", 20)
+}
+
+// Long texts end a read, and a list, before there are many rows of them.
+func TestReadsOfLongTextsAreBounded(t *testing.T) {
+	h := start(t)
+	in := h.intent("planner")
+	ch := h.channel("planner", in, "talk")
+	long := obj{"text": strings.Repeat("x", 250_000)}
+	h.as("planner").post("/intents/"+in+"/events", obj{"event_type": "comment", "payload": long}).ok(201)
+	h.as("planner").say(ch, obj{"payload": long})
+	h.repeat(ch, 400) // 100 MB each, which is ten times what one read may look at
+	seen := h.looks()
+	all := h.as("reviewer").get(ch + "/messages").ok(200).list("id")
+	if size := len(all) * 250_000; size < maxListBytes || size > maxListBytes+250_000 {
+		t.Errorf("a list of %d bytes", size)
+	}
+	seen.bounded(t, "a list", 1)
+	h.as("reviewer").get("/intents/" + in + "/events?limit=1000").ok(200)
+	seen.bounded(t, "the log", 1)
+	h.as("reviewer").get("/intents/" + in + "/events/verify").ok(200)
+	seen.bounded(t, "verify", 400*250_000/(verifyBytes+250_000))
+	s := h.followFrom(h.as("reviewer"), "/subscribe"+ch, "0")
+	defer s.stop()
+	for range 401 {
+		s.next()
+	}
+	seen.bounded(t, "resume", 400*250_000/(resumeBytes+250_000))
+}

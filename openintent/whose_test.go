@@ -1,0 +1,515 @@
+package openintent
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/acpd/acpd/store"
+)
+
+// at is the name of an agent of another daemon.
+func at(home, id string) string { return id + "@" + home }
+
+// openTo opens the daemon's open intents to others.
+func openTo(homes ...string) func(*Config) {
+	return func(c *Config) { c.OpenTo = func(home string) bool { return slices.Contains(homes, home) } }
+}
+
+func (h *host) grant(in string, entry obj) *answer {
+	h.t.Helper()
+	return h.as("planner").post("/intents/"+in+"/acl/entries", entry)
+}
+
+// intents returns the ids of the intents that the client lists.
+func (c *client) intents() (ids []string) {
+	c.t.Helper()
+	for _, in := range c.get("/intents").ok(200).at("intents").([]any) {
+		ids = append(ids, in.(obj)["id"].(string))
+	}
+	return ids
+}
+
+// Grants without a home are for agents here: another daemon that says their names
+// gets nothing, and keeps nobody from anything.
+func TestGrantsAreForAgentsHere(t *testing.T) {
+	for name, change := range map[string]func(*Config){"trusted": openTo(), "open_to": toOthers} {
+		t.Run(name, func(t *testing.T) {
+			h := start(t, change)
+			in := h.closedIntent("planner", "reviewer")
+			p, r, thief := h.as("planner"), h.as("reviewer"), h.from(desk, "reviewer")
+			ch := h.channel("planner", in, "talk", obj{"member_policy": "explicit", "members": []string{"planner", "reviewer"}})
+			waiting := p.request(ch, "reviewer")
+			h.as("leader").post("/coordinators", obj{"intent_id": in}).refused(404, "not_found")
+			p.post("/coordinators", obj{"agent_id": "leader", "intent_id": in}).ok(201)
+			p.post("/intents/"+in+"/agents", obj{"agent_id": "worker"}).ok(201)
+			for _, id := range []string{"reviewer", "planner", "leader", "worker", at(desk, "reviewer"), at(hostID+idRest, "reviewer")} {
+				c := h.from(desk, id)
+				if got := c.intents(); got != nil {
+					t.Errorf("%s lists %v", id, got)
+				}
+				for _, a := range []*answer{c.get("/intents/" + in), c.get(ch), c.messages(ch), c.get(ch + "/messages/" + waiting), c.send(ch, obj{}), c.respond(ch, waiting),
+					c.patch(ch, obj{"status": "closed"}), c.do("DELETE", ch, nil), c.do("PUT", "/intents/"+in+"/acl", obj{}), c.get("/intents/" + in + "/events"),
+					c.get("/subscribe" + ch), c.post("/tasks", obj{"intent_id": in, "name": "n"}), c.do("DELETE", "/intents/"+in+"/agents/worker", nil)} {
+					a.refused(404, "not_found")
+				}
+			}
+			// The real one has lost nothing.
+			r.get("/intents/" + in).ok(200)
+			r.messages(ch).is("id", waiting)
+			r.respond(ch, waiting).ok(201).has(obj{"sender": "reviewer", "to": "planner"})
+			p.get("/intents/"+in+"/homes").is("agent_id", "planner", "reviewer").is("home", "", "")
+			// An entry with its home lets the other in, as somebody else.
+			h.grant(in, obj{"principal_id": "reviewer", "home": desk, "permission": "read"}).ok(201).has(obj{"principal_id": "reviewer", "home": desk})
+			thief.get("/intents/" + in).ok(200)
+			thief.messages(ch).refused(403, "not_member")
+			thief.post("/intents/"+in+"/channels", obj{"name": "mine"}).refused(403, "no_permission")
+			h.from(laptop, "reviewer").get("/intents/"+in).refused(404, "not_found")
+			p.patch(ch, obj{"add_members": []string{at(desk, "reviewer")}}).ok(200).has(obj{"members": []string{"planner", "reviewer", at(desk, "reviewer")}})
+			thief.messages(ch).is("id")
+			id := thief.say(ch, obj{})
+			r.messages(ch).is("sender", "planner", "reviewer", at(desk, "reviewer"))
+			thief.get(ch + "/messages/" + id).has(obj{"sender": "reviewer"})
+			r.get(ch + "/messages/" + id).has(obj{"sender": at(desk, "reviewer")})
+			r.patch(ch+"/messages/"+id, obj{"status": "read"}).ok(200)
+		})
+	}
+}
+
+// What a channel's creator and a coordinator may do is for the one at that home alone.
+func TestManagersAreAtTheirHome(t *testing.T) {
+	h := start(t, openTo(desk))
+	in := h.intent("planner")
+	far := h.from(desk, "builder")
+	ch := h.channel("planner", in, "talk")
+	mine := "/channels/" + far.post("/intents/"+in+"/channels", obj{"name": "mine", "member_policy": "explicit"}).ok(201).has(obj{"created_by": "builder", "home": desk, "members": []string{at(desk, "builder")}}).id()
+	far.say(mine, obj{})
+	h.as("builder").patch(mine, obj{"status": "closed"}).refused(403, "not_manager")
+	h.as("builder").messages(mine).refused(403, "not_member")
+	far.patch(mine, obj{"status": "closed"}).refused(409, "agent_homed_elsewhere") // the id is in use here by now
+	h.as("planner").do("DELETE", "/intents/"+in+"/homes/builder", nil).ok(204)
+	far.patch(mine, obj{"status": "closed"}).ok(200)
+	co := h.as("planner").post("/coordinators", obj{"agent_id": "leader", "home": desk, "intent_id": in}).ok(201).has(obj{"agent_id": "leader", "home": desk}).id()
+	h.as("leader").patch(ch, obj{"options": obj{"a": 1}}).refused(403, "not_manager")
+	h.as("leader").post("/coordinators/"+co+"/heartbeat", nil).refused(403, "not_yours")
+	h.as("planner").post("/intents/"+in+"/agents", obj{"agent_id": at(desk, "leader"), "role": "coordinator"}).ok(201).has(obj{"agent_id": "leader", "home": desk})
+	h.from(desk, "leader").patch(ch, obj{"options": obj{"a": 1}}).ok(200)
+	h.from(desk, "leader").post("/coordinators/"+co+"/heartbeat", nil).ok(200)
+	h.restart()
+	h.from(desk, "leader").do("DELETE", ch, nil).ok(200)
+}
+
+// A role that another daemon says its agents have counts where an entry gives it to
+// that daemon, and nowhere else.
+func TestRolesOfOthersAreGranted(t *testing.T) {
+	h := start(t, openTo(desk))
+	in := h.closedIntent("planner")
+	p, guest := h.as("planner"), h.from(laptop, "guest")
+	ch := h.channel("planner", in, "talk")
+	h.grant(in, obj{"principal_id": "guest", "home": laptop, "permission": "read"}).ok(201)
+	h.grant(in, obj{"principal_id": "leads", "principal_type": "role", "permission": "admin"}).ok(201)
+	guest.get("/intents/" + in).ok(200)
+	early := p.say(ch, obj{"to": "role:leads"})
+	declare := func(role string) {
+		t.Helper()
+		h.from(laptop, Daemon).do("PUT", "/agents/guest/record", obj{"status": "active", "role_id": role}).ok(204)
+	}
+	declare("leads")
+	guest.do("PUT", "/intents/"+in+"/acl", obj{"default_policy": "open"}).refused(403, "no_permission")
+	later := p.say(ch, obj{"to": "role:leads"})
+	guest.messages(ch).is("id")
+	guest.get(ch+"/messages/"+early).refused(404, "not_found")
+	// Of this daemon's agents it counts; of the laptop's with an entry that says so.
+	h.as("lead").register(obj{"role_id": "leads"}).ok(201)
+	h.as("lead").get("/intents/" + in + "/acl").ok(200)
+	h.as("lead").messages(ch).is("id") // what was sent before is not for it
+	h.grant(in, obj{"principal_id": "leads", "principal_type": "role", "home": laptop, "permission": "write"}).ok(201).has(obj{"home": laptop})
+	guest.post("/intents/"+in+"/channels", obj{"name": "mine"}).ok(201)
+	guest.do("PUT", "/intents/"+in+"/acl", obj{"default_policy": "open"}).refused(403, "no_permission")
+	both := p.say(ch, obj{"to": "role:leads"})
+	guest.messages(ch).is("id", both)
+	h.as("lead").messages(ch).is("id", both)
+	declare("tester")
+	guest.post("/intents/"+in+"/channels", obj{"name": "again"}).refused(403, "no_permission")
+	guest.messages(ch).is("id", both) // fixed when it was sent
+	h.restart()
+	h.from(laptop, "guest").messages(ch).is("id", both)
+	h.as("planner").get(ch + "/messages/" + later).ok(200)
+	// A daemon in open_to may say what it likes, too.
+	open := h.intent("planner")
+	talk := h.channel("planner", open, "talk")
+	h.from(desk, "welder").register(obj{"role_id": "leads"}).ok(201)
+	h.from(desk, "welder").get(talk).ok(200)
+	h.as("planner").say(talk, obj{"to": "role:leads"})
+	h.from(desk, "welder").messages(talk).is("id")
+}
+
+// To trust a daemon opens nothing to its agents, and shows them nobody.
+func TestOpenIntentsAreOpenHere(t *testing.T) {
+	h := start(t, openTo(desk))
+	h.as("lamp").register(obj{"endpoint": "http://lamp.example"}).ok(201)
+	h.from(desk, "welder").register(obj{}).ok(201)
+	in := h.intent("planner")
+	ch := h.channel("planner", in, "talk")
+	far, let := h.from(laptop, "stranger"), h.from(desk, "stranger")
+	if got := far.intents(); got != nil {
+		t.Errorf("it lists %v", got)
+	}
+	for _, a := range []*answer{far.get("/intents/" + in), far.messages(ch), far.send(ch, obj{}), far.get("/subscribe/intents/" + in), far.get("/agents/lamp"), far.get("/agents/welder"),
+		far.get("/agents/" + at(desk, "welder"))} {
+		a.refused(404, "not_found")
+	}
+	far.get("/agents").is("agent_id")
+	if got := let.intents(); !slices.Equal(got, []string{in}) {
+		t.Errorf("a daemon in open_to lists %v", got)
+	}
+	let.send(ch, obj{}).ok(201)
+	let.get("/agents/lamp").ok(200)
+	h.from(laptop, "other").register(obj{}).ok(201)
+	let.get("/agents/other").refused(404, "not_found") // of other homes it hears nothing
+	let.get("/agents").is("agent_id", "lamp")
+	h.as("planner").get("/agents/other").has(obj{"host": laptop})
+	h.as("planner").get("/agents/" + at(laptop, "other")).has(obj{"host": laptop})
+	// An entry or an assignment with its home lets an agent in, whatever daemon it is of.
+	h.grant(in, obj{"principal_id": at(laptop, "stranger"), "permission": "write"}).ok(201).has(obj{"principal_id": "stranger", "home": laptop})
+	far.send(ch, obj{}).ok(201)
+	h.as("planner").post("/intents/"+in+"/agents", obj{"agent_id": "worker", "home": laptop}).ok(201)
+	h.from(laptop, "worker").send(ch, obj{}).ok(201)
+	h.from(laptop, "guest").send(ch, obj{}).refused(404, "not_found")
+	h.as("planner").messages(ch).is("sender", at(desk, "stranger"), at(laptop, "stranger"), at(laptop, "worker"))
+}
+
+// Under open_to an id is for one that nobody here has, of the first of such daemons.
+func TestOpenToIDs(t *testing.T) {
+	h := start(t, openTo(desk, laptop))
+	in, other := h.intent("planner"), h.intent("planner")
+	ch, elsewhere := h.channel("planner", in, "talk"), h.channel("planner", other, "talk")
+	// Used here on this intent, by reading; on another it is free.
+	h.as("reader").messages(ch).ok(200)
+	h.from(desk, "reader").get(ch).refused(409, "agent_homed_elsewhere")
+	h.from(desk, "reader").get(elsewhere).ok(200)
+	// Named here by each kind of grant, and free again when that is taken back.
+	p := h.as("planner")
+	free := map[string]func(){}
+	entry := h.grant(in, obj{"principal_id": "a"}).ok(201).id()
+	free["a"] = func() { p.do("DELETE", "/intents/"+in+"/acl/entries/"+entry, nil).ok(204) }
+	p.post("/intents/"+in+"/agents", obj{"agent_id": "b"}).ok(201)
+	free["b"] = func() { p.do("DELETE", "/intents/"+in+"/agents/b", nil).ok(204) }
+	private := h.channel("planner", in, "private", obj{"members": []string{"planner", "c", "d"}})
+	free["c"] = func() { p.patch(private, obj{"remove_members": []string{"c"}}).ok(200) }
+	free["d"] = func() { p.do("DELETE", private, nil).ok(200) }
+	p.post("/coordinators", obj{"agent_id": "e", "intent_id": in}).ok(201)
+	for range 2 {
+		for _, id := range []string{"a", "b", "c", "d", "e"} {
+			h.from(desk, id).get(ch).refused(409, "agent_homed_elsewhere")
+			h.from(desk, id).get(elsewhere).ok(200)
+		}
+		h.restart()
+		p = h.as("planner")
+	}
+	for _, id := range []string{"a", "b", "c", "d"} {
+		free[id]()
+		h.from(desk, id).get(ch).ok(200)
+	}
+	// A role of that name is nobody's id, and registered here is everywhere.
+	h.grant(in, obj{"principal_id": "f", "principal_type": "role"}).ok(201)
+	h.from(desk, "f").get(ch).ok(200)
+	h.as("g").register(obj{}).ok(201)
+	h.from(desk, "g").get(elsewhere).refused(409, "agent_homed_elsewhere")
+	// Between such daemons the first has it; homes that are named are kept apart.
+	h.from(desk, "x").get(ch).ok(200)
+	h.from(laptop, "x").get(ch).refused(409, "agent_homed_elsewhere")
+	h.grant(in, obj{"principal_id": "x", "home": laptop}).ok(201)
+	h.from(laptop, "x").get(ch).ok(200)
+	h.from(desk, "x").get(ch).ok(200)
+	h.grant(in, obj{"principal_id": "y", "home": laptop}).ok(201)
+	h.from(desk, "y").get(ch).refused(409, "agent_homed_elsewhere")
+	// Who is here is never kept out, and then the id is its own.
+	h.as("x").messages(ch).ok(200)
+	h.from(desk, "x").get(ch).refused(409, "agent_homed_elsewhere")
+	h.from(laptop, "x").get(ch).ok(200)
+}
+
+// A message without a home goes to who is here, else to the one that a daemon in
+// open_to has, else to one here in future; and stays with whom it went to.
+func TestRecipientsAreResolvedWhenSent(t *testing.T) {
+	h := start(t, openTo(desk, laptop))
+	in := h.intent("planner")
+	ch := h.channel("planner", in, "talk")
+	p, far := h.as("planner"), h.from(desk, "reviewer")
+	future := p.request(ch, "reviewer") // of one here, in future
+	p.get(ch + "/messages/" + future).has(obj{"to": "reviewer"})
+	far.messages(ch).is("id")
+	first := p.request(ch, "reviewer")
+	p.get(ch + "/messages/" + first).has(obj{"to": at(desk, "reviewer")})
+	far.get(ch + "/messages/" + first).has(obj{"to": "reviewer", "sender": "planner"})
+	far.messages(ch).is("id", first).is("to", "reviewer")
+	far.get(ch+"/messages?wait=0&to=reviewer").is("id", first)
+	p.get(ch+"/messages?wait=0&to=reviewer").is("id", first)
+	far.patch(ch+"/messages/"+first, obj{"status": "read"}).ok(200).has(obj{"status": "read"})
+	if by := p.get(ch + "/messages/" + first).at("read_by").(obj); by[at(desk, "reviewer")] == nil || len(by) != 1 {
+		t.Errorf("read by %v", by)
+	}
+	far.respond(ch, first).ok(201).has(obj{"sender": "reviewer", "to": "planner"})
+	back := far.request(ch, "planner")
+	p.get(ch + "/messages/" + back).has(obj{"sender": at(desk, "reviewer"), "to": "planner"})
+	p.respond(ch, back).ok(201).has(obj{"to": at(desk, "reviewer")})
+	// Both forms of a home mean the same, and this daemon's own means here.
+	for _, body := range []obj{{"to": at(desk, "reviewer")}, {"to": "reviewer", "home": desk}} {
+		p.send(ch, body).ok(201).has(obj{"to": at(desk, "reviewer")})
+	}
+	for _, body := range []obj{{"to": at(hostID+idRest, "reviewer")}, {"to": "reviewer", "home": hostID + idRest}} {
+		p.send(ch, body).ok(201).has(obj{"to": "reviewer"})
+	}
+	p.post(ch+"/ask", obj{"to": "reviewer", "home": desk, "timeout": 0.001}).refused(504, "ask_timeout")
+	// Somebody here uses the id: from now on it is meant; what was sent stays where it is.
+	h.as("reviewer").messages(ch).is("to", "reviewer", "reviewer", "reviewer")
+	now := p.request(ch, "reviewer")
+	p.get(ch + "/messages/" + now).has(obj{"to": "reviewer"})
+	h.as("reviewer").get(ch+"/messages/"+first).refused(404, "not_found")
+	h.restart()
+	h.as("reviewer").get(ch+"/messages/"+first).refused(404, "not_found")
+	p = h.as("planner")
+	// Named with their homes, two of such daemons may have it; which is meant must be said.
+	for _, home := range []string{desk, laptop} {
+		h.grant(in, obj{"principal_id": "twin", "home": home}).ok(201)
+	}
+	p.send(ch, obj{"to": "twin"}).refused(409, "ambiguous")
+	p.send(ch, obj{"to": at(laptop, "twin")}).ok(201)
+	h.from(laptop, "twin").messages(ch).is("to", "twin")
+	h.from(desk, "twin").messages(ch).is("to")
+	// Who has no access gets nothing.
+	p.send(ch, obj{"to": at("0000000000"+idRest, "reviewer")}).refused(403, "recipient_not_member")
+	for _, body := range []obj{{"home": desk}, {"to": "*", "home": desk}, {"to": "role:tester", "home": desk}} {
+		p.send(ch, body).refused(422, "invalid")
+	}
+}
+
+// What an agent of another daemon says of itself needs no home.
+func TestOneOwnNameNeedsNoHome(t *testing.T) {
+	h := start(t, openTo(desk))
+	in := h.intent("planner")
+	far := h.from(desk, "reviewer")
+	ch := "/channels/" + far.post("/intents/"+in+"/channels", obj{"name": "mine", "member_policy": "explicit", "members": []string{"planner", "reviewer"}}).ok(201).
+		has(obj{"members": []string{"planner", at(desk, "reviewer")}}).id()
+	far.post("/intents/"+in+"/agents", obj{"agent_id": "reviewer"}).ok(201).has(obj{"agent_id": "reviewer", "home": desk})
+	far.do("DELETE", "/intents/"+in+"/agents/reviewer", nil).ok(204)
+	far.send(ch, obj{"sender": at(desk, "reviewer")}).ok(201).has(obj{"sender": "reviewer"})
+	far.send(ch, obj{"sender": "planner"}).refused(403, "sender_mismatch")
+	far.patch(ch, obj{"remove_members": []string{"reviewer"}}).ok(200).has(obj{"members": []string{"planner"}})
+	if entries := h.as("planner").get("/intents/" + in + "/events").list("actor"); !slices.Contains(entries, any(at(desk, "reviewer"))) {
+		t.Errorf("actors %v", entries)
+	}
+}
+
+// Petnames are for people at one machine: elsewhere daemons have their digits.
+func TestHomesHaveTheirDigits(t *testing.T) {
+	h := start(t, openTo(desk), func(c *Config) { c.Petname = func(name string) bool { return name == "laptop" } })
+	in := h.intent("planner")
+	ch := h.channel("planner", in, "talk")
+	p := h.as("planner")
+	name := "reviewer@laptop"
+	tries := func(id string, home string) []*answer {
+		with := func(o obj, member string) obj {
+			if o[member] = id; home != "" {
+				o["home"] = home
+			}
+			return o
+		}
+		all := []*answer{p.send(ch, with(obj{}, "to")), p.post(ch+"/ask", with(obj{"timeout": 0.001}, "to")), h.grant(in, with(obj{}, "principal_id")),
+			h.grant(in, with(obj{"principal_type": "role"}, "principal_id")), p.do("PUT", "/intents/"+in+"/acl", obj{"entries": []obj{with(obj{}, "principal_id")}}),
+			p.post("/intents/"+in+"/agents", with(obj{}, "agent_id")), p.post("/coordinators", with(obj{"intent_id": in}, "agent_id"))}
+		member := any(id)
+		if home != "" {
+			member = obj{"agent_id": id, "home": home}
+		}
+		return append(all, p.post("/intents/"+in+"/channels", obj{"name": "n", "members": []any{member}}), p.patch(ch, obj{"add_members": []any{member}}))
+	}
+	for _, a := range append(tries(name, ""), tries("reviewer", "laptop")...) {
+		a.refused(422, "home_by_name")
+	}
+	for _, a := range append(tries("reviewer@nowhere", ""), tries("reviewer", strings.ToUpper(desk))...) {
+		a.refused(422, "home_by_name")
+	}
+	p.post("/tasks", obj{"intent_id": in, "name": "n", "assigned_agent": name}).refused(422, "home_by_name")
+	p.get(ch+"/messages?to="+name).refused(422, "home_by_name")
+	p.send(ch, obj{"to": "reviewer@laptop.example"}).ok(201) // an id like any other
+	// Where an agent here is called so, it is not clear who is meant.
+	for _, whole := range []string{name, at(laptop, "reviewer")} {
+		h.as(whole).register(obj{}).ok(201)
+		for i, a := range tries(whole, "") {
+			if i != 3 || whole != name { // a role is no agent
+				a.refused(409, "ambiguous")
+			}
+		}
+		id := p.say(ch, obj{"to": whole, "home": hostID + idRest})
+		h.as(whole).get(ch + "/messages/" + id).has(obj{"to": whole})
+		h.as(whole).send(ch, obj{}).ok(201).has(obj{"sender": whole})
+	}
+	if ids := h.from(laptop, "reviewer").intents(); ids != nil {
+		t.Errorf("its namesake lists %v", ids)
+	}
+	p.send(ch, obj{"to": "reviewer", "home": laptop}).refused(403, "recipient_not_member")
+	// One here whose id has a sign is who it is.
+	h.as("worker@build").register(obj{}).ok(201)
+	p.send(ch, obj{"to": "worker@build"}).ok(201).has(obj{"to": "worker@build"})
+}
+
+// One that is a member and has never come leaves when its home says that it is gone,
+// and of which of its agents that is so it says to who names them.
+func TestStrangersDepart(t *testing.T) {
+	h := start(t)
+	in := h.intent("planner")
+	p := h.as("planner")
+	ch := h.channel("planner", in, "talk", obj{"members": []string{"planner", at(desk, "worker"), at(laptop, "worker")}})
+	p.post("/intents/"+in+"/agents", obj{"agent_id": "worker", "home": desk}).ok(201)
+	asked := p.request(ch, at(desk, "worker"))
+	for range 2 {
+		if got := h.e.Strangers(desk); !slices.Equal(got, []string{"worker"}) {
+			t.Errorf("strangers %v", got)
+		}
+		h.restart()
+	}
+	if err := h.e.Depart(t.Context(), desk, []string{"worker", "nobody"}); err != nil {
+		t.Fatal(err)
+	}
+	p = h.as("planner")
+	p.get(ch).has(obj{"members": []string{"planner", at(laptop, "worker")}})
+	p.get(ch + "/messages/" + asked).has(obj{"status": "expired"})
+	if notice := p.get(ch + "/messages?types=notify").list("payload"); len(notice) != 1 || text(notice[0]) != text(obj{"event": "agent_departed", "agent_id": "worker", "role_id": nil, "reason": "deregistered", "home": desk}) {
+		t.Errorf("notices %s", text(notice))
+	}
+	if got := h.e.Strangers(desk); got != nil {
+		t.Errorf("strangers %v", got)
+	}
+	// Who has come is no stranger: its home tells of it.
+	h.from(laptop, Daemon).do("PUT", "/agents/worker/record", obj{"status": "active"}).ok(204)
+	if got := h.e.Strangers(laptop); got != nil {
+		t.Errorf("strangers %v", got)
+	}
+	h.from(laptop, Daemon).do("PUT", "/agents/worker/record", obj{"status": "deregistered"}).ok(204)
+	p.get(ch).has(obj{"members": []string{"planner"}})
+	for _, id := range []string{"here", "gone"} {
+		h.as(id).register(obj{}).ok(201)
+	}
+	h.as("gone").do("DELETE", "/agents/gone", nil).ok(200)
+	h.from(desk, Daemon).post("/departed", obj{"agents": []string{"here", "gone", "never"}}).ok(200).has(obj{"agents": []string{"gone"}})
+	h.from(desk, Daemon).post("/departed", obj{"agents": longMembers(maxEntries + 1)}).refused(422, "invalid")
+	h.as("planner").post("/departed", obj{"agents": []string{}}).refused(403, "not_an_agent")
+	h.from(desk, "worker").post("/departed", obj{"agents": []string{}}).refused(403, "not_an_agent")
+}
+
+// Proofs are over what the sender says.
+func TestProofsAcrossDaemons(t *testing.T) {
+	h := start(t, openTo(desk))
+	in := h.intent("planner")
+	ch := h.channel("planner", in, "talk")
+	far := h.from(desk, "reviewer")
+	far.get(ch).ok(200)
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := base64.StdEncoding.EncodeToString(public)
+	h.from(desk, Daemon).do("PUT", "/agents/reviewer/record", obj{"status": "active", "public_key": key}).ok(204)
+	h.as("planner").register(obj{"public_key": key}).ok(201)
+	proven := func(sender, to string) obj {
+		v := members("channel_id", strings.TrimPrefix(ch, "/channels/"), "sender", sender, "to", to, "message_type", "notify", "correlation_id", nil,
+			"payload", obj{"n": 1}, "expires_at", nil, "metadata", obj{})
+		if err := v.Canonicalize(); err != nil {
+			t.Fatal(err)
+		}
+		return obj{"to": to, "metadata": obj{"proof": obj{"type": proofType, "signature": base64.StdEncoding.EncodeToString(ed25519.Sign(private, v))}}}
+	}
+	far.send(ch, proven("reviewer", "planner")).ok(201)
+	far.send(ch, proven(at(desk, "reviewer"), "planner")).refused(403, "bad_proof")
+	for _, to := range []string{"reviewer", at(desk, "reviewer")} {
+		h.as("planner").send(ch, proven("planner", to)).ok(201).has(obj{"to": at(desk, "reviewer")})
+	}
+}
+
+// An agent of a home hears on its streams of what is for it under its name alone.
+func TestStreamsShowOnesOwnName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t)
+		in := p.far.intent("planner")
+		ch := p.far.channel("planner", in, "talk")
+		planner := p.far.as("planner")
+		p.near.as("reviewer").get(ch).ok(200)
+		synctest.Wait()
+		own := p.near.follow(p.near.as("reviewer"), "/agents/reviewer/subscribe")
+		other := p.near.follow(p.near.as("desk"), "/agents/desk/subscribe")
+		// One that is named and has never come is found, too; its namesake at the host is told of itself.
+		for agent, s := range map[string]*stream{"reviewer": own, "desk": other} {
+			planner.post("/intents/"+in+"/agents", obj{"agent_id": agent, "home": nearHome}).ok(201)
+			if f := s.next(); f.name != "AGENT_ASSIGNED" || f.data["agent_id"] != agent || f.data["home"] != nearHome {
+				t.Errorf("%+v", f)
+			}
+		}
+		planner.post("/intents/"+in+"/agents", obj{"agent_id": "reviewer"}).ok(201)
+		for agent, s := range map[string]*stream{"reviewer": own, "desk": other} {
+			planner.say(ch, obj{"to": at(nearHome, agent)})
+			if f := s.next(); f.name != kindMessage || f.data["to"] != agent || f.data["sender"] != "planner" {
+				t.Errorf("%+v", f)
+			}
+		}
+		planner.say(ch, obj{"to": "reviewer"})
+		synctest.Wait()
+		if own.pending()+other.pending() > 0 {
+			t.Error("told of what is for somebody else")
+		}
+		own.stop()
+		other.stop()
+		p.disconnect()
+	})
+}
+
+// Of the bindings of an earlier version those stay that a grant with that home names;
+// the others are dropped, each with a line in the log.
+func TestBindingsAreRenamed(t *testing.T) {
+	h := start(t, openTo(desk, laptop))
+	in := h.intent("planner")
+	ch := h.channel("planner", in, "talk", obj{"members": []string{"planner", "reviewer", "welder"}})
+	p := h.as("planner")
+	h.as("reviewer").register(obj{}).ok(201)
+	h.as("welder").register(obj{}).ok(201)
+	ids := map[string]string{"by reviewer": h.as("reviewer").say(ch, obj{}), "by welder": h.as("welder").say(ch, obj{"to": "planner"}),
+		"to reviewer": p.say(ch, obj{"to": "reviewer"}), "to welder": p.request(ch, "welder")}
+	h.as("reviewer").patch(ch+"/messages/"+ids["to reviewer"], obj{"status": "read"}).ok(200)
+	h.grant(in, obj{"principal_id": "reviewer", "home": desk}).ok(201)
+	p.post("/coordinators", obj{"agent_id": "reviewer", "intent_id": in}).ok(201)
+	if err := h.db.Write(t.Context(), true, func(tx *store.Tx) error {
+		_, err := tx.Exec(`DELETE FROM openintent_agent`)
+		if err == nil {
+			_, err = tx.Exec(`UPDATE openintent_intent SET access = json_set(json_remove(access, '$.used'), '$.homes', json(?))`, text(map[string]string{"planner": "", "reviewer": desk, "welder": laptop}))
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	h.cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+	for range 2 {
+		h.restart()
+		if n := strings.Count(log.String(), "an agent id is no other daemon's any more"); n != 1 || !strings.Contains(log.String(), "agent=welder home="+laptop) {
+			t.Errorf("the log says %s", log.String())
+		}
+		h.as("planner").get("/intents/"+in+"/homes").is("agent_id", "planner", "reviewer").is("home", "", desk)
+	}
+	p, far := h.as("planner"), h.from(desk, "reviewer")
+	p.get(ch).has(obj{"members": []string{"planner", at(desk, "reviewer"), "welder"}})
+	p.get("/intents/"+in+"/coordinators").is("home", desk)
+	p.get(ch + "/messages/" + ids["by reviewer"]).has(obj{"sender": at(desk, "reviewer"), "to": nil, "payload": obj{"n": 1}})
+	p.get(ch + "/messages/" + ids["by welder"]).has(obj{"sender": at(laptop, "welder"), "to": "planner"})
+	if by := far.get(ch + "/messages/" + ids["to reviewer"]).has(obj{"to": "reviewer"}).at("read_by").(obj); by["reviewer"] == nil {
+		t.Errorf("read by %v", by)
+	}
+	h.as("reviewer").get(ch+"/messages/"+ids["to reviewer"]).refused(404, "not_found")
+	// What waits for an id that was bound to nobody rightly is for the one here.
+	h.as("welder").respond(ch, ids["to welder"]).ok(201)
+	h.from(laptop, "welder").get(ch).refused(409, "agent_homed_elsewhere")
+}

@@ -1,0 +1,64 @@
+package store
+
+import "slices"
+
+// Bounds of one commit, which all that wait for the next one sit out.
+const (
+	// perPeer bounds the writes of one peer while anybody else waits.
+	perPeer = 8
+
+	// perCommit bounds the writes in all. A burst of a peer that is alone, 256
+	// messages under way at a time, still is one fsync.
+	perCommit = 256
+)
+
+// pick takes out of the queue what the next commit holds. Owners take turns: each
+// one's first write goes before anybody's second.
+func (q *writer) pick() []*write {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	first := q.queue[0].owner
+	if !slices.ContainsFunc(q.queue, func(w *write) bool { return w.owner != first }) {
+		n := min(len(q.queue), perCommit)
+		batch := slices.Clone(q.queue[:n])
+		q.queue = slices.Delete(q.queue, 0, n)
+		for i, w := range batch {
+			w.round = i
+		}
+		return batch
+	}
+	rounds := make(map[any]int)
+	var batch []*write
+	for _, w := range q.queue {
+		w.round = rounds[w.owner]
+		rounds[w.owner]++
+		if w.owner == nil || w.round < perPeer {
+			batch = append(batch, w)
+		}
+	}
+	slices.SortStableFunc(batch, func(a, b *write) int { return a.round - b.round })
+	batch = batch[:min(len(batch), perCommit)]
+	picked := make(map[*write]bool, len(batch))
+	for _, w := range batch {
+		picked[w] = true
+	}
+	q.queue = slices.DeleteFunc(q.queue, func(w *write) bool { return picked[w] })
+	return batch
+}
+
+// putBack puts what was picked and not run before everything else in the queue.
+func (q *writer) putBack(rest []*write) {
+	if len(rest) == 0 {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.queue = slices.Concat(rest, q.queue)
+}
+
+// othersWait reports whether somebody else than who waits for the next commit.
+func (q *writer) othersWait(who any) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.ContainsFunc(q.queue, func(w *write) bool { return w.owner != who })
+}

@@ -1,0 +1,147 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// queued holds the lead while writes of these owners queue up, one after the
+// other, and returns the order in which they ran and how many commits that took.
+func queued(t *testing.T, db *DB, owners []any) (order []any, commits int) {
+	t.Helper()
+	held, release := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	write := func(ctx context.Context, fn func(*Tx) error) {
+		if err := db.Write(ctx, false, fn); err != nil {
+			t.Error(err)
+		}
+	}
+	wg.Go(func() { write(t.Context(), func(*Tx) error { close(held); <-release; return nil }) })
+	<-held
+	seen := -1
+	for i, who := range owners {
+		ctx := t.Context()
+		if who != nil {
+			ctx = For(ctx, who)
+		}
+		wg.Go(func() {
+			write(ctx, func(tx *Tx) error {
+				order = append(order, who)
+				if n := len(rows(t, db)); n != seen { // readers see what earlier commits have kept
+					seen = n
+					commits++
+				}
+				return insert(i)(tx)
+			})
+		})
+		waiting(db, i+1)
+	}
+	close(release)
+	wg.Wait()
+	return order, commits
+}
+
+func TestOwnersTakeTurns(t *testing.T) {
+	owners := slices.Repeat([]any{"hog"}, 100)
+	owners = append(owners, "desk", nil, "desk", nil)
+	order, _ := queued(t, open(t), owners)
+	for _, who := range []any{"desk", nil} {
+		i := slices.Index(order, who)
+		if before := len(slices.DeleteFunc(slices.Clone(order[:i]), func(o any) bool { return o != "hog" })); before > 1 {
+			t.Errorf("%v waited for %d writes of another peer, want at most 1", who, before)
+		}
+	}
+	if len(order) != len(owners) {
+		t.Errorf("%d writes ran, want %d", len(order), len(owners))
+	}
+}
+
+func TestCommitHoldsFewWritesOfAPeerWhileOthersWait(t *testing.T) {
+	db := open(t)
+	var mu sync.Mutex
+	perCommit := make(map[string]int) // by commit and owner
+	commit := func(n int, who any) string { return fmt.Sprint(n, who) }
+	owners := slices.Repeat([]any{"hog", "other hog"}, 10*perPeer)
+	seen, commits := -1, 0
+	db.Observe(func(c Cost) {
+		mu.Lock()
+		defer mu.Unlock()
+		if n := len(rows(t, db)); n != seen {
+			seen = n
+			commits++
+		}
+		perCommit[commit(commits, c.For)]++
+	})
+	queued(t, db, owners)
+	for n := range commits + 1 {
+		if a, b := perCommit[commit(n, "hog")], perCommit[commit(n, "other hog")]; a > 0 && b > 0 && (a > perPeer || b > perPeer) {
+			t.Errorf("commit %d holds %d and %d writes of two peers, want at most %d each", n, a, b, perPeer)
+		}
+	}
+}
+
+func TestPeerAloneSharesACommit(t *testing.T) {
+	if _, commits := queued(t, open(t), slices.Repeat([]any{"desk"}, 200)); commits != 1 {
+		t.Errorf("200 writes of a peer alone took %d commits, want 1", commits)
+	}
+}
+
+// Who comes while a peer's long commit is being made does not wait for all of it.
+func TestLateWriteEndsTheCommitOfAPeerAlone(t *testing.T) {
+	db := open(t)
+	var wg sync.WaitGroup
+	var order []any
+	late := make(chan struct{})
+	held, release := make(chan struct{}), make(chan struct{})
+	wg.Go(func() { db.Write(t.Context(), false, func(*Tx) error { close(held); <-release; return nil }) })
+	<-held
+	for i := range 100 {
+		wg.Go(func() {
+			db.Write(For(t.Context(), "hog"), false, func(*Tx) error {
+				if order = append(order, "hog"); len(order) == 1 {
+					wg.Go(func() {
+						defer close(late)
+						db.Write(t.Context(), false, func(*Tx) error { order = append(order, nil); return nil })
+					})
+					waiting(db, 1)
+				}
+				return nil
+			})
+		})
+		waiting(db, i+1)
+	}
+	close(release)
+	wg.Wait()
+	<-late
+	// The eight that may go before it, and the first of those that were put back,
+	// which leads the next commit.
+	if i := slices.Index(order, nil); i > perPeer+1 {
+		t.Errorf("the late write ran after %d of the peer's, want at most %d", i, perPeer+1)
+	}
+	if len(order) != 101 {
+		t.Errorf("%d writes ran, want 101", len(order))
+	}
+}
+
+func TestObserveCountsRowsAndBytes(t *testing.T) {
+	db := open(t)
+	var got []Cost
+	db.Observe(func(c Cost) { got = append(got, c) })
+	err := db.Write(For(t.Context(), "desk"), false, func(tx *Tx) error {
+		for i := range 3 {
+			if err := insert(i)(tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (Cost{For: "desk", Rows: 3, Bytes: 3 * 8}); len(got) != 1 || got[0] != want {
+		t.Errorf("observed %+v, want %+v", got, want)
+	}
+}
