@@ -204,6 +204,8 @@ func (e *Engine) collect(c *call, ch *channel, f *filter) (parts, int, error) {
 	if f.newest {
 		slices.Reverse(f.found)
 	}
+	e.mu.RLock() // what a message shows of itself depends on its channel
+	defer e.mu.RUnlock()
 	return f.render(at), len(f.found), nil
 }
 
