@@ -27,9 +27,9 @@ type Client struct {
 	As SpeakParams
 	// Patience bounds the calls that the daemon answers by itself, those that attach
 	// and subscribe too: without an answer they fail with daemon_unavailable and say
-	// what was seen. 0:
-	// they wait as long as their contexts. What asks a peer, or waits for the end of a
-	// delegation, is not bounded.
+	// what was seen. What asks a peer fails so when its own deadline has passed, 2 s
+	// later, and what waits for the end of a delegation when the daemon does not answer
+	// something else in that time. 0: all wait as long as their contexts.
 	Patience time.Duration
 
 	mu      sync.Mutex
@@ -127,7 +127,7 @@ func (c *Client) renew(ctx context.Context, conn *Conn, agent *agent) (*Conn, er
 		conn.Close()
 	}
 	if c.Patience > 0 && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		err = c.silence(method)
+		err = c.silence(method, c.Patience)
 	}
 	if errors.Is(err, ErrClosed) {
 		err = unavailable(true, "%s: the daemon went away", method)
@@ -203,18 +203,27 @@ func own[R any](ctx context.Context, c *Client, method string, params any) (*R, 
 	defer cancel()
 	r, err := result[R](bounded, c, method, params)
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		return nil, c.silence(method)
+		return nil, c.silence(method, c.Patience)
 	}
 	return r, err
 }
 
-// carry is [result] for params with a payload, which must not break the line that
+// carry is [asked] for params with a payload, which must not break the line that
 // carries it; what it says is for the daemon to judge.
-func carry[R any](ctx context.Context, c *Client, method string, params any, payload wire.Payload) (*R, error) {
+func carry[R any](ctx context.Context, c *Client, deadline time.Duration, method string, params any, payload wire.Payload) (*R, error) {
 	if err := delimited(payload); err != nil {
 		return nil, err
 	}
-	return result[R](ctx, c, method, params)
+	return asked[R](ctx, c, deadline, method, params)
+}
+
+// asked is [result] for what the daemon asks a peer, which takes that long at most.
+func asked[R any](ctx context.Context, c *Client, deadline time.Duration, method string, params any) (*R, error) {
+	r := new(R)
+	if err := c.watched(ctx, deadline+grace, method, params, r); err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 func delimited(payload wire.Payload) error {
@@ -228,40 +237,44 @@ func delimited(payload wire.Payload) error {
 
 // Ping asks a peer's daemon for a sign of life.
 func (c *Client) Ping(ctx context.Context, p PingParams) (*Answer, error) {
-	return result[Answer](ctx, c, MethodPing, &p)
+	return asked[Answer](ctx, c, or(p.TimeoutMS, probeTime), MethodPing, &p)
 }
 
 // Discover asks what a peer's agents can do.
 func (c *Client) Discover(ctx context.Context, p DiscoverParams) (*Answer, error) {
-	return result[Answer](ctx, c, MethodDiscover, &p)
+	return asked[Answer](ctx, c, or(p.TimeoutMS, probeTime), MethodDiscover, &p)
 }
 
 // Query asks a peer's agent a question and waits for the response.
 func (c *Client) Query(ctx context.Context, p QueryParams) (*Answer, error) {
-	return carry[Answer](ctx, c, MethodQuery, &p, p.Payload)
+	var deadline time.Duration // nobody asks for it without Patience
+	if c.Patience > 0 {
+		deadline = queryTime(p.Payload)
+	}
+	return carry[Answer](ctx, c, deadline, MethodQuery, &p, p.Payload)
 }
 
 // Delegate hands over a task and waits for the ack; see [Client.Wait].
 func (c *Client) Delegate(ctx context.Context, p DelegateParams) (*Delegated, error) {
-	return carry[Delegated](ctx, c, MethodDelegate, &p, p.Payload)
+	return carry[Delegated](ctx, c, ackTime, MethodDelegate, &p, p.Payload)
 }
 
 // Cancel asks for the end of a delegation.
 func (c *Client) Cancel(ctx context.Context, p CancelParams) (*CancelAnswer, error) {
-	return carry[CancelAnswer](ctx, c, MethodCancel, &p, p.Payload)
+	return carry[CancelAnswer](ctx, c, ackTime, MethodCancel, &p, p.Payload)
 }
 
 // Notify tells one peer; p.To is made by [To].
 func (c *Client) Notify(ctx context.Context, p NotifyParams) (*Receipt, error) {
 	p.To.List = false
-	return carry[Receipt](ctx, c, MethodNotify, &p, p.Payload)
+	return carry[Receipt](ctx, c, receiptTime, MethodNotify, &p, p.Payload)
 }
 
 // NotifyAll tells several peers, each with a message of its own. The receipts are
 // in the order of p.To; some may hold errors.
 func (c *Client) NotifyAll(ctx context.Context, p NotifyParams) ([]Receipt, error) {
 	p.To.List = true
-	r, err := carry[[]Receipt](ctx, c, MethodNotify, &p, p.Payload)
+	r, err := carry[[]Receipt](ctx, c, receiptTime, MethodNotify, &p, p.Payload)
 	if err != nil {
 		return nil, err
 	}
@@ -270,12 +283,12 @@ func (c *Client) NotifyAll(ctx context.Context, p NotifyParams) ([]Receipt, erro
 
 // Result reports on a delegation that was taken.
 func (c *Client) Result(ctx context.Context, p ResultParams) (*Receipt, error) {
-	return carry[Receipt](ctx, c, MethodResult, &p, p.Payload)
+	return carry[Receipt](ctx, c, receiptTime, MethodResult, &p, p.Payload)
 }
 
 // Error ends a delegation that was taken with an error.
 func (c *Client) Error(ctx context.Context, p ResultParams) (*Receipt, error) {
-	return carry[Receipt](ctx, c, MethodError, &p, p.Payload)
+	return carry[Receipt](ctx, c, receiptTime, MethodError, &p, p.Payload)
 }
 
 // Whoami returns who the daemon is.
@@ -324,7 +337,11 @@ func (c *Client) Task(ctx context.Context, id wire.MessageID) (*Task, error) {
 
 // Wait waits until a delegation is final, or as p says.
 func (c *Client) Wait(ctx context.Context, p WaitParams) (*Task, error) {
-	return result[Task](ctx, c, MethodWait, &p)
+	t := new(Task)
+	if err := c.watched(ctx, c.Patience, MethodWait, &p, t); err != nil {
+		return nil, err
+	}
+	return t, nil
 }
 
 // Inbox returns held messages and removes none.
@@ -358,7 +375,7 @@ func (c *Client) Revoke(ctx context.Context, p RevokeParams) (*Revoked, error) {
 
 // Join accepts an invitation.
 func (c *Client) Join(ctx context.Context, uri string) (*NamedPeer, error) {
-	return result[NamedPeer](ctx, c, MethodJoin, &JoinParams{URI: uri})
+	return asked[NamedPeer](ctx, c, joinTime, MethodJoin, &JoinParams{URI: uri})
 }
 
 // Trust trusts a peer from now on.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/acpd/acpd/kinds"
 )
@@ -112,14 +113,19 @@ func refused(err error, path string) error {
 	return unavailable(true, "connect to the daemon at %s: %v", path, reason(err))
 }
 
-// silence says that a call got no answer in the client's patience.
-func (c *Client) silence(method string) error {
+// silence says that a call got no answer, and the daemon gave none for that long.
+func (c *Client) silence(method string, waited time.Duration) error {
 	path := c.Socket
 	if path == "" {
 		path, _, _ = socketPath(SocketName)
 	}
-	return unavailable(true, "%s: connected to %s, and the daemon has not answered for %s: it may be stopped, without descriptors or waiting for its disk; look at its log, then repeat this",
-		method, path, c.Patience).WithDelivered(kinds.DeliveredUnknown)
+	remedy := "repeat this"
+	switch method {
+	case MethodQuery, MethodDelegate, MethodNotify, MethodCancel, MethodResult, MethodError:
+		remedy = "repeat it with the same id"
+	}
+	return unavailable(true, "%s: connected to %s, and the daemon has not answered for %s: it may be stopped, without descriptors or waiting for its disk; look at its log, then %s",
+		method, path, waited, remedy).WithDelivered(kinds.DeliveredUnknown)
 }
 
 // reason is the error without the net package's preamble.

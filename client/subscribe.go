@@ -42,7 +42,7 @@ func (c *Client) Subscribe(ctx context.Context, p SubscribeParams, message func(
 		if err := conn.CallWithin(ctx, c.Patience, MethodSubscribe, &p, nil); err != nil {
 			conn.Close()
 			if c.Patience > 0 && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-				err = c.silence(MethodSubscribe)
+				err = c.silence(MethodSubscribe, c.Patience)
 			}
 			if errors.Is(err, ErrClosed) {
 				err = unavailable(true, "subscribe: the daemon went away")

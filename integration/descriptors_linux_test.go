@@ -94,9 +94,11 @@ func TestNoDescriptors(t *testing.T) {
 func TestSilentDaemon(t *testing.T) {
 	t.Parallel()
 	desk := running(t, "desk")
-	desk.Acpd.Signal(unix.SIGSTOP)
 	id := strings.Repeat("1", 64)
+	desk.Must("trust", id, "--name", "laptop", "--yes")
+	desk.Acpd.Signal(unix.SIGSTOP)
 	verbs := [][]string{
+		{"wait", "3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b"}, {"ping", "laptop", "-c", "3"}, {"discover", "laptop"}, {"notify", "laptop", "build.status", "green"},
 		{"whoami"}, {"status"}, {"peers"}, {"tasks"}, {"inbox"}, {"inbox", "--ack", "1"}, {"invite"}, {"trust", id, "--yes"}, {"untrust", id},
 		{"serve", "--", "true"}, {"oacp", "queue"}, {"oacp", "bindings"}, {"channel", "list"},
 	}
@@ -109,4 +111,11 @@ func TestSilentDaemon(t *testing.T) {
 			}
 		})
 	}
+	t.Run("query", func(t *testing.T) {
+		t.Parallel()
+		p := desk.Acpctl("query", "laptop", "--deadline", "1s", "Still there?")
+		if said := p.Fails(6); !strings.Contains(said, "has not answered for 3s") {
+			t.Errorf("says %q", said)
+		}
+	})
 }
