@@ -212,7 +212,8 @@ func (e *Engine) changeAccess(c *call, need level, change func(*tx, *intent, *ac
 		if err := t.saveAccess(in, access); err != nil {
 			return err
 		}
-		t.apply(func() { t.e.setAccess(in, access) })
+		old := in.access
+		t.apply(func() { t.e.setAccess(in, access) }, func() { t.e.setAccess(in, old) })
 		ev.actor = c.who.name
 		_, err = t.log(in, *ev)
 		return err

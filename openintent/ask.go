@@ -138,8 +138,6 @@ func (a *ask) outcome(e *Engine, body *askMessage) (bool, error) {
 	at := now()
 	m := a.request
 	switch ch := e.channels[m.ch.id]; {
-	case ch != nil && ch != m.ch:
-		return false, refuse(http.StatusServiceUnavailable, "reloaded", "the daemon had to read its state again: list the responses")
 	case ch == nil || !ch.isOpen(at):
 		return false, conflict(codeClosed, "the channel was closed before the response came")
 	case m.expired(at) && m.deadline < m.expires:

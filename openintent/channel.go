@@ -323,8 +323,13 @@ func (t *tx) open(in *intent, ch *channel) error {
 		in.channels = append(in.channels, ch)
 		t.e.channels[ch.id] = ch
 		t.e.enlist(ch, 1)
-		t.e.count(ch.doc.Home, 1, 0)
+		t.e.count(home, 1, 0)
 		t.e.setAlarm(ch)
+	}, func() {
+		in.channels = in.channels[:len(in.channels)-1]
+		delete(t.e.channels, ch.id)
+		t.e.enlist(ch, -1)
+		t.e.count(home, -1, 0)
 	})
 	return nil
 }

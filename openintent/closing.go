@@ -34,8 +34,12 @@ func (t *tx) close(ch *channel, at stamp) error {
 	if err := t.saveChannel(ch, doc); err != nil {
 		return err
 	}
+	old, open := ch.doc, ch.open
 	t.apply(func() {
 		ch.doc, ch.open = doc, nil
+		t.e.setAlarm(ch)
+	}, func() {
+		ch.doc, ch.open = old, open
 		t.e.setAlarm(ch)
 	})
 	t.rings(ch)
@@ -49,8 +53,12 @@ func (t *tx) end(in *intent, at stamp, concerns func(*channel) bool) {
 		if !ch.isOpen(t.now) || !concerns(ch) {
 			continue
 		}
+		open := ch.open
 		t.apply(func() {
 			ch.over, ch.open = at, nil
+			t.e.setAlarm(ch)
+		}, func() {
+			ch.over, ch.open = 0, open
 			t.e.setAlarm(ch)
 		})
 		t.rings(ch)
@@ -75,6 +83,7 @@ func (t *tx) purge(ch *channel) error {
 	if err := t.buryChannel(ch); err != nil {
 		return err
 	}
+	doc, all, graves := ch.doc, ch.in.channels, t.e.graves
 	t.apply(func() {
 		delete(t.e.channels, ch.id)
 		t.e.enlist(ch, -1)
@@ -83,6 +92,13 @@ func (t *tx) purge(ch *channel) error {
 		ch.recent = nil
 		ch.doc.Members, ch.doc.Options = nil, nil // messages in memory outlive it
 		t.e.graves = append(t.e.graves, ch.row)
+	}, func() {
+		ch.doc, ch.in.channels, t.e.graves = doc, all, graves
+		ch.dropped = t.now // its messages are in the store alone
+		t.e.channels[ch.id] = ch
+		t.e.enlist(ch, 1)
+		t.e.count(doc.Home, 1, 0)
+		t.e.setAlarm(ch)
 	})
 	t.rings(ch)
 	t.buried = true

@@ -99,6 +99,10 @@ func (e *Engine) createCoordinator(c *call) (int, any, error) {
 			in.coords = append(in.coords, co)
 			e.coords[doc.ID] = co
 			e.reserve(in, []agentKey{k}, 1)
+		}, func() {
+			in.coords = in.coords[:len(in.coords)-1]
+			delete(e.coords, doc.ID)
+			e.reserve(in, []agentKey{k}, -1)
 		})
 		return nil
 	})
@@ -171,7 +175,7 @@ func (e *Engine) beatCoordinator(c *call) (int, any, error) {
 		if err := t.saveCoordinator(co.in, doc); err != nil {
 			return err
 		}
-		t.apply(func() { co.doc = doc })
+		set(t, &co.doc, doc)
 		return nil
 	})
 	return http.StatusOK, doc, err

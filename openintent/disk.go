@@ -53,9 +53,13 @@ func (t *tx) wrote(in *intent, home string, more share) error {
 		in.row, home, more.bytes, more.events); err != nil {
 		return err
 	}
+	before, all := in.shares[home], t.e.onDisk[home]
 	t.apply(func() {
 		t.e.addShare(in, home, more)
 		hold(t.e.disk, peerOf(home), t.e.onDisk[home])
+	}, func() {
+		in.shares[home], t.e.onDisk[home] = before, all
+		hold(t.e.disk, peerOf(home), all)
 	})
 	return nil
 }
@@ -123,12 +127,8 @@ func (e *Engine) countShares(ctx context.Context) error {
 	})
 }
 
-// holdShares makes the accounts say what the world does; before is the world that it
-// has replaced.
-func (e *Engine) holdShares(before *world) {
-	for home := range before.onDisk {
-		hold(e.disk, peerOf(home), e.onDisk[home])
-	}
+// holdShares makes the accounts say what the world does.
+func (e *Engine) holdShares() {
 	for home, n := range e.onDisk {
 		hold(e.disk, peerOf(home), n)
 	}

@@ -48,7 +48,7 @@ func TestDiskIsShared(t *testing.T) {
 	restrict := func() {
 		h.e.disk = new(budget.Book).Open(small)
 		h.e.perIntent = share{1500 << 10, 50}
-		h.e.holdShares(&world{})
+		h.e.holdShares()
 	}
 	restrict()
 	worker := h.from(desk, "worker")

@@ -25,7 +25,8 @@
 // Engine.mu, and in the store; rules are Go over the world. Only functions
 // that run inside of a write of the store change the world, and these run one
 // after the other, so rules read it there without the lock; everybody else
-// takes it. Each message and event gets the next number of one sequence
+// takes it. Where the store does not keep a write, what it has changed of the world is
+// undone before the next one begins. Each message and event gets the next number of one sequence
 // and is published, once committed, in the order of these numbers: to the
 // recent messages in memory, to event streams, to who waits. Statuses that
 // follow from the time (expired messages, channels past their ttl) are computed

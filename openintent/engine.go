@@ -201,7 +201,6 @@ type tx struct {
 	*store.Tx
 	e      *Engine
 	now    stamp
-	dirty  bool    // the world was changed
 	first  int64   // the first number that it may give out
 	last   int64   // the last that it gave out, 0 for none
 	out    []entry // to publish
@@ -209,19 +208,12 @@ type tx struct {
 	wake   []*bell // to ring
 }
 
-// write runs fn in a transaction. fn refuses before it changes anything,
-// changes the store before the world, and the world through [tx.apply] alone.
+// write runs fn in a transaction. fn changes the store before the world, and the world
+// through [tx.apply] alone.
 func (e *Engine) write(ctx context.Context, durable bool, fn func(*tx) error) error {
 	t := &tx{e: e}
 	kept := false
-	defer func() { // also if fn panics: numbers that are never settled would stop the feed
-		if t.settle(kept); !kept && t.dirty {
-			// The world has seen what the store has lost.
-			if err := e.load(context.WithoutCancel(ctx)); err != nil {
-				e.cfg.Log.Error("openintent: reading the state again failed", "error", err)
-			}
-		}
-	}()
+	defer func() { t.settle(kept) }() // also if fn panics: numbers that are never settled would stop the feed
 	err := e.db.Write(ctx, durable, func(stx *store.Tx) error {
 		t.Tx, t.now, t.first = stx, now(), e.feed.next
 		if e.cfg.Inside != nil {
@@ -251,12 +243,23 @@ func (t *tx) settle(kept bool) {
 	}
 }
 
-// apply changes the world.
-func (t *tx) apply(change func()) {
-	t.dirty = true
-	t.e.mu.Lock()
-	defer t.e.mu.Unlock()
-	change()
+// apply changes the world. If the store does not keep the write, undo changes it back:
+// before another write begins, and after what was applied later was undone. Both run
+// with the world locked.
+func (t *tx) apply(change, undo func()) {
+	locked := func(f func()) {
+		t.e.mu.Lock()
+		defer t.e.mu.Unlock()
+		f()
+	}
+	locked(change)
+	t.Undo(func() { locked(undo) })
+}
+
+// set makes what is at p of the world v.
+func set[T any](t *tx, p *T, v T) {
+	old := *p
+	t.apply(func() { *p = v }, func() { *p = old })
 }
 
 // number gives out the next number of the feed.

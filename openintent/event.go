@@ -98,8 +98,8 @@ func atHome(home string, pairs ...any) jsontext.Value {
 // log appends an event to the intent's log.
 func (t *tx) log(in *intent, ev event) (*Event, error) {
 	doc := &Event{ID: t.e.newID(idEvent, t.now), IntentID: in.id, Type: ev.kind, Actor: ev.actor, Payload: ev.payload, CreatedAt: t.now, Sequence: in.sequence + 1}
-	if in.hash != "" {
-		doc.Previous = &in.hash
+	if before := in.hash; before != "" {
+		doc.Previous = &before
 	}
 	if ev.trace != "" {
 		doc.TraceID = &ev.trace
@@ -118,7 +118,8 @@ func (t *tx) log(in *intent, ev event) (*Event, error) {
 	if err := errors.Join(t.insertEvent(seq, in, doc, ev.trace, text), t.wrote(in, t.e.pays(ev.actor, ev.payer), share{int64(len(text)), 1})); err != nil {
 		return nil, err
 	}
-	t.apply(func() { in.sequence, in.hash = doc.Sequence, hash })
+	before := in.hash
+	t.apply(func() { in.sequence, in.hash = doc.Sequence, hash }, func() { in.sequence, in.hash = doc.Sequence-1, before })
 	t.out = append(t.out, entry{seq: seq, in: in, event: doc})
 	return doc, nil
 }

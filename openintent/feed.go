@@ -105,6 +105,20 @@ func (e *Engine) remember(m *message) {
 	}
 }
 
+// unremember takes back the last message that was remembered.
+func (e *Engine) unremember(m *message) {
+	if n := len(e.memory); n > 0 && e.memory[n-1] == m {
+		e.memory[n-1] = nil
+		e.memory = e.memory[:n-1]
+		e.bytes -= m.size()
+	}
+	ch := m.ch
+	if n := len(ch.recent); n > 0 && ch.recent[n-1] == m {
+		ch.recent[n-1] = nil
+		ch.recent = ch.recent[:n-1]
+	}
+}
+
 func (m *message) size() int { return len(m.head) + messageBytes + recipientBytes*len(m.recipients) }
 
 // forget takes the oldest message out of memory.

@@ -175,7 +175,7 @@ func (t *tx) bind(in *intent, who Caller) error {
 	if err := t.saveAccess(in, access); err != nil {
 		return err
 	}
-	t.apply(func() { in.access = access })
+	set(t, &in.access, access)
 	if who.Home == "" {
 		return nil
 	}

@@ -129,7 +129,7 @@ func (e *Engine) createIntent(c *call) (int, any, error) {
 		if err := t.insertIntent(in, doc); err != nil {
 			return err
 		}
-		t.apply(func() { e.intents[in.id] = in })
+		t.apply(func() { e.intents[in.id] = in }, func() { delete(e.intents, in.id) })
 		_, err := t.log(in, event{kind: "intent_created", actor: who.name, payload: members("title", doc.Title, "status", doc.Status)})
 		return err
 	})
@@ -281,7 +281,8 @@ func (e *Engine) changeIntent(c *call, change func(*Intent) (*event, error)) (in
 		if err := t.saveIntent(in, next); err != nil {
 			return err
 		}
-		t.apply(func() { in.status, in.version = doc.Status, doc.Version })
+		status := in.status
+		t.apply(func() { in.status, in.version = doc.Status, doc.Version }, func() { in.status, in.version = status, version })
 		if _, err := t.log(in, *ev); err != nil {
 			return err
 		}

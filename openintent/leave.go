@@ -28,7 +28,12 @@ func (t *tx) depart(a *agent, reason string) error {
 	if _, err := t.Exec("INSERT OR REPLACE INTO openintent_leaver VALUES (?, ?)", name, text(l)); err != nil {
 		return err
 	}
-	t.apply(func() { t.e.leavers[name] = l })
+	before, leaves := t.e.leavers[name]
+	t.apply(func() { t.e.leavers[name] = l }, func() {
+		if t.e.leavers[name] = before; !leaves {
+			delete(t.e.leavers, name)
+		}
+	})
 	t.buried = true
 	return nil
 }
@@ -64,7 +69,8 @@ func (e *Engine) finishLeaving(ctx context.Context, name string) error {
 	return e.write(ctx, true, func(t *tx) error {
 		_, err := t.Exec("DELETE FROM openintent_leaver WHERE name = ?", name)
 		if err == nil {
-			t.apply(func() { delete(e.leavers, name) })
+			l := e.leavers[name]
+			t.apply(func() { delete(e.leavers, name) }, func() { e.leavers[name] = l })
 		}
 		return err
 	})
@@ -105,9 +111,13 @@ func (e *Engine) leave(ctx context.Context, ch *channel, name string, l *leaver)
 			if err := t.expireRequest(m, t.now); err != nil {
 				return err
 			}
+			deadline := m.deadline
 			t.apply(func() {
 				m.deadline = t.now
 				delete(ch.open, m.id)
+			}, func() {
+				m.deadline = deadline
+				ch.open[m.id] = m
 			})
 		}
 		t.rings(ch)
@@ -120,7 +130,8 @@ func (e *Engine) leave(ctx context.Context, ch *channel, name string, l *leaver)
 			if err := t.saveChannel(ch, doc); err != nil {
 				return err
 			}
-			t.apply(func() { t.e.setChannel(ch, doc) })
+			old := ch.doc
+			t.apply(func() { t.e.setChannel(ch, doc) }, func() { t.e.setChannel(ch, old) })
 		}
 		for _, home := range []string{ch.doc.Home, l.Home} {
 			if t.roomOnDisk(ch.in, Caller{Home: home}, 2*headRoom) != nil {

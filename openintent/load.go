@@ -9,8 +9,8 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-// load makes the world from the store, in a write, so that nothing changes
-// meanwhile. Who waits is woken and looks again.
+// load makes the world from the store, once, when the Engine begins. It is a write, so
+// that nothing changes meanwhile.
 func (e *Engine) load(ctx context.Context) error {
 	return e.db.Write(ctx, false, func(stx *store.Tx) error {
 		at := now()
@@ -28,21 +28,11 @@ func (e *Engine) load(ctx context.Context) error {
 		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		old := e.world
-		e.world, e.alarms, e.memory, e.bytes = w, nil, nil, 0
-		e.next = max(e.next, last+1)
-		if old.channels == nil {
-			e.settled = e.next - 1
-		}
-		e.holdShares(&old)
+		e.world = w
+		e.next, e.settled = last+1, last
+		e.holdShares()
 		for _, ch := range w.channels {
 			e.setAlarm(ch)
-		}
-		for _, ch := range old.channels {
-			ch.bell.ring()
-			for _, a := range ch.asks {
-				a.bell.ring()
-			}
 		}
 		return nil
 	})

@@ -131,11 +131,14 @@ func (e *Engine) patchChannel(c *call) (int, any, error) {
 		if err := t.saveChannel(ch, doc); err != nil {
 			return err
 		}
-		t.apply(func() {
-			t.e.setChannel(ch, doc)
-			ch.opt = opt
-			t.e.setAlarm(ch)
-		})
+		change := func(doc Channel, opt options) func() {
+			return func() {
+				t.e.setChannel(ch, doc)
+				ch.opt = opt
+				t.e.setAlarm(ch)
+			}
+		}
+		t.apply(change(doc, opt), change(ch.doc, ch.opt))
 		if body.closes() {
 			return t.close(ch, t.now)
 		}

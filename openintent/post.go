@@ -79,6 +79,11 @@ func (t *tx) post(ch *channel, d *draft) (*message, error) {
 	if err := t.evict(ch, m.number); err != nil {
 		return nil, err
 	}
+	last, used := ch.last, ch.used
+	var answered *message // of those that may still be answered
+	if m.lead {
+		answered = ch.open[request.id]
+	}
 	t.apply(func() {
 		ch.count, ch.last = m.number, at
 		if m.sender != system {
@@ -102,6 +107,19 @@ func (t *tx) post(ch *channel, d *draft) (*message, error) {
 			ch.asks[m.id] = d.ask
 		}
 		e.remember(m)
+	}, func() {
+		ch.count, ch.last, ch.used = m.number-1, last, used
+		if m.lead {
+			request.answered = false
+		}
+		if answered != nil {
+			ch.open[request.id] = answered
+		}
+		delete(ch.open, m.id)
+		if d.ask != nil {
+			delete(ch.asks, m.id)
+		}
+		e.unremember(m)
 	})
 	t.out = append(t.out, entry{seq: m.seq, in: ch.in, message: m})
 	if ch.opt.audit {

@@ -112,7 +112,7 @@ func (e *Engine) markRead(c *call) (int, any, error) {
 			if err := errors.Join(t.insertReceipt(m, r), t.wrote(ch.in, c.who.Home, share{bytes: int64(size)})); err != nil {
 				return err
 			}
-			t.apply(func() { m.reads = append(m.reads[:len(m.reads):len(m.reads)], r) })
+			set(t, &m.reads, append(m.reads[:len(m.reads):len(m.reads)], r))
 			if ch.behind {
 				if err := t.evict(ch, ch.count); err != nil {
 					return err

@@ -76,10 +76,16 @@ func (t *tx) saveAgent(a *agent, doc Agent) error {
 	if err != nil {
 		return err
 	}
+	key, old := agentKey{doc.Host, doc.AgentID}, a.doc
+	known := t.e.agents[key] != nil
 	t.apply(func() {
 		a.doc = doc
 		a.seen.Store(int64(t.now))
-		t.e.agents[agentKey{doc.Host, doc.AgentID}] = a
+		t.e.agents[key] = a
+	}, func() {
+		if a.doc = old; !known {
+			delete(t.e.agents, key)
+		}
 	})
 	return nil
 }
@@ -228,9 +234,10 @@ func (t *tx) countKeys(home string, more int) int {
 	if home == "" {
 		return 0
 	}
-	n := t.e.guests[home]
+	old := t.e.guests[home]
+	n := old
 	n.keys += more
-	t.apply(func() { t.e.guests[home] = n })
+	t.apply(func() { t.e.guests[home] = n }, func() { t.e.guests[home] = old })
 	return n.keys
 }
 

@@ -125,7 +125,10 @@ func (t *tx) evict(ch *channel, last int64) error {
 	if err := t.free(ch.in, ch.doc.Home, &s); err != nil {
 		return err
 	}
-	t.apply(func() { ch.evicted, ch.passed, ch.behind = from, passed, behind })
+	change := func(evicted int64, passed, behind bool) func() {
+		return func() { ch.evicted, ch.passed, ch.behind = evicted, passed, behind }
+	}
+	t.apply(change(from, passed, behind), change(ch.evicted, ch.passed, ch.behind))
 	return nil
 }
 
@@ -206,7 +209,7 @@ func (e *Engine) sweepSome(ctx context.Context) (more bool, err error) {
 		if err := t.dropChannel(row); err != nil {
 			return err
 		}
-		t.apply(func() { e.graves = e.graves[1:] })
+		set(t, &e.graves, e.graves[1:])
 		return nil
 	})
 	return true, err

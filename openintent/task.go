@@ -147,6 +147,10 @@ func (e *Engine) createTask(c *call) (int, any, error) {
 			in.tasks = append(in.tasks, k)
 			e.tasks[doc.ID] = k
 			e.count(doc.Home, 0, 1)
+		}, func() {
+			in.tasks = in.tasks[:len(in.tasks)-1]
+			delete(e.tasks, doc.ID)
+			e.count(doc.Home, 0, -1)
 		})
 		_, err := t.log(in, event{kind: "task.created", actor: c.who.name, payload: members("task_id", doc.ID, "name", doc.Name)})
 		return err
@@ -272,7 +276,7 @@ func (e *Engine) patchTask(c *call) (int, any, error) {
 		if err := t.saveTask(in, doc); err != nil {
 			return err
 		}
-		t.apply(func() { k.doc = doc })
+		set(t, &k.doc, doc)
 		if doc.Status != old.Status {
 			if _, err := t.log(in, event{kind: taskEvents[doc.Status], actor: c.who.name, payload: members("task_id", doc.ID, "old_status", old.Status, "new_status", doc.Status)}); err != nil {
 				return err

@@ -68,7 +68,8 @@ func (c *conn) close() error {
 // be constant, with ? for values.
 type Tx struct {
 	conn *conn
-	cost *Cost // counted where somebody observes
+	cost *Cost  // counted where somebody observes
+	w    *write // whose it is; nil in a read
 }
 
 // Exec runs one statement.
@@ -116,6 +117,13 @@ func (tx *Tx) QueryRow(query string, args ...any) *sql.Row {
 	return s.QueryRowContext(context.Background(), args...)
 }
 
+// Undo has fn called if what the write has done is not kept: it fails, or its commit
+// does. Then all such functions of a commit are called, the last one first, before
+// another write begins. So what a program has in memory can follow each write at once.
+// fn may run on another goroutine and must not use the database or panic; in a read Undo
+// panics.
+func (tx *Tx) Undo(fn func()) { tx.w.undo = append(tx.w.undo, fn) }
+
 // end makes any later use panic, for it would otherwise happen outside of the
 // transaction.
-func (tx *Tx) end() { tx.conn = nil }
+func (tx *Tx) end() { tx.conn, tx.w = nil, nil }

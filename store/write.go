@@ -33,6 +33,7 @@ type write struct {
 	durable bool
 	round   int // how many of its owner's go before it in its commit
 	fn      func(*Tx) error
+	undo    []func() // as given to [Tx.Undo]
 
 	// turn says once that the write is done (false), or once that its caller
 	// leads (true).
@@ -157,16 +158,32 @@ func (q *writer) commit(batch []*write) (n int, err error) {
 			break
 		}
 		if err := q.run(w); err != nil {
-			q.conn.do("ROLLBACK") // SQLite may have done so itself
+			q.rollBack(batch)
 			return len(batch), err
 		}
 		n++
 	}
 	if err := q.conn.do("COMMIT"); err != nil {
-		q.conn.do("ROLLBACK")
+		q.rollBack(batch)
 		return n, err
 	}
 	return n, nil
+}
+
+// rollBack undoes what the writes of a transaction have done, as far as they have run.
+func (q *writer) rollBack(batch []*write) {
+	q.conn.do("ROLLBACK") // SQLite may have done so itself
+	for _, w := range slices.Backward(batch) {
+		w.undone()
+	}
+}
+
+// undone calls what was given to [Tx.Undo].
+func (w *write) undone() {
+	for _, undo := range slices.Backward(w.undo) {
+		undo()
+	}
+	w.undo = nil
 }
 
 // setSync decides whether the next commit is fsynced. It costs a statement
@@ -198,6 +215,7 @@ func (q *writer) run(w *write) error {
 		return err
 	}
 	if w.err = w.call(q.conn, q.observe); w.err != nil {
+		w.undone()
 		if err := q.conn.do("ROLLBACK TO one"); err != nil {
 			return errors.Join(w.err, err)
 		}
@@ -208,7 +226,7 @@ func (q *writer) run(w *write) error {
 // call calls fn. A panic is kept for the goroutine to which it belongs: here
 // it would leave all other writers waiting for ever.
 func (w *write) call(c *conn, observe func(Cost)) (err error) {
-	tx := &Tx{conn: c}
+	tx := &Tx{conn: c, w: w}
 	if observe != nil {
 		tx.cost = &Cost{For: w.owner}
 		defer func() { observe(*tx.cost) }()

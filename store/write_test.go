@@ -209,6 +209,45 @@ func TestCommitFails(t *testing.T) {
 	}
 }
 
+// What a write that is not kept gave to Undo is called before another write begins,
+// the last one first, over all writes that fail with their commit.
+func TestUndo(t *testing.T) {
+	db := open(t)
+	var log []string
+	note := func(text string, more ...func(*Tx) error) func(*Tx) error {
+		return func(tx *Tx) error {
+			log = append(log, text)
+			for _, last := range []string{"'", "''"} {
+				tx.Undo(func() { log = append(log, text+last) })
+			}
+			for _, fn := range more {
+				if err := fn(tx); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	mine := func(*Tx) error { return errors.New("mine") }
+	lost := func(tx *Tx) error { return tx.conn.do("ROLLBACK") }
+	for _, c := range []struct {
+		what string
+		fns  []func(*Tx) error
+		want string
+	}{
+		{"all kept", []func(*Tx) error{note("a"), note("b")}, "a b"},
+		{"one fails", []func(*Tx) error{note("a"), note("b", mine), note("c")}, "a b b'' b' c"},
+		{"one panics", []func(*Tx) error{note("a", func(*Tx) error { panic("at the disco") }), note("b")}, "a a'' a' b"},
+		{"the commit fails", []func(*Tx) error{note("a"), note("b", mine), note("c", lost)}, "a b b'' b' c c'' c' a'' a'"},
+	} {
+		log = nil
+		group(t, db, nil, c.fns...)
+		if got := strings.Join(log, " "); got != c.want {
+			t.Errorf("%s: %s, want %s", c.what, got, c.want)
+		}
+	}
+}
+
 func TestWriteContext(t *testing.T) {
 	db := open(t)
 	never := func(*Tx) error { t.Error("ran"); return nil }
