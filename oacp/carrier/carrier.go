@@ -73,7 +73,8 @@ type Config struct {
 	// Event is told of mail; it must not block.
 	Event func(Event)
 
-	rows rows // other ones than the budget's, for tests
+	rows      rows // other ones than the budget's, for tests
+	unwatched bool // no folder is watched, for tests in virtual time
 }
 
 // Event is mail that arrived, or mail of ours of which the state has changed.
@@ -142,7 +143,7 @@ func Open(ctx context.Context, cfg Config) (*Carrier, error) {
 	}
 	c := &Carrier{
 		cfg:       cfg,
-		shares:    openShares(cfg.Budget, cmp.Or(cfg.rows, rows{budget.MailUnderWay, budget.Descriptors.Within(cfg.Descriptors), budget.MailFiles, budget.MailBytes, budget.MailLedger})),
+		shares:    openShares(cfg.Budget, cmp.Or(cfg.rows, daemonRows(cfg.Descriptors))),
 		readers:   gate{places: maxReading},
 		wake:      make(chan struct{}, 1),
 		spools:    make(map[place]*spool),

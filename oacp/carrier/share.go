@@ -24,6 +24,12 @@ type shares struct {
 // rows are those that the shares count.
 type rows struct{ underWay, opened, files, bytes, ledger budget.Row }
 
+// daemonRows are those of the budget; descriptors is the sum of what peers may cause to be
+// open, 0 for none.
+func daemonRows(descriptors int64) rows {
+	return rows{budget.MailUnderWay, budget.Descriptors.Within(descriptors), budget.MailFiles, budget.MailBytes, budget.MailLedger}
+}
+
 func openShares(b *budget.Book, r rows) shares {
 	return shares{b.Open(r.underWay), b.Open(r.opened), b.Open(r.files), b.Open(r.bytes), b.Open(r.ledger)}
 }

@@ -39,6 +39,9 @@ func (w *watch) dir(p place) string {
 
 // add watches an inbox; again, if it was replaced.
 func (w *watch) add(p place) {
+	if w.carrier.cfg.unwatched {
+		return
+	}
 	dir := w.dir(p)
 	err := w.begin()
 	if err == nil {
