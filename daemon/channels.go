@@ -16,7 +16,6 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
-	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/openintent/carrier"
@@ -39,7 +38,6 @@ const (
 // and on loopback TCP where that is configured.
 type channels struct {
 	*carrier.Carrier
-	reserve  *disk.Reserve
 	servers  []*http.Server
 	listener []net.Listener
 }
@@ -50,7 +48,7 @@ const policyChannel = "channel"
 
 // openChannels makes the engine and binds its listeners.
 func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err error) {
-	c, how := &channels{reserve: d.space.reserve}, cfg.Channels
+	c, how := new(channels), cfg.Channels
 	c.Carrier, err = carrier.Open(ctx, carrier.Config{
 		Self: d.id, Trusted: d.trust.Get, Peers: d.trust.Peers, Hosts: d.hosts,
 		Engine: openintent.Config{
@@ -63,6 +61,7 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 				}
 				return d.space.room(from)
 			},
+			Freeing: d.space.reserve.Spend,
 		},
 		Open: func(ctx context.Context, to identity.ID) (carrier.Stream, error) {
 			return d.node.OpenStream(ctx, to, wire.StreamHTTP)
@@ -129,23 +128,12 @@ func (d *Daemon) hosts() (all []identity.ID) {
 // add takes a listener, for those whom identify knows.
 func (c *channels) add(log *slog.Logger, l net.Listener, identify func(*http.Request) (openintent.Caller, error)) {
 	s := &http.Server{
-		Handler: c.frees(c.Engine.Handler(identify)), MaxHeaderBytes: maxHeader,
+		Handler: c.Engine.Handler(identify), MaxHeaderBytes: maxHeader,
 		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
 		ErrorLog:    slog.NewLogLogger(log.Handler(), httpBacklog),
 		ConnContext: withConn,
 	}
 	c.listener, c.servers = append(c.listener, l), append(c.servers, s)
-}
-
-// frees serves what removes something with the reserve to write on.
-func (c *channels) frees(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodDelete {
-			h.ServeHTTP(w, r)
-			return
-		}
-		c.reserve.Spend(func() { h.ServeHTTP(w, r) })
-	})
 }
 
 // run serves until ctx ends; then it ends the event streams, lets other answers

@@ -317,7 +317,7 @@ func (d *Daemon) Close() error {
 	}
 	if d.lock != nil {
 		if d.trust != nil {
-			d.space.reserve.Spend(func() { errs = append(errs, d.trust.Save()) })
+			errs = append(errs, d.space.reserve.Spend(d.trust.Save))
 		}
 		errs = append(errs, d.lock.release())
 	}

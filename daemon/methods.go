@@ -24,7 +24,7 @@ var methods = map[string]method{
 	client.MethodDiscover:  {with((*Daemon).discover), forAgents},
 	client.MethodQuery:     {queryPeer, forAgents},
 	client.MethodDelegate:  {spliced(with((*Daemon).delegate)), forAgents},
-	client.MethodCancel:    {freeing(spliced(with((*Daemon).cancel))), forAgents},
+	client.MethodCancel:    {spliced(with((*Daemon).cancel)), forAgents},
 	client.MethodNotify:    {with((*Daemon).notify), forAgents},
 	client.MethodResult:    {with((*Daemon).result), forAgents},
 	client.MethodError:     {with((*Daemon).fail), forAgents},

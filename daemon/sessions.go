@@ -18,18 +18,27 @@ type sessions struct {
 
 // enter takes s in, unless there is no room.
 func (all *sessions) enter(s *session) bool {
+	victim, ok := all.replace(s)
+	if victim != nil {
+		victim.conn.Close()
+	}
+	return ok
+}
+
+// replace is enter but for closing the one that has to go.
+func (all *sessions) replace(s *session) (victim *session, ok bool) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if len(all.open) >= all.most {
 		i := slices.IndexFunc(all.open, (*session).idle)
 		if i < 0 {
-			return false
+			return nil, false
 		}
-		all.open[i].conn.Close()
+		victim = all.open[i]
 		all.open = slices.Delete(all.open, i, i+1)
 	}
 	all.open = append(all.open, s)
-	return true
+	return victim, true
 }
 
 func (all *sessions) leave(s *session) {

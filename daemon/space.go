@@ -62,10 +62,13 @@ func fullOr(err error) error {
 }
 
 // freeing serves what frees space, or takes it from somebody, with the reserve to
-// write on.
+// write on. It is for what waits for this daemon's disk alone.
 func freeing(f serve) serve {
 	return func(ctx context.Context, s *session, r *client.Request) (result any, err error) {
-		s.daemon.space.reserve.Spend(func() { result, err = f(ctx, s, r) })
+		err = s.daemon.space.reserve.Spend(func() (err error) {
+			result, err = f(ctx, s, r)
+			return err
+		})
 		return result, err
 	}
 }

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"net/http"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -84,5 +85,32 @@ func TestPeersAreRefusedOnALowDisk(t *testing.T) {
 	}
 	if code, status := post(); code == http.StatusInsufficientStorage {
 		t.Errorf("a channel with space again: %s", status)
+	}
+}
+
+// TestReserveWaitsForNoPeer: what asks a peer has the reserve only to write what it
+// said.
+func TestReserveWaitsForNoPeer(t *testing.T) {
+	t.Parallel()
+	desk := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, look: func(string) (disk.Space, error) {
+		return disk.Space{}, nil
+	}})
+	laptop := start(t, stateDir(t), "laptop")
+	befriend(t, desk, laptop)
+	reserve := func() bool {
+		_, err := os.Stat(desk.home.reserve())
+		return err == nil
+	}
+	laptop.agent(client.AttachParams{Name: "reviewer", Kinds: []string{"delegate"}}, func(_ context.Context, r *client.Request) {
+		if !reserve() {
+			t.Errorf("a peer is asked to %s, and the reserve is spent", r.Method)
+		}
+		r.Reply(wire.Payload(accepted))
+	})
+	asker := desk.dial()
+	given := delegateTo(asker, "laptop", task1(""))
+	asker.must("cancel", client.CancelParams{Ref: given.ID}, nil)
+	if s := asker.state(given.ID); s.State != client.TaskCancelled {
+		t.Errorf("%+v", s)
 	}
 }

@@ -145,14 +145,16 @@ func (d *Daemon) onCancel(ctx context.Context, sender identity.Peer, env *wire.E
 	return outcome{reply: &wire.Envelope{Kind: kinds.KindAck, Payload: ack}}, true
 }
 
-// cancelled ends a task by the cancel env.
+// cancelled ends a task by the cancel env, with the reserve to write on.
 func (d *Daemon) cancelled(ctx context.Context, t *task, env *wire.Envelope) error {
 	outcome := "cancelled"
 	if c, err := kinds.Parse[kinds.Cancel](env.Payload); err == nil && c.Reason != "" {
 		outcome = c.Reason
 	}
-	_, err := d.tasks.end(ctx, t, ending{state: client.TaskCancelled, id: env.ID, outcome: outcome})
-	return err
+	return d.space.reserve.Spend(func() error {
+		_, err := d.tasks.end(ctx, t, ending{state: client.TaskCancelled, id: env.ID, outcome: outcome})
+		return err
+	})
 }
 
 func (d *Daemon) result(ctx context.Context, s *session, p *client.ResultParams) (any, error) {

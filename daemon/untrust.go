@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -95,23 +96,46 @@ func (d *Daemon) untrust(ctx context.Context, _ *session, p *client.UntrustParam
 	d.place(who.ID)
 	d.node.Invitations().Revoke(func(o identity.OpenInvitation) bool { return o.UsedBy == who.ID })
 
-	answer := &client.Untrusted{ID: who.ID, Name: who.Name}
-	failed := func(part string, err error) {
-		if err != nil {
-			answer.Unwritten = append(answer.Unwritten, part)
-			answer.Reason = err.Error()
-			d.log.Error("untrust: not on disk yet, and tried again until it is", "peer", who.ID.Label(), "name", who.Name, "part", part, "err", err)
+	var left []unwritten
+	_ = d.space.reserve.Spend(func() error { // not before: it asks the disk, and that may be slow
+		left = nil
+		failed := func(part string, err error) {
+			if err != nil {
+				left = append(left, unwritten{part, err})
+			}
 		}
-	}
-	d.space.reserve.Spend(func() { // not before: it asks the disk, and that may be slow
 		failed(client.PartTrust, d.trust.Save())
 		d.cuts.removing.Lock()
 		defer d.cuts.removing.Unlock()
-		if _, left := d.cuts.get(who.ID); left {
+		if _, more := d.cuts.get(who.ID); more {
 			d.removeOf(ctx, who.ID, who.Name, failed)
 		}
+		return anyFull(left)
 	})
+	answer := &client.Untrusted{ID: who.ID, Name: who.Name}
+	for _, u := range left {
+		answer.Unwritten = append(answer.Unwritten, u.part)
+		answer.Reason = u.err.Error()
+		d.log.Error("untrust: not on disk yet, and tried again until it is", "peer", who.ID.Label(), "name", who.Name, "part", u.part, "err", u.err)
+	}
 	return answer, nil
+}
+
+// unwritten is a part of an untrust that is not on disk.
+type unwritten struct {
+	part string
+	err  error
+}
+
+// anyFull returns one of the errors of which a disk without space is the cause, else
+// one of the others.
+func anyFull(left []unwritten) (err error) {
+	for _, u := range left {
+		if err == nil || disk.IsFull(u.err) {
+			err = u.err
+		}
+	}
+	return err
 }
 
 // removeOf removes what a peer that is trusted no more has left: each part, whatever
@@ -177,26 +201,29 @@ func (d *Daemon) finishCuts(ctx context.Context) error {
 		case <-time.After(cutRetry):
 		}
 		for _, id := range d.cuts.all() {
-			d.space.reserve.Spend(func() { d.finishCut(ctx, id) })
+			_ = d.space.reserve.Spend(func() error { return d.finishCut(ctx, id) }) // what fails is tried again
 		}
 	}
 }
 
-func (d *Daemon) finishCut(ctx context.Context, id identity.ID) {
+func (d *Daemon) finishCut(ctx context.Context, id identity.ID) error {
 	d.cuts.removing.Lock()
 	defer d.cuts.removing.Unlock()
 	name, left := d.cuts.get(id)
 	if !left { // trusted again meanwhile
-		return
+		return nil
 	}
+	var parts []unwritten
 	d.removeOf(ctx, id, name, func(part string, err error) {
 		if err != nil {
+			parts = append(parts, unwritten{part, err})
 			d.log.Debug("untrust: not on disk yet", "peer", id.Label(), "part", part, "err", err)
 		}
 	})
 	if _, left := d.cuts.get(id); !left {
 		d.log.Info("untrust: all that it left is removed", "peer", id.Label(), "name", name)
 	}
+	return anyFull(parts)
 }
 
 // findCuts finds what the last run of the daemon could not remove of blocked peers.
@@ -281,8 +308,7 @@ func (d *Daemon) saveTrust(ctx context.Context) error {
 			return nil
 		case <-time.After(wait):
 		}
-		var err error
-		d.space.reserve.Spend(func() { err = d.trust.Save() })
+		err := d.space.reserve.Spend(d.trust.Save)
 		switch {
 		case err == nil && failed:
 			d.log.Info("trust store: written")

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 )
 
 const (
@@ -17,12 +18,14 @@ const (
 // Reserve is a file that holds space for what frees some. Its methods may be called
 // from any goroutine.
 type Reserve struct {
-	path string
-	look func(string) (Space, error)
+	path     string
+	look     func(string) (Space, error)
+	spending atomic.Int64 // calls of Spend that are under way
+	size     atomic.Int64 // of the file; changed under file
 
-	mu       sync.Mutex // guards what follows
-	size     int64      // of the file
-	spending int
+	// file orders what is done to the file, and is held over that: only who needs the
+	// file waits for it.
+	file sync.Mutex
 }
 
 // OpenReserve takes the file at path, and makes it as large as it should be where
@@ -33,50 +36,67 @@ func OpenReserve(path string, look func(string) (Space, error)) *Reserve {
 	}
 	r := &Reserve{path: path, look: look}
 	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
-		r.size = info.Size()
+		r.size.Store(info.Size())
 	}
 	r.fill()
 	return r
 }
 
 // Spend calls free, which frees space or takes it from somebody, with the reserve to
-// write on where there is nothing else; afterwards it takes back what is left.
-func (r *Reserve) Spend(free func()) {
+// write on where there is nothing else; afterwards it takes back what is left. Where
+// free fails for want of space that could not be foreseen, as under a quota, it is
+// called once more: it must have done nothing then. Spend returns what free returned.
+//
+// While free runs others can take what the reserve was, so free waits for this disk
+// alone.
+func (r *Reserve) Spend(free func() error) error {
 	if r == nil { // the daemon could not be opened
-		free()
-		return
+		return free()
 	}
-	r.begin()
+	r.spending.Add(1)
 	defer r.end()
-	free()
+	if left, err := r.look(filepath.Dir(r.path)); err == nil && left.Free < scarce {
+		r.release()
+	}
+	err := free()
+	if IsFull(err) && r.release() {
+		err = free()
+	}
+	return err
 }
 
-func (r *Reserve) begin() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.spending++
-	if r.size == 0 {
-		return
+// release removes the file, and reports whether there was one.
+func (r *Reserve) release() bool {
+	if r.size.Load() == 0 {
+		return false
 	}
-	if left, err := r.look(filepath.Dir(r.path)); err == nil && left.Free < scarce {
-		if err := os.Remove(r.path); err == nil || errors.Is(err, os.ErrNotExist) {
-			r.size = 0
-		}
+	r.file.Lock()
+	defer r.file.Unlock()
+	if r.size.Load() == 0 { // another call has been here, and there is its space
+		return true
 	}
+	if err := os.Remove(r.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return false
+	}
+	r.size.Store(0)
+	return true
 }
 
 func (r *Reserve) end() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.spending--; r.spending == 0 {
-		r.fill()
+	if r.spending.Add(-1) > 0 || r.size.Load() >= reserveSize {
+		return
 	}
+	r.fill()
 }
 
-// fill makes the file as large as it should be, or as there is space for. Callers hold
-// mu, or own r.
+// fill makes the file as large as it should be, or as there is space for.
 func (r *Reserve) fill() {
-	if r.size >= reserveSize {
+	if !r.file.TryLock() {
+		return // another call is at it
+	}
+	defer r.file.Unlock()
+	size := r.size.Load()
+	if size >= reserveSize {
 		return
 	}
 	f, err := os.OpenFile(r.path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -84,12 +104,12 @@ func (r *Reserve) fill() {
 		return
 	}
 	defer f.Close()
-	for to := int64(reserveSize); to > r.size && to >= reserveStep; to /= 2 {
-		if err := allocate(f, r.size, to-r.size); err == nil {
-			r.size = to
+	for to := int64(reserveSize); to > size && to >= reserveStep; to /= 2 {
+		if err := allocate(f, size, to-size); err == nil {
+			r.size.Store(to)
 			return
 		}
-		f.Truncate(r.size)
+		f.Truncate(size)
 	}
 }
 

@@ -49,9 +49,10 @@ type Floor struct {
 	min  uint64
 	look func(string) (Space, error)
 
-	mu  sync.Mutex // guards the rest
-	at  time.Time  // of the last look
-	low bool
+	mu      sync.Mutex // guards the rest
+	at      time.Time  // of the last look
+	looking bool       // somebody does
+	low     bool
 }
 
 // NewFloor watches the file system of path. min is the space in bytes below which it
@@ -65,14 +66,21 @@ func NewFloor(path string, min uint64, look func(string) (Space, error)) *Floor 
 }
 
 // Low reports whether there is too little space. What cannot be found out is enough.
+// Where a look takes time only one call waits for it; others are told what the last one
+// has seen.
 func (f *Floor) Low() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if now := time.Now(); now.Sub(f.at) >= lookEvery {
-		f.at = now
-		left, err := f.look(f.path)
-		f.low = err == nil && left.Free < f.bound(left.Total)
+	now := time.Now()
+	if f.looking || now.Sub(f.at) < lookEvery {
+		return f.low
 	}
+	f.at, f.looking = now, true
+	f.mu.Unlock()
+	left, err := f.look(f.path)
+	f.mu.Lock()
+	f.looking = false
+	f.low = err == nil && left.Free < f.bound(left.Total)
 	return f.low
 }
 

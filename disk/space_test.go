@@ -2,7 +2,9 @@ package disk
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,18 +61,104 @@ func TestReserve(t *testing.T) {
 		}
 	}
 	kept("at first", reserveSize)
-	r.Spend(func() { kept("where there is space", reserveSize) })
+	freeing := func(free func()) {
+		t.Helper()
+		if err := r.Spend(func() error { free(); return nil }); err != nil {
+			t.Error(err)
+		}
+	}
+	freeing(func() { kept("where there is space", reserveSize) })
 	left = scarce - 1
-	r.Spend(func() {
+	freeing(func() {
 		kept("where there is none", 0)
-		r.Spend(func() { kept("for a second", 0) })
+		freeing(func() { kept("for a second", 0) })
 		kept("while the first goes on", 0)
 	})
 	kept("afterwards", reserveSize)
 	kept("in the next run", reserveSize)
-	if again := OpenReserve(path, look); again.size != reserveSize {
-		t.Errorf("the next run has %d bytes", again.size)
+	if again := OpenReserve(path, look); again.size.Load() != reserveSize {
+		t.Errorf("the next run has %d bytes", again.size.Load())
 	}
+}
+
+// TestReserveUnderAQuota: a quota shows only in what fails, and then the reserve is
+// there for a second attempt. What fails otherwise is not repeated.
+func TestReserveUnderAQuota(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "reserve")
+	r := OpenReserve(path, func(string) (Space, error) { return Space{Free: 1 << 40}, nil })
+	for _, no := range []error{unix.EDQUOT, unix.ENOSPC, unix.EFBIG} {
+		calls := 0
+		err := r.Spend(func() error {
+			if calls++; calls == 1 {
+				return fmt.Errorf("write: %w", no)
+			}
+			if size, _ := blocks(path); size != 0 {
+				t.Errorf("%v: the reserve still takes %d bytes", no, size)
+			}
+			return nil
+		})
+		if calls != 2 || err != nil {
+			t.Errorf("%v: %d attempts, and then %v", no, calls, err)
+		}
+		if size, err := blocks(path); size != reserveSize {
+			t.Errorf("%v: afterwards the reserve takes %d bytes: %v", no, size, err)
+		}
+	}
+	for _, e := range []error{nil, unix.EIO} {
+		calls := 0
+		if err := r.Spend(func() error { calls++; return e }); calls != 1 || err != e {
+			t.Errorf("%v: %d attempts, and then %v", e, calls, err)
+		}
+	}
+	calls := 0
+	if err := r.Spend(func() error {
+		return r.Spend(func() error { calls++; return unix.EDQUOT })
+	}); calls != 2 || err != unix.EDQUOT {
+		t.Errorf("where the reserve does not suffice: %d attempts, and then %v", calls, err)
+	}
+}
+
+// TestSlowDisk: a disk that does not answer holds up who asks it, and nobody else.
+func TestSlowDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := make(chan struct{})
+		var slow atomic.Bool
+		look := func(string) (Space, error) {
+			if slow.CompareAndSwap(true, false) {
+				<-answer
+			}
+			return Space{Free: 1 << 40}, nil
+		}
+		f := NewFloor("/", 1<<41, look)
+		r := OpenReserve(filepath.Join(t.TempDir(), "reserve"), look)
+		if !f.Low() {
+			t.Fatal("the space is not low")
+		}
+		time.Sleep(lookEvery)
+		slow.Store(true)
+		go f.Low()
+		synctest.Wait()
+		if !f.Low() {
+			t.Error("while somebody looks the last answer does not count")
+		}
+		time.Sleep(lookEvery)
+		if !f.Low() {
+			t.Error("nor does it later")
+		}
+		answer <- struct{}{}
+		synctest.Wait()
+
+		slow.Store(true)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			r.Spend(func() error { return nil })
+		}()
+		synctest.Wait()
+		r.Spend(func() error { return nil })
+		close(answer)
+		<-ended
+	})
 }
 
 // blocks is how much of the disk a file takes.

@@ -128,6 +128,28 @@ func TestCreateAndLoadKey(t *testing.T) {
 	}
 }
 
+// TestKeysThatCrashesLeft: they are secrets that nobody looks after.
+func TestKeysThatCrashesLeft(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "identity.key")
+	others := []string{".old", ".backup-of-the-year-2025-xx"}
+	for _, suffix := range others {
+		if err := os.WriteFile(path+suffix, []byte(rfcKey), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, when := range []string{"create", "load"} {
+		if err := os.WriteFile(path+"."+rand.Text(), []byte(rfcKey), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := LoadOrCreateKey(path); err != nil {
+			t.Errorf("%s: %v", when, err)
+		}
+		if names := list(t, filepath.Dir(path)); len(names) != 1+len(others) {
+			t.Errorf("%s: there is %q", when, names)
+		}
+	}
+}
+
 func TestCreateKeyOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "identity.key")
 	ids := make([]ID, 8)

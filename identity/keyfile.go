@@ -10,6 +10,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 )
 
 const (
@@ -52,9 +55,13 @@ func CreateKey(path string) (*Key, error) {
 		return nil, fmt.Errorf("create key: %w", err)
 	}
 	// Unlike rename, link refuses to replace what is there.
-	err = errors.Join(os.Link(temp, path), os.Remove(temp))
+	err = os.Link(temp, path)
+	os.Remove(temp) // where it stays, removeLeft comes to it
 	if err == nil {
 		err = syncDir(path)
+	}
+	if _, there := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && there == nil {
+		err = fs.ErrExist // whoever has made the key has removed this one
 	}
 	if errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("create key: %w: load it, or move it away", err)
@@ -65,10 +72,31 @@ func CreateKey(path string) (*Key, error) {
 	return key, nil
 }
 
+// removeLeft removes the keys that nobody has used: what crashes have left of
+// CreateKey. The key at path exists.
+func removeLeft(path string) {
+	files, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return
+	}
+	for _, f := range files {
+		if leftName.MatchString(strings.TrimPrefix(f.Name(), filepath.Base(path))) {
+			os.Remove(filepath.Join(filepath.Dir(path), f.Name()))
+		}
+	}
+}
+
+// leftName is what CreateKey appends to the name of its first file.
+var leftName = regexp.MustCompile(`^\.[A-Z2-7]{26}$`)
+
 // LoadOrCreateKey loads the identity at path or, only where no file is, creates
-// it. Of several that create at once one wins, and all get its key.
+// it. Of several that create at once one wins, and all get its key. What a crash has
+// left of a creation is removed.
 func LoadOrCreateKey(path string) (key *Key, created bool, err error) {
 	key, err = LoadKey(path)
+	if err == nil {
+		removeLeft(path)
+	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return key, false, err
 	}
@@ -76,6 +104,9 @@ func LoadOrCreateKey(path string) (key *Key, created bool, err error) {
 	if errors.Is(err, fs.ErrExist) {
 		key, err = LoadKey(path)
 		return key, false, err
+	}
+	if err == nil {
+		removeLeft(path)
 	}
 	return key, err == nil, err
 }

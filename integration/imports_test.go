@@ -24,7 +24,7 @@ var arrows = map[string][]string{
 	"discovery":          {"identity"},
 	"openintent/carrier": {"openintent", "kinds"},
 	"openintent":         {"store", "budget", "disk"},
-	"store":              {},
+	"store":              {"disk"},
 	"disk":               {},
 	"oacp/mailbox":       {"oacp/message"},
 	"oacp/carrier":       {"store", "oacp/message", "kinds", "budget"},

@@ -448,3 +448,40 @@ func TestForward(t *testing.T) {
 	alone := start(t)
 	alone.as("planner").get("/intents/"+far).refused(404, "not_found")
 }
+
+// What removes something has the reserve while it is removed here, also for another
+// daemon, and not while another host does so.
+func TestFreeing(t *testing.T) {
+	freeing, calls := false, 0
+	h := start(t, toOthers, func(c *Config) {
+		c.Freeing = func(remove func() error) error {
+			freeing = true
+			defer func() { freeing = false }()
+			calls++
+			return remove()
+		}
+		c.Forward = func(_ Parcel, w http.ResponseWriter, r *http.Request) {
+			if freeing {
+				t.Errorf("%s %s has the reserve while another host is asked", r.Method, r.URL.Path)
+			}
+			respond(w, 200, encode(obj{}))
+		}
+	})
+	in := h.intent("planner")
+	p := h.as("planner")
+	p.do("DELETE", "/intents/"+strings.Replace(in, hostID, "fedcba9876", 1)+"/agents/worker", nil).ok(200)
+	far := h.from(desk, "reviewer")
+	for _, who := range []*client{p, far} {
+		who.register(obj{}).ok(201)
+	}
+	ch := h.channel("planner", in, "talk")
+	if calls != 0 {
+		t.Fatalf("%d requests had the reserve and removed nothing here", calls)
+	}
+	p.do("DELETE", ch, nil).ok(200)
+	p.do("DELETE", "/agents/planner", nil).ok(200)
+	far.do("DELETE", "/agents/reviewer", nil).ok(200)
+	if calls != 3 {
+		t.Errorf("%d of 3 removals had the reserve", calls)
+	}
+}

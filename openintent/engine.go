@@ -70,6 +70,11 @@ type Config struct {
 	// of space on the disk; nil where it may. nil: it always may.
 	Room func(home string) error
 
+	// Freeing calls what removes something, with space on the disk that nothing else
+	// has. It may call it a second time, where the first has failed for want of space.
+	// nil: there is no such space.
+	Freeing func(remove func() error) error
+
 	// Inside runs the function of each write, during which all other writes of the
 	// daemon wait; measurements look at what run costs. nil: nothing does.
 	Inside func(run func() error) error

@@ -133,7 +133,14 @@ func (e *Engine) serve(c *call, rt *route, identify func(*http.Request) (Caller,
 			return 0, nil, err
 		}
 	}
-	return rt.do(e, c)
+	if c.Method != http.MethodDelete || e.cfg.Freeing == nil {
+		return rt.do(e, c)
+	}
+	err = e.cfg.Freeing(func() (err error) {
+		status, body, err = rt.do(e, c)
+		return err
+	})
+	return status, body, err
 }
 
 func (c *call) arg(i int) string { return c.args[i] }

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
 	"syscall"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/acpd/acpd/disk"
 )
 
 // ErrClosed is the error of every use after Close.
@@ -50,24 +50,14 @@ func (db *DB) fault(op string, err error) error {
 		return db.full(op, syscall.ENOSPC, err)
 	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN:
 		// SQLite keeps to itself what the system told it.
-		cause := db.grow()
-		for _, no := range noSpace {
-			if errors.Is(cause, no) {
-				return db.full(op, no, err)
-			}
+		if no, ok := errors.AsType[syscall.Errno](db.grow()); ok && disk.IsFull(no) {
+			return db.full(op, no, err)
 		}
 		if code == sqlite3.SQLITE_IOERR {
 			return fmt.Errorf("store: %s: the disk under %s fails: see the system log: %w", op, db.path, err)
 		}
 	}
 	return err
-}
-
-// noSpace are the system's words for a disk, quota or limit that is used up.
-var noSpace = []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}
-
-func isFull(err error) bool {
-	return slices.ContainsFunc(noSpace, func(no syscall.Errno) bool { return errors.Is(err, no) })
 }
 
 // full says that there is no space, by the system's word for it, which is in the
@@ -79,11 +69,16 @@ func (db *DB) full(op string, no syscall.Errno, err error) error {
 // grow writes a file beside the database, as large as the steps in which the index of
 // SQLite's log grows, and removes it.
 func (db *DB) grow() error {
-	f, err := os.CreateTemp(filepath.Dir(db.path), ".space-*")
+	path := db.path + growSuffix
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name())
+	defer os.Remove(path)
 	_, err = f.Write(make([]byte, 32<<10))
 	return errors.Join(err, f.Close())
 }
+
+// growSuffix is what the name of grow's file ends with. A crash may leave it; Open
+// removes it.
+const growSuffix = "-space"

@@ -38,6 +38,8 @@ import (
 	"time"
 
 	"modernc.org/sqlite"
+
+	"github.com/acpd/acpd/disk"
 )
 
 // settings are what every connection runs first. The log is copied into the
@@ -84,6 +86,9 @@ func openWithin(ctx context.Context, path string, check time.Duration) (*DB, err
 	if err := private(path); err != nil {
 		return nil, fmt.Errorf("store: open: %w", err)
 	}
+	if err := os.Remove(path + growSuffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("store: open: %w", err)
+	}
 	// As a URI, so that no character of the path is taken for an option.
 	uri := url.URL{Scheme: "file", OmitHost: true, Path: path}
 	connector, err := sqlite.NewConnector(uri.String())
@@ -94,7 +99,7 @@ func openWithin(ctx context.Context, path string, check time.Duration) (*DB, err
 	db.pool.SetMaxIdleConns(-1)
 	db.writer.drained = make(chan struct{})
 	err = db.begin(ctx, check)
-	if isFull(err) {
+	if disk.IsFull(err) {
 		// Connections share a file that cannot be made: one alone needs none.
 		db.alone = true
 		err = db.begin(ctx, check)
