@@ -4,12 +4,8 @@ package faults
 
 import (
 	"context"
-	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -18,95 +14,190 @@ import (
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/wire"
 )
 
 // slack is what a loaded machine may add to a promised time.
 const slack = 2 * time.Second
 
 // check is two daemons that trust each other, desk and laptop, and what they have
-// promised while faults were about: laptop tells desk things all the time. settle says
-// whether the promises were kept.
+// promised while faults were about: agents of both make calls of all kinds all the
+// time. settle says whether the promises were kept.
 type check struct {
 	t            *testing.T
-	desk, laptop *live.Machine
-	before       int // descriptors that desk had open
+	desk, laptop *side
 
-	stop    context.CancelFunc
+	end     context.CancelFunc
 	talking sync.WaitGroup
 
 	mu    sync.Mutex
-	held  map[wire.MessageID]bool // what desk said it holds
-	ended map[string]int          // calls, by how they ended
+	ended ends
+}
+
+// ends counts calls, by kind and by how they ended.
+type ends map[string]map[string]int
+
+// of is how many calls ended so, of any kind.
+func (e ends) of(end string) (n int) {
+	for _, kind := range e {
+		n += kind[end]
+	}
+	return n
 }
 
 // begin runs the daemons; prepare, if any, changes desk before its first start.
 func begin(t *testing.T, prepare func(desk *live.Machine)) *check {
 	t.Helper()
-	c := &check{t: t, desk: live.New(t, "desk"), laptop: live.New(t, "laptop"), held: make(map[wire.MessageID]bool), ended: make(map[string]int)}
-	if prepare != nil {
-		prepare(c.desk)
-	}
-	c.desk.Start()
-	c.laptop.Start()
-	c.desk.Trust(c.laptop, c.laptop.Addr)
-	c.laptop.Trust(c.desk, c.desk.Addr)
-	c.connected()
-	c.before = c.descriptors()
+	c := newCheck(t, prepare)
+	c.desk.Trust(c.laptop.Machine, c.laptop.Addr)
+	c.laptop.Trust(c.desk.Machine, c.desk.Addr)
+	c.ready()
 	return c
 }
 
+func newCheck(t *testing.T, prepare func(desk *live.Machine)) *check {
+	t.Helper()
+	c := &check{t: t, desk: newSide(t, "desk"), laptop: newSide(t, "laptop"), ended: make(ends)}
+	c.desk.other, c.laptop.other = c.laptop, c.desk
+	if prepare != nil {
+		prepare(c.desk.Machine)
+	}
+	c.desk.Start()
+	c.laptop.Start()
+	return c
+}
+
+// ready attaches the agents, lets every kind of call happen once, and takes down what
+// is open when that is over.
+func (c *check) ready() {
+	c.t.Helper()
+	c.connected()
+	for _, s := range c.sides() {
+		s.attach()
+	}
+	for _, s := range c.sides() {
+		for _, talk := range c.talks(s) {
+			talk.call(c.t.Context())
+		}
+	}
+	time.Sleep(quietTime)
+	for _, s := range c.sides() {
+		s.before = s.open()
+	}
+	c.ended = make(ends)
+}
+
+func (c *check) sides() []*side { return []*side{c.desk, c.laptop} }
+
 func (c *check) connected() {
 	c.t.Helper()
-	for m, other := range map[*live.Machine]*live.Machine{c.desk: c.laptop, c.laptop: c.desk} {
-		await.Until(c.t, m.Name+" is connected", func() bool { return m.Peer(other.ID).State == client.PeerConnected })
+	for _, s := range c.sides() {
+		await.Until(c.t, s.Name+" is connected", func() bool { return s.Peer(s.other.ID).State == client.PeerConnected })
 	}
 }
 
-func (c *check) descriptors() int {
+// forgive forgets what was promised until now.
+func (c *check) forgive() {
+	for _, s := range c.sides() {
+		s.mu.Lock()
+		clear(s.held)
+		clear(s.handed)
+		s.mu.Unlock()
+	}
+}
+
+// held20 waits until there is something to lose.
+func (c *check) held20() {
 	c.t.Helper()
-	open, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(c.desk.Acpd.Cmd.Process.Pid), "fd"))
-	if err != nil {
-		c.t.Fatal(err)
+	for _, s := range c.sides() {
+		await.Until(c.t, "something is held", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.held) >= 20 })
 	}
-	return len(open)
 }
 
-// talk has laptop tell desk things until quiet is called: 4 at a time, each with a
-// deadline. A call that ends later is an error at once.
-func (c *check) talk() {
-	const limit = 10 * time.Second
-	ctx, stop := context.WithCancel(c.t.Context())
-	c.stop = stop
-	for range 4 {
-		c.talking.Go(func() {
-			for ctx.Err() == nil {
-				id, begun := wire.NewMessageID(), time.Now()
-				within, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
-				r, err := c.laptop.Client.Notify(within, client.NotifyParams{
-					Head: client.Head{ID: id}, To: client.To("desk"), Payload: kinds.Encode(&kinds.Notify{Topic: "build"}),
-				})
-				cancel()
-				if took := time.Since(begun); took > limit+slack {
-					c.t.Errorf("a call with a deadline of %s took %s", limit, took)
-				}
-				c.mu.Lock()
-				if err != nil {
-					c.ended[string(kinds.AsError(err).Code)]++
-				} else if c.ended[r.State]++; r.State == "held" {
-					c.held[id] = true
-				}
-				c.mu.Unlock()
-				time.Sleep(20 * time.Millisecond) // as a program would, so that the inbox has room
+// met waits until a call has ended so.
+func (c *check) met(end string) {
+	c.t.Helper()
+	await.Until(c.t, "a call ends as "+end, func() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.ended.of(end) > 0 })
+}
+
+// quietTime is how long a daemon takes to close what it keeps for the next use: the
+// readers of the store close after 10 s.
+const quietTime = 11 * time.Second
+
+// settle says what must hold when a fault is over: what was promised is there, once;
+// the daemons talk; every delegation has ended; and what they held open for it is
+// closed.
+func (c *check) settle() {
+	c.t.Helper()
+	c.connected()
+	for _, s := range c.sides() {
+		s.Must("ping", s.other.Name, "-c", "1")
+		s.checkTasks()
+		if err := s.read(await.Context(c.t)); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	for _, s := range c.sides() {
+		s.checkDelivered()
+	}
+	for _, s := range c.sides() {
+		var more string
+		defer func() {
+			if more != "" {
+				c.t.Errorf("%s has still open:\n%s", s.Name, more)
 			}
-		})
+		}()
+		await.Until(c.t, s.Name+" has closed what it opened", func() bool { more = s.more(); time.Sleep(200 * time.Millisecond); return more == "" })
+	}
+}
+
+// checkTasks waits for the end of every delegation; their deadlines have passed, or
+// are near.
+func (s *side) checkTasks() {
+	s.T.Helper()
+	await.Until(s.T, "all delegations of "+s.Name+" are final", func() bool {
+		tasks, err := s.Client.Tasks(await.Context(s.T))
+		return err == nil && !slices.ContainsFunc(tasks, func(t client.Task) bool { return !t.Final() })
+	})
+}
+
+// checkDelivered compares what the other side has promised to this side's agent and
+// operator with what has come, and looks for what came twice.
+func (s *side) checkDelivered() {
+	s.T.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.other.mu.Lock()
+	defer s.other.mu.Unlock()
+	for id := range s.other.held {
+		if len(s.found[id]) == 0 {
+			s.T.Errorf("message %s was held by %s, and is gone", id, s.Name)
+		}
+	}
+	for id := range s.other.handed {
+		if s.got[handing{kinds.KindNotify, id}] == 0 {
+			s.T.Errorf("message %s was handed to an agent of %s, which knows nothing of it", id, s.Name)
+		}
+	}
+	for message, n := range s.got {
+		most := 1
+		if message.kind == kinds.KindResult {
+			most = s.starts // results are repeated, and a daemon forgets what its agents have confirmed
+		}
+		if n > most {
+			s.T.Errorf("%s %s came to the agent of %s %d times", message.kind, message.id, s.Name, n)
+		}
+	}
+	for id, places := range s.found {
+		if len(places) > 1 {
+			s.T.Errorf("message %s is %d times in the inbox of %s: %v", id, len(places), s.Name, maps.Values(places))
+		}
 	}
 }
 
 // quiet ends talk, and returns how many calls ended how.
-func (c *check) quiet() map[string]int {
+func (c *check) quiet() ends {
 	c.t.Helper()
-	c.stop()
+	c.end()
 	c.talking.Wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,33 +205,25 @@ func (c *check) quiet() map[string]int {
 	return maps.Clone(c.ended)
 }
 
-// settle says what must hold when a fault is over: what was promised is there, once;
-// the daemons talk; and what they held open for it is closed.
-func (c *check) settle() {
-	c.t.Helper()
-	c.connected()
-	c.desk.Must("ping", "laptop", "-c", "1")
-	found := make(map[wire.MessageID]int)
-	for after := uint64(0); ; {
-		page, err := c.desk.Client.Inbox(await.Context(c.t), client.InboxParams{After: after, Limit: 1000})
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		for _, m := range page.Messages {
-			found[m.Envelope.ID]++
-		}
-		if after = page.Next; after == 0 {
-			break
-		}
+// count counts a call.
+func (c *check) count(kind, end string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended[kind] == nil {
+		c.ended[kind] = make(map[string]int)
 	}
-	for id := range c.held {
-		if found[id] == 0 {
-			c.t.Errorf("message %s was held, and is gone", id)
-		}
+	c.ended[kind][end]++
+}
+
+// failed counts a call that failed, or did so by its client's deadline alone: that may
+// be if its daemon stood still meanwhile.
+func (c *check) failed(s *side, kind string, begun time.Time, within context.Context, err error) {
+	if within.Err() == nil {
+		c.count(kind, string(kinds.AsError(err).Code))
+		return
 	}
-	if twice := slices.Collect(maps.Values(found)); slices.ContainsFunc(twice, func(n int) bool { return n > 1 }) {
-		c.t.Error("a message is there twice")
+	c.count(kind, "nothing said")
+	if !s.silentSince(begun) {
+		c.t.Errorf("%s of %s: no answer after %s: %v", kind, s.Name, time.Since(begun), err)
 	}
-	// The readers of the store close after 10 s without use.
-	await.Until(c.t, fmt.Sprintf("desk has %d descriptors open again", c.before+2), func() bool { return c.descriptors() <= c.before+2 })
 }

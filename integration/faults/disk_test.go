@@ -66,7 +66,8 @@ func TestFullDisk(t *testing.T) {
 	if !strings.Contains(said, `"code":"overloaded"`) {
 		t.Errorf("who notifies is told %s", said)
 	}
-	if ended := c.quiet(); ended["overloaded"] == 0 || ended["held"] < 20 {
+	c.met("overloaded")
+	if ended := c.quiet(); ended.of("overloaded") == 0 || ended.of("held") < 20 {
 		t.Errorf("calls have ended as %v", ended)
 	}
 	restart := func(end func()) func() { return func() { end(); c.desk.Start() } }
@@ -81,9 +82,7 @@ func TestFullDisk(t *testing.T) {
 		if said := c.desk.Must("inbox", "--ack", number); said != "1 removed\n" {
 			t.Errorf("ack says %q", said)
 		}
-		c.mu.Lock()
-		clear(c.held) // the first is gone, by its owner's will
-		c.mu.Unlock()
+		c.forgive() // the first is gone, by its owner's will
 	}
 	stranger := strings.Repeat("1", 64)
 	fill()
@@ -92,6 +91,5 @@ func TestFullDisk(t *testing.T) {
 	await.Until(t, "what is sent is held again", func() bool {
 		return c.laptop.Acpctl("notify", "desk", "after", "1") != nil && strings.Contains(c.desk.Must("inbox"), "after 1")
 	})
-	c.before = max(c.before, c.descriptors())
 	c.settle()
 }

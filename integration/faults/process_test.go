@@ -3,13 +3,10 @@
 package faults
 
 import (
-	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/acpd/acpd/integration/await"
 )
 
 // pause is how long a process stands still: longer than a connection may be silent.
@@ -26,11 +23,11 @@ func TestDaemonStandsStill(t *testing.T) {
 	c := begin(t, nil)
 	c.talk()
 	c.held20()
-	c.desk.Acpd.Signal(syscall.SIGSTOP)
+	c.desk.stop()
 	time.Sleep(pause())
-	c.desk.Acpd.Signal(syscall.SIGCONT)
+	c.desk.resume()
 	c.connected()
-	if ended := c.quiet(); ended["unreachable"]+ended["timeout"] == 0 {
+	if ended := c.quiet(); ended.of("unreachable")+ended.of("timeout") == 0 {
 		t.Errorf("nobody noticed: %v", ended)
 	}
 	c.settle()
@@ -79,10 +76,4 @@ func TestKills(t *testing.T) {
 	c.connected()
 	c.quiet()
 	c.settle()
-}
-
-// held20 waits until there is something to lose.
-func (c *check) held20() {
-	c.t.Helper()
-	await.Until(c.t, "something is held", func() bool { c.mu.Lock(); defer c.mu.Unlock(); return len(c.held) >= 20 })
 }

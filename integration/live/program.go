@@ -15,6 +15,10 @@ import (
 // so that processes which this one starts do not build them again.
 const Built = "ACPD_BUILT"
 
+// Tags are build tags of acpd and acpctl, for a package of tests that sets them before
+// anything is built.
+var Tags string
+
 // Build builds acpd and acpctl, once, and returns their directory, which any user may
 // read; see Remove. Where the race detector watches the tests it watches them too.
 var Build = sync.OnceValues(func() (dir string, _ error) {
@@ -26,7 +30,7 @@ var Build = sync.OnceValues(func() (dir string, _ error) {
 		return "", err
 	}
 	os.Setenv(Built, dir)
-	args, cgo := []string{"build", "-trimpath", "-o", dir + "/"}, "CGO_ENABLED=0"
+	args, cgo := []string{"build", "-trimpath", "-tags", Tags, "-o", dir + "/"}, "CGO_ENABLED=0"
 	if Raced() {
 		args, cgo = append(args, "-race"), "CGO_ENABLED=1"
 	}

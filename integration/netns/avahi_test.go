@@ -18,7 +18,7 @@ import (
 )
 
 // avahiRun is where avahi insists on its socket; the directory is made for all.
-const avahiRun = private + "/avahi-daemon"
+const avahiRun = live.Private + "/avahi-daemon"
 
 // lifetime is how long what acpd says of itself may be kept.
 const lifetime = 75 * time.Second

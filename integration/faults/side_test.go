@@ -1,0 +1,295 @@
+//go:build faults
+
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/live"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// side is one of the two daemons, with an agent that answers what comes, and what the
+// daemon and the agent have said.
+type side struct {
+	*live.Machine
+	other *side
+	agent *client.Client // calls as the agent, and answers
+
+	before map[string]int // what was open when nothing had happened
+	starts int            // of the daemon
+
+	mu       sync.Mutex
+	held     map[wire.MessageID]bool              // what the other daemon said of messages from here: it holds them
+	handed   map[wire.MessageID]bool              // or an agent there has them
+	got      map[handing]int                      // what the agent here was handed, and how often
+	found    map[wire.MessageID]map[uint64]string // what lay in the inbox here: the kind by sequence number
+	working  map[wire.MessageID]context.CancelFunc
+	reported map[wire.MessageID]bool // results from here of which the other daemon said that it has them
+	standing bool                    // the daemon is stopped
+	stood    time.Time               // when it last was
+}
+
+// handing is a message that an agent was handed.
+type handing struct {
+	kind string
+	id   wire.MessageID
+}
+
+func newSide(t *testing.T, name string) *side {
+	s := &side{
+		Machine: live.New(t, name), held: make(map[wire.MessageID]bool), handed: make(map[wire.MessageID]bool), got: make(map[handing]int),
+		found: make(map[wire.MessageID]map[uint64]string), working: make(map[wire.MessageID]context.CancelFunc), reported: make(map[wire.MessageID]bool),
+	}
+	s.Env = append(s.Env, "ACPD_GOROUTINES="+filepath.Join(live.Dir(t), "goroutines"))
+	return s
+}
+
+// Start starts the daemon, and counts that.
+func (s *side) Start() {
+	s.T.Helper()
+	s.mu.Lock()
+	s.starts++
+	s.mu.Unlock()
+	s.Machine.Start()
+}
+
+// stop and resume are SIGSTOP and SIGCONT; who calls the daemon meanwhile hears no word.
+func (s *side) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.standing = true
+	s.Acpd.Signal(syscall.SIGSTOP)
+}
+
+func (s *side) resume() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.standing, s.stood = false, time.Now()
+	s.Acpd.Signal(syscall.SIGCONT)
+}
+
+// silentSince tells whether the daemon stood still after then.
+func (s *side) silentSince(then time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.standing || s.stood.After(then)
+}
+
+// attach attaches the agent, which stays until the test ends and comes back when its
+// daemon does.
+func (s *side) attach() {
+	s.T.Helper()
+	s.agent = &client.Client{Socket: s.Socket()}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	h := client.Handler{Query: s.answer, Delegate: s.take, Cancel: s.drop, Notify: s.noted, Result: s.noted, Error: s.noted}
+	go func() {
+		ended <- s.agent.Attach(ctx, client.AttachParams{Name: "worker", Topics: []string{"direct"}, MaxConcurrent: 64}, h)
+	}()
+	s.T.Cleanup(func() {
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			s.T.Errorf("the agent on %s: %v", s.Name, err)
+		}
+		s.agent.Close()
+	})
+	await.Until(s.T, "the agent is attached to "+s.Name, func() bool {
+		status, err := s.Client.Status(await.Context(s.T))
+		return err == nil && len(status.Agents) == 1
+	})
+}
+
+// noted counts what the agent is handed.
+func (s *side) noted(_ context.Context, in *client.Inbound) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.got[handing{in.Kind, in.ID}]++
+	return nil
+}
+
+func (s *side) answer(ctx context.Context, in *client.Inbound) (any, error) {
+	s.noted(ctx, in)
+	q, err := kinds.Parse[kinds.Query](in.Payload)
+	if err != nil {
+		return nil, err
+	}
+	return &kinds.Response{Summary: q.Question}, nil
+}
+
+// take takes a task. It is reported at once, but one that begins with "long" only ends
+// when it is cancelled, or at its deadline.
+func (s *side) take(ctx context.Context, in *client.Inbound) (*kinds.Ack, error) {
+	s.noted(ctx, in)
+	task, err := kinds.Parse[kinds.Delegate](in.Payload)
+	if err != nil {
+		return nil, err
+	}
+	work, done := context.WithTimeout(context.Background(), task.Deadline())
+	if strings.HasPrefix(task.Task, "long") {
+		s.mu.Lock()
+		s.working[in.ID] = done
+		s.mu.Unlock()
+		return nil, nil
+	}
+	go func() {
+		defer done()
+		s.report(work, in.ID, task.Task)
+	}()
+	return nil, nil
+}
+
+// drop ends the work on a task.
+func (s *side) drop(ctx context.Context, in *client.Inbound) (*kinds.Ack, error) {
+	s.noted(ctx, in)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if done := s.working[*in.Ref]; done != nil {
+		done()
+		delete(s.working, *in.Ref)
+	}
+	return nil, nil
+}
+
+// report reports a result until the other daemon has it, or it is too late.
+func (s *side) report(ctx context.Context, task wire.MessageID, outcome string) {
+	p := client.ResultParams{Head: client.Head{ID: wire.NewMessageID()}, Ref: task, Payload: kinds.Encode(&kinds.Result{Status: "completed", Outcome: outcome})}
+	for ctx.Err() == nil {
+		if _, err := s.agent.Result(ctx, p); err == nil {
+			s.mu.Lock()
+			s.reported[task] = true
+			s.mu.Unlock()
+			return
+		} else if e := kinds.AsError(err); e.Code == kinds.NotFound {
+			return
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// read reads the inbox. If it is long it is emptied.
+func (s *side) read(ctx context.Context) error {
+	for after := uint64(0); ; {
+		page, err := s.Client.Inbox(ctx, client.InboxParams{After: after, Limit: 1000})
+		if err != nil {
+			return err
+		}
+		s.mu.Lock()
+		for _, m := range page.Messages {
+			if s.found[m.Envelope.ID] == nil {
+				s.found[m.Envelope.ID] = make(map[uint64]string)
+			}
+			s.found[m.Envelope.ID][m.Seq] = m.Envelope.Kind
+		}
+		s.mu.Unlock()
+		if after = page.Next; after == 0 {
+			return nil
+		}
+		if _, err := s.Client.Ack(ctx, client.AckParams{UpTo: page.Messages[len(page.Messages)-1].Seq}); err != nil {
+			return err
+		}
+	}
+}
+
+var number = regexp.MustCompile(`:?\[[0-9]+\]`)
+
+// open is what the daemon has open: descriptors by what they are, and goroutines by
+// where they began.
+func (s *side) open() map[string]int {
+	s.T.Helper()
+	open := make(map[string]int)
+	dir := filepath.Join("/proc", strconv.Itoa(s.Acpd.Cmd.Process.Pid), "fd")
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	for _, fd := range list {
+		if to, err := os.Readlink(filepath.Join(dir, fd.Name())); err == nil {
+			open["descriptor "+number.ReplaceAllString(to, "")]++
+		}
+	}
+	path := strings.TrimPrefix(s.Env[0], "ACPD_GOROUTINES=")
+	os.Remove(path)
+	s.Acpd.Signal(syscall.SIGUSR1)
+	var text []byte
+	await.Until(s.T, "the goroutines of "+s.Name, func() bool { text, err = os.ReadFile(path); return err == nil })
+	_, groups, _ := strings.Cut(string(text), "\n")
+	for group := range strings.SplitSeq(groups, "\n\n") {
+		lines := strings.Split(strings.TrimSpace(group), "\n")
+		var n int
+		if _, err := fmt.Sscanf(lines[0], "%d @", &n); err != nil {
+			continue
+		}
+		if name, waits := began(lines[1:]); !waits {
+			open["goroutine "+name] += n
+		}
+	}
+	return open
+}
+
+// pools are where goroutines wait for the next one who needs one. They are few, and stay.
+var pools = []string{"github.com/acpd/acpd/peer.(*workers).serve", "github.com/acpd/acpd/client.(*Conn).serve"}
+
+// roles are what differs between the side that dialled and the one that was called.
+var roles = map[string]string{
+	"github.com/acpd/acpd/peer.(*remote).tryAddr.func1":    "github.com/acpd/acpd/peer.(*Node).acceptAll.func1",
+	"github.com/quic-go/quic-go.(*Transport).doDial.func1": "github.com/quic-go/quic-go.(*Conn).run",
+}
+
+// began is the function in which a goroutine began, the last of its frames that tells
+// something, and whether it waits in a pool.
+func began(frames []string) (name string, waits bool) {
+	own := func(frame string) (name string) {
+		if parts := strings.Fields(frame); len(parts) >= 3 {
+			if name, _, _ = strings.Cut(parts[2], "+0x"); strings.HasPrefix(name, "sync.") || strings.HasPrefix(name, "runtime.") {
+				name = ""
+			}
+		}
+		return name
+	}
+	for _, frame := range frames {
+		at := own(frame)
+		if at == "" {
+			continue
+		}
+		if name == "" {
+			waits = slices.Contains(pools, at)
+		}
+		name = at
+	}
+	if same := roles[name]; same != "" {
+		name = same
+	}
+	return name, waits
+}
+
+// more is what is open now beyond before, as text; "": nothing.
+func (s *side) more() string {
+	var more []string
+	now := s.open()
+	for _, what := range slices.Sorted(maps.Keys(now)) {
+		if was := s.before[what]; now[what] > was {
+			more = append(more, fmt.Sprintf("%d, before %d: %s", now[what], was, what))
+		}
+	}
+	return strings.Join(more, "\n")
+}
