@@ -21,15 +21,14 @@ var levels = map[string]level{"read": levelRead, "write": levelWrite, "admin": l
 // open and closed, so these two are answered.
 var policies = []string{"open", "closed", "restricted", "private"}
 
-// access says who may do what with an intent, and where agents are at home.
+// access says who may do what with an intent.
 type access struct {
-	Policy      string                      `json:"policy"`
-	Entries     []Entry                     `json:"entries"`
-	Assignments []Assignment                `json:"assignments"`
-	Used        map[string]map[string]int64 `json:"used"` // home ("" is here) -> id -> when the agent first used the intent
+	Policy      string       `json:"policy"`
+	Entries     []Entry      `json:"entries"`
+	Assignments []Assignment `json:"assignments"`
 }
 
-func newAccess() access { return access{Policy: "open", Used: make(map[string]map[string]int64)} }
+const maxAccess = 1 << 20 // bytes of it
 
 // clone copies a so that its lists can be changed.
 func (a access) clone() access {
@@ -67,29 +66,13 @@ func (e *Engine) agentLevel(in *intent, k agentKey, at stamp) level {
 	if k.home == "" && k.id == in.creator {
 		return levelAdmin
 	}
-	l := levelNone
-	if e.isOpenTo(in, k) {
-		l = levelWrite
+	l := in.grants.agents[k].level(at)
+	if _, assigned := in.grants.assigned[k]; assigned || l < levelWrite && e.isOpenTo(in, k) {
+		l = max(l, levelWrite)
 	}
-	for _, a := range in.Assignments {
-		if a.AgentID == k.id && a.Home == k.home {
-			l = max(l, levelWrite)
-		}
-	}
-	role := ""
-	for _, p := range in.Entries {
-		if p.Home != k.home || p.ExpiresAt != 0 && p.ExpiresAt <= at {
-			continue
-		}
-		named := p.PrincipalID == k.id
-		if p.role() {
-			if role == "" {
-				role = e.roleOf(k, at)
-			}
-			named = role != "" && p.PrincipalID == role
-		}
-		if named {
-			l = max(l, levels[p.Permission])
+	if len(in.grants.roles) > 0 {
+		if role := e.roleOf(k, at); role != "" {
+			l = max(l, in.grants.roles[agentKey{k.home, role}].level(at))
 		}
 	}
 	return l
@@ -98,9 +81,7 @@ func (e *Engine) agentLevel(in *intent, k agentKey, at stamp) level {
 // hasRole reports whether the agent has the role on the intent: one of another daemon
 // if the access list gives that daemon the role.
 func (e *Engine) hasRole(in *intent, k agentKey, role string, at stamp) bool {
-	return e.roleOf(k, at) == role && (k.home == "" || slices.ContainsFunc(in.Entries, func(p Entry) bool {
-		return p.role() && p.PrincipalID == role && p.Home == k.home && (p.ExpiresAt == 0 || p.ExpiresAt > at)
-	}))
+	return e.roleOf(k, at) == role && (k.home == "" || in.grants.roles[agentKey{k.home, role}].level(at) > levelNone)
 }
 
 // intent finds an intent for which the caller has a level, and binds its agent:
@@ -185,10 +166,8 @@ func (e *Engine) coordinates(in *intent, who Caller, at stamp) bool {
 	if who.Operator {
 		return true
 	}
-	for _, a := range in.Assignments {
-		if a.AgentID == who.Agent && a.Home == who.Home && a.Role == roleCoordinator {
-			return true
-		}
+	if i := in.assignment(agentKey{who.Home, who.Agent}); i >= 0 && in.Assignments[i].Role == roleCoordinator {
+		return true
 	}
 	for _, co := range in.coords {
 		if co.doc.AgentID == who.Agent && co.doc.Home == who.Home && co.live(at) {
@@ -196,26 +175,4 @@ func (e *Engine) coordinates(in *intent, who Caller, at stamp) bool {
 		}
 	}
 	return false
-}
-
-// changeAccess lets change have a copy of the intent's access.
-func (e *Engine) changeAccess(c *call, need level, change func(*tx, *intent, *access) (*event, error)) error {
-	return e.writeIntent(c, c.arg(0), need, func(t *tx, in *intent) error {
-		access := in.access.clone()
-		ev, err := change(t, in, &access)
-		if err != nil || ev == nil {
-			return err
-		}
-		if len(access.Entries) > maxEntries || len(access.Assignments) > maxEntries {
-			return tooMany("entries", maxEntries, "take some back")
-		}
-		if err := t.saveAccess(in, access); err != nil {
-			return err
-		}
-		old := in.access
-		t.apply(func() { t.e.setAccess(in, access) }, func() { t.e.setAccess(in, old) })
-		ev.actor = c.who.name
-		_, err = t.log(in, *ev)
-		return err
-	})
 }

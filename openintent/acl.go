@@ -87,10 +87,10 @@ func (e *Engine) putACL(c *call) (int, any, error) {
 		return 0, nil, invalid("entries", "at most %d", maxEntries)
 	}
 	var acl ACL
-	err := e.changeAccess(c, levelAdmin, func(t *tx, in *intent, a *access) (*event, error) {
+	err := e.changeAccess(c, levelAdmin, func(in *intent, a *access, at stamp) (*event, error) {
 		a.Policy, a.Entries = body.Default, nil
 		for _, g := range body.Entries {
-			p, err := c.entry(in, g, t.now)
+			p, err := c.entry(in, g, at)
 			if err != nil {
 				return nil, err
 			}
@@ -108,9 +108,9 @@ func (e *Engine) addEntry(c *call) (int, any, error) {
 		return 0, nil, err
 	}
 	var p Entry
-	err := e.changeAccess(c, levelAdmin, func(t *tx, in *intent, a *access) (*event, error) {
+	err := e.changeAccess(c, levelAdmin, func(in *intent, a *access, at stamp) (*event, error) {
 		var err error
-		if p, err = c.entry(in, body, t.now); err != nil {
+		if p, err = c.entry(in, body, at); err != nil {
 			return nil, err
 		}
 		a.Entries = append(a.Entries, p)
@@ -120,7 +120,7 @@ func (e *Engine) addEntry(c *call) (int, any, error) {
 }
 
 func (e *Engine) dropEntry(c *call) (int, any, error) {
-	err := e.changeAccess(c, levelAdmin, func(t *tx, in *intent, a *access) (*event, error) {
+	err := e.changeAccess(c, levelAdmin, func(_ *intent, a *access, _ stamp) (*event, error) {
 		i := slices.IndexFunc(a.Entries, func(p Entry) bool { return p.ID == c.arg(1) })
 		if i < 0 {
 			return nil, notFound("entry")

@@ -41,6 +41,42 @@ type agent struct {
 	seen atomic.Int64 // a stamp: its last request; not kept over a restart, which counts as one
 }
 
+func (a *agent) key() agentKey { return agentKey{a.doc.Host, a.doc.AgentID} }
+
+// addAgent makes doc the record of an agent that is not one of the world's.
+func (w *world) addAgent(a *agent, doc Agent) {
+	a.doc = doc
+	k := a.key()
+	w.agents[k] = a
+	w.homes[k.home]++
+	if doc.RoleID == nil {
+		return
+	}
+	all := w.roles[*doc.RoleID]
+	if all == nil {
+		all = make(map[agentKey]bool)
+		w.roles[*doc.RoleID] = all
+	}
+	all[k] = true
+}
+
+// dropAgent takes an agent out of the world, if it is there.
+func (w *world) dropAgent(a *agent) {
+	k := a.key()
+	if w.agents[k] != a {
+		return
+	}
+	delete(w.agents, k)
+	if w.homes[k.home]--; w.homes[k.home] == 0 {
+		delete(w.homes, k.home)
+	}
+	if role := a.doc.RoleID; role != nil {
+		if delete(w.roles[*role], k); len(w.roles[*role]) == 0 {
+			delete(w.roles, *role)
+		}
+	}
+}
+
 const (
 	agentActive       = "active"
 	agentDraining     = "draining"

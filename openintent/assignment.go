@@ -42,7 +42,7 @@ func (e *Engine) assignAgent(c *call) (int, any, error) {
 		need = levelAdmin // a coordinator manages every channel
 	}
 	var done Assignment
-	err := e.changeAccess(c, need, func(t *tx, in *intent, a *access) (*event, error) {
+	err := e.changeAccess(c, need, func(in *intent, a *access, at stamp) (*event, error) {
 		if in.terminal() {
 			return nil, conflict("intent_terminal", "the intent is %s: nobody works on it any more", in.status)
 		}
@@ -50,10 +50,10 @@ func (e *Engine) assignAgent(c *call) (int, any, error) {
 		if err != nil {
 			return nil, err
 		}
-		done = Assignment{ID: e.newID(idAssignment, t.now), IntentID: in.id, AgentID: k.id, Role: body.Role, AssignedAt: t.now, Home: k.home}
-		if i := a.assignment(k); i >= 0 {
+		done = Assignment{ID: e.newID(idAssignment, at), IntentID: in.id, AgentID: k.id, Role: body.Role, AssignedAt: at, Home: k.home}
+		if i := in.assignment(k); i >= 0 {
 			old := a.Assignments[i]
-			if old.Role == roleCoordinator && e.level(in, c.who, t.now) < levelAdmin {
+			if old.Role == roleCoordinator && e.level(in, c.who, at) < levelAdmin {
 				return nil, forbidden("no_permission", "changing a coordinator's role needs admin access to the intent")
 			}
 			done.ID, done.AssignedAt = old.ID, old.AssignedAt
@@ -70,22 +70,17 @@ func (e *Engine) listAssignments(c *call) (int, any, error) {
 	return e.view(c, func(in *intent) any { return append([]Assignment{}, in.Assignments...) })
 }
 
-// assignment returns where among the assignments that of an agent is, -1 if it has none.
-func (a *access) assignment(k agentKey) int {
-	return slices.IndexFunc(a.Assignments, func(o Assignment) bool { return o.AgentID == k.id && o.Home == k.home })
-}
-
 func (e *Engine) unassignAgent(c *call) (int, any, error) {
 	need := levelAdmin
 	if c.arg(1) == c.who.Agent || c.arg(1) == c.who.name {
 		need = levelRead
 	}
-	err := e.changeAccess(c, need, func(t *tx, in *intent, a *access) (*event, error) {
+	err := e.changeAccess(c, need, func(in *intent, a *access, _ stamp) (*event, error) {
 		k, err := c.grantee(in, "agent_id", c.arg(1), "")
 		if err != nil {
 			return nil, err
 		}
-		i := a.assignment(k)
+		i := in.assignment(k)
 		if i < 0 {
 			return nil, notFound("assignment")
 		}

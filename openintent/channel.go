@@ -262,12 +262,17 @@ func checkNames(field string, list []named) error {
 	return nil
 }
 
+func nameSet(names []string) map[string]bool {
+	set := make(map[string]bool, len(names))
+	for _, n := range names {
+		set[n] = true
+	}
+	return set
+}
+
 // names adds the names of those whom a list means to members that there are.
 func (c *call) names(in *intent, field string, members []string, list []named) ([]string, error) {
-	has := make(map[string]bool, len(members)+len(list))
-	for _, m := range members {
-		has[m] = true
-	}
+	has := nameSet(members)
 	for _, n := range list {
 		k, err := c.grantee(in, field, n.AgentID, n.Home)
 		if err != nil {

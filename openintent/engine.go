@@ -116,6 +116,8 @@ type world struct {
 	listed   map[string]map[string]int // agents of other daemons that are members: home -> id -> in how many channels
 	onDisk   map[string]int64          // bytes that agents of other daemons have written, by their home
 	agents   map[agentKey]*agent
+	roles    map[string]map[agentKey]bool // agents that say they have a role
+	homes    map[string]int               // how many agents of each daemon there are
 	tasks    map[string]*task
 	coords   map[string]*coordinator
 	leavers  map[string]leaver // by their names

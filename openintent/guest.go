@@ -114,8 +114,8 @@ func (e *Engine) takeRecord(c *call) (int, any, error) {
 	err := e.write(c.Context(), false, func(t *tx) error {
 		a, before := e.agents[key], ""
 		if a == nil {
-			if len(e.agents) >= maxAgents || e.agentsAt(key.home) >= maxEntries {
-				return tooMany("agents of that daemon", maxEntries, "let it use fewer ids")
+			if err := e.roomForAgent(key.home); err != nil {
+				return err
 			}
 			a = &agent{doc: Agent{AgentID: key.id, Capabilities: []string{}, Capacity: r.Capacity, Heartbeat: *r.Heartbeat, Metadata: jsontext.Value("{}"),
 				RegisteredAt: t.now, RegisteredBy: key.id, Host: key.home}}

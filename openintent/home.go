@@ -2,7 +2,6 @@ package openintent
 
 import (
 	"cmp"
-	"maps"
 	"net/http"
 	"slices"
 )
@@ -45,7 +44,8 @@ func (w *world) members(ch *channel) []agentKey {
 // setAccess and setChannel change what grants agents something.
 func (w *world) setAccess(in *intent, a access) {
 	w.reserve(in, in.granted(), -1)
-	in.access = a
+	in.access, in.grants = a, a.index()
+	in.changes++
 	w.reserve(in, in.granted(), 1)
 }
 
@@ -103,19 +103,14 @@ func (h *holders) add(home string, at stamp) {
 // holders returns the daemons in open_to an agent of which has used the intent under
 // the id, or is named there.
 func (e *Engine) holders(in *intent, id string) (h holders) {
-	for home, used := range in.Used {
+	for home, used := range in.used {
 		if at, ok := used[id]; ok && home != "" && e.openTo(home) {
-			h.add(home, stamp(at))
+			h.add(home, at)
 		}
 	}
-	for _, p := range in.Entries {
-		if p.PrincipalID == id && p.Home != "" && !p.role() && e.openTo(p.Home) {
-			h.add(p.Home, p.GrantedAt)
-		}
-	}
-	for _, a := range in.Assignments {
-		if a.AgentID == id && a.Home != "" && e.openTo(a.Home) {
-			h.add(a.Home, a.AssignedAt)
+	for home, at := range in.grants.others[id] {
+		if e.openTo(home) {
+			h.add(home, at)
 		}
 	}
 	return h
@@ -142,24 +137,25 @@ func (e *Engine) isOpenTo(in *intent, k agentKey) bool {
 }
 
 // uses reports whether the agent has used the intent.
-func (a *access) uses(k agentKey) bool {
-	_, ok := a.Used[k.home][k.id]
+func (in *intent) uses(k agentKey) bool {
+	_, ok := in.used[k.home][k.id]
 	return ok
 }
 
-// withUse returns a copy of a in which the agent has used the intent since then, or,
-// with 0, has not.
-func (a access) withUse(k agentKey, since stamp) access {
-	a.Used = maps.Clone(a.Used)
-	ids := maps.Clone(a.Used[k.home])
+// use notes that the agent has used the intent since then, or, with 0, has not.
+func (in *intent) use(k agentKey, since stamp) {
+	ids := in.used[k.home]
+	if since == 0 {
+		if delete(ids, k.id); len(ids) == 0 {
+			delete(in.used, k.home)
+		}
+		return
+	}
 	if ids == nil {
-		ids = make(map[string]int64)
+		ids = make(map[string]stamp)
+		in.used[k.home] = ids
 	}
-	if ids[k.id] = int64(since); since == 0 {
-		delete(ids, k.id)
-	}
-	a.Used[k.home] = ids
-	return a
+	ids[k.id] = since
 }
 
 // bind notes that who's agent uses the intent, the first time that it does.
@@ -171,11 +167,10 @@ func (t *tx) bind(in *intent, who Caller) error {
 	if err := in.roomFor(k.home); err != nil {
 		return err
 	}
-	access := in.access.withUse(k, t.now)
-	if err := t.saveAccess(in, access); err != nil {
+	if err := t.insertUse(in, k); err != nil {
 		return err
 	}
-	set(t, &in.access, access)
+	t.apply(func() { in.use(k, t.now) }, func() { in.use(k, 0) })
 	if who.Home == "" {
 		return nil
 	}
@@ -188,12 +183,12 @@ func (t *tx) bind(in *intent, who Caller) error {
 func (in *intent) roomFor(home string) error {
 	const most = 10 * maxEntries
 	others := 0
-	for h, ids := range in.Used {
+	for h, ids := range in.used {
 		if h != "" && home != "" {
 			others += len(ids)
 		}
 	}
-	switch theirs := len(in.Used[home]); {
+	switch theirs := len(in.used[home]); {
 	case home != "" && theirs >= maxEntries:
 		return tooMany("agents of that daemon in this intent", maxEntries, "let the intent's owner free some ids")
 	case max(theirs, others) >= most:
@@ -211,7 +206,7 @@ type Home struct {
 func (e *Engine) listHomes(c *call) (int, any, error) {
 	return e.view(c, func(in *intent) any {
 		homes := []Home{}
-		for home, ids := range in.Used {
+		for home, ids := range in.used {
 			for id := range ids {
 				homes = append(homes, Home{AgentID: id, Home: home})
 			}
@@ -224,26 +219,31 @@ func (e *Engine) listHomes(c *call) (int, any, error) {
 // freeHome forgets that an agent has used the intent: of the one that the id or name
 // means, which without a home is one here if there is one.
 func (e *Engine) freeHome(c *call) (int, any, error) {
-	err := e.changeAccess(c, levelAdmin, func(t *tx, in *intent, a *access) (*event, error) {
+	err := e.writeIntent(c, c.arg(0), levelAdmin, func(t *tx, in *intent) error {
 		k, said, err := e.meant(in, "agent", c.arg(1), "")
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if !said && !in.uses(k) {
 			k.home = in.soleUse(k.id)
 		}
 		if !in.uses(k) {
-			return nil, notFound("agent on this intent, or there are several: name it with its home")
+			return notFound("agent on this intent, or there are several: name it with its home")
 		}
-		*a = a.withUse(k, 0)
-		return &event{kind: "access_revoked", payload: atHome(k.home, "agent_id", k.id)}, nil
+		if err := t.deleteUse(in, k); err != nil {
+			return err
+		}
+		since := in.used[k.home][k.id]
+		t.apply(func() { in.use(k, 0) }, func() { in.use(k, since) })
+		_, err = t.log(in, event{kind: "access_revoked", actor: c.who.name, payload: atHome(k.home, "agent_id", k.id)})
+		return err
 	})
 	return http.StatusNoContent, nil, err
 }
 
 // soleUse returns the one daemon of which an agent has used the intent under the id.
-func (a *access) soleUse(id string) (home string) {
-	for h, used := range a.Used {
+func (in *intent) soleUse(id string) (home string) {
+	for h, used := range in.used {
 		if _, ok := used[id]; ok {
 			if home != "" {
 				return ""

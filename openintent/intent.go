@@ -41,7 +41,10 @@ type intent struct {
 	version int64
 	ended   stamp // when it became terminal, of one that was read from the store
 	access
-	reserved map[string]int // ids of agents here -> how many grants name them
+	grants   grants                      // what access says
+	changes  int64                       // how often access has changed
+	used     map[string]map[string]stamp // home ("" is here) -> id -> when the agent first used the intent
+	reserved map[string]int              // ids of agents here -> how many grants name them
 
 	channels []*channel // in the order of creation
 	tasks    []*task
@@ -51,6 +54,10 @@ type intent struct {
 
 	sequence int64  // of the last event
 	hash     string // of the last event
+}
+
+func newIntent() *intent {
+	return &intent{access: access{Policy: "open"}, used: make(map[string]map[string]stamp), reserved: make(map[string]int)}
 }
 
 const (
@@ -122,12 +129,16 @@ func (e *Engine) createIntent(c *call) (int, any, error) {
 			return tooMany("intents", maxIntents, "use those that there are")
 		}
 		doc.ID, doc.CreatedAt, doc.UpdatedAt = e.newID(idIntent, t.now), t.now, t.now
-		in := &intent{row: t.row(), id: doc.ID, creator: creator, status: doc.Status, version: doc.Version, access: newAccess(), reserved: make(map[string]int)}
-		if !who.Operator {
-			in.access = in.withUse(agentKey{"", creator}, t.now)
-		}
+		in := newIntent()
+		in.row, in.id, in.creator, in.status, in.version = t.row(), doc.ID, creator, doc.Status, doc.Version
 		if err := t.insertIntent(in, doc); err != nil {
 			return err
+		}
+		if k := (agentKey{"", creator}); !who.Operator {
+			if err := t.insertUse(in, k); err != nil {
+				return err
+			}
+			in.use(k, t.now)
 		}
 		t.apply(func() { e.intents[in.id] = in }, func() { delete(e.intents, in.id) })
 		_, err := t.log(in, event{kind: "intent_created", actor: who.name, payload: members("title", doc.Title, "status", doc.Status)})

@@ -15,7 +15,7 @@ func (e *Engine) load(ctx context.Context) error {
 	return e.db.Write(ctx, false, func(stx *store.Tx) error {
 		at := now()
 		w := world{
-			self: e.cfg.Self, intents: make(map[string]*intent), channels: make(map[string]*channel), agents: make(map[agentKey]*agent),
+			self: e.cfg.Self, intents: make(map[string]*intent), channels: make(map[string]*channel), agents: make(map[agentKey]*agent), roles: make(map[string]map[agentKey]bool), homes: make(map[string]int),
 			tasks: make(map[string]*task), coords: make(map[string]*coordinator), guests: make(map[string]made), leavers: make(map[string]leaver), listed: make(map[string]map[string]int), onDisk: make(map[string]int64),
 		}
 		if err := w.read(stx, at); err != nil {
@@ -45,7 +45,7 @@ func (w *world) read(stx *store.Tx, at stamp) error {
 		stx.Each(`SELECT i.row, i.id, i.doc ->> 'created_by', i.doc ->> 'status', i.doc ->> 'version', i.access, coalesce(v.sequence, 0), coalesce(v.doc ->> 'event_hash', ''), i.doc ->> 'updated_at' FROM openintent_intent i
 			LEFT JOIN openintent_event v ON v.intent = i.row AND v.sequence = (SELECT max(sequence) FROM openintent_event WHERE intent = i.row)`,
 			func(scan func(...any) error) error {
-				in := &intent{access: newAccess(), reserved: make(map[string]int)}
+				in := newIntent()
 				var access []byte
 				var changed string
 				if err := scan(&in.row, &in.id, &in.creator, &in.status, &in.version, &access, &in.sequence, &in.hash, &changed); err != nil {
@@ -60,11 +60,22 @@ func (w *world) read(stx *store.Tx, at stamp) error {
 				if err := json.Unmarshal(access, &in.access); err != nil {
 					return err
 				}
+				in.grants = in.index()
 				w.reserve(in, in.granted(), 1)
 				w.intents[in.id], byRow[in.row] = in, in
 				w.rows = max(w.rows, in.row)
 				return nil
 			}),
+		stx.Each("SELECT intent, home, id, at FROM openintent_used", func(scan func(...any) error) error {
+			var row int64
+			var k agentKey
+			var at stamp
+			err := scan(&row, &k.home, &k.id, &at)
+			if err == nil {
+				byRow[row].use(k, at)
+			}
+			return err
+		}),
 		stx.Each("SELECT intent, home, bytes, events FROM openintent_share WHERE intent > 0", func(scan func(...any) error) error {
 			var row int64
 			var home string
@@ -76,12 +87,13 @@ func (w *world) read(stx *store.Tx, at stamp) error {
 			return nil
 		}),
 		stx.Each("SELECT doc FROM openintent_agent", func(scan func(...any) error) error {
-			a := &agent{}
-			if err := scanDoc(scan, &a.doc); err != nil {
+			var doc Agent
+			if err := scanDoc(scan, &doc); err != nil {
 				return err
 			}
+			a := &agent{}
 			a.seen.Store(int64(at))
-			w.agents[agentKey{a.doc.Host, a.doc.AgentID}] = a
+			w.addAgent(a, doc)
 			return nil
 		}),
 		stx.Each("SELECT doc, intent FROM openintent_task ORDER BY id", func(scan func(...any) error) error {

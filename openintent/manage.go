@@ -49,7 +49,8 @@ func (p *patchChannel) change(c *call, in *intent, doc *Channel) (opt options, e
 	if err != nil {
 		return opt, err
 	}
-	doc.Members = slices.DeleteFunc(doc.Members, func(m string) bool { return slices.Contains(gone, m) })
+	leaves := nameSet(gone)
+	doc.Members = slices.DeleteFunc(doc.Members, func(m string) bool { return leaves[m] })
 	if p.Policy != nil {
 		doc.Policy = *p.Policy
 		if err := validPolicy(doc.Policy); err != nil {

@@ -160,10 +160,19 @@ func (t *tx) reaches(ch *channel, m *message, d *draft) (err error) {
 		}
 	}
 	if role, ok := strings.CutPrefix(m.to, toRole); ok {
-		for key := range e.agents {
-			if name := e.name(key); e.hasRole(ch.in, key, role, t.now) && name != m.sender && ch.member(name) && e.agentLevel(ch.in, key, t.now) > levelNone {
-				m.recipients = append(m.recipients, name)
+		var members map[string]bool // nil: everybody
+		if ch.doc.Policy != policyIntent {
+			members = nameSet(ch.doc.Members)
+		}
+		for key := range e.roles[role] {
+			name := e.name(key)
+			if name == m.sender || members != nil && !members[name] || !e.hasRole(ch.in, key, role, t.now) || e.agentLevel(ch.in, key, t.now) == levelNone {
+				continue
 			}
+			if len(m.recipients) >= maxEntries {
+				return tooMany("agents that would get this message", maxEntries, "send it to a role that fewer have, or to a channel of some members")
+			}
+			m.recipients = append(m.recipients, name)
 		}
 	}
 	if m.kind == kindRequest {

@@ -79,8 +79,8 @@ func (e *Engine) registerAgent(c *call) (int, any, error) {
 		key := agentKey{c.who.Home, body.AgentID}
 		a = e.agents[key]
 		if a == nil {
-			if len(e.agents) >= maxAgents || c.who.Home != "" && e.agentsAt(c.who.Home) >= maxEntries {
-				return tooMany("agents", maxAgents, "register one that there is with its id")
+			if err := e.roomForAgent(c.who.Home); err != nil {
+				return err
 			}
 			status = http.StatusCreated
 			a = &agent{doc: Agent{AgentID: body.AgentID, RegisteredAt: t.now, RegisteredBy: c.who.Agent, Host: c.who.Home}}
@@ -103,12 +103,15 @@ func (e *Engine) registerAgent(c *call) (int, any, error) {
 	return status, e.shownAgent(a), nil
 }
 
-// agentsAt counts the agents of another daemon.
-func (e *Engine) agentsAt(home string) (n int) {
-	for key := range e.agents {
-		if key.home == home {
-			n++
-		}
+// roomForAgent refuses one more agent of a daemon. Those here have room of their own.
+func (w *world) roomForAgent(home string) error {
+	switch theirs := w.homes[home]; {
+	case home == "" && theirs >= maxAgents:
+		return tooMany("agents", maxAgents, "register one that there is with its id")
+	case home != "" && theirs >= maxEntries:
+		return tooMany("agents of that daemon", maxEntries, "let it use fewer ids")
+	case home != "" && len(w.agents)-w.homes[""] >= maxAgents:
+		return tooMany("agents of other daemons", maxAgents, "let them use fewer ids")
 	}
-	return n
+	return nil
 }

@@ -44,8 +44,8 @@ const (
 	maxKept     = 4 << 20   // bytes of an answer that is looked at before it is passed on
 	keepRelayed = 5_000     // entries that are kept for agents that resume, of each host
 	keptRelayed = 32 << 20  // bytes of these
-	relayStep   = 64        // entries after which others are removed
-	relayBytes  = 1 << 20   // and bytes, since a write should be short
+	relayStep   = 64        // entries more than that, after which the oldest are removed
+	relayBytes  = 1 << 20   // and bytes
 
 	relayRate  = 1000        // entries a second of one host; the rest waits in its stream
 	cursorTime = time.Second // how long a place in a host's feed may stay unwritten
@@ -78,7 +78,7 @@ func (e *Engine) relay(s *subscriber, n *entry, at stamp) (*relayed, bool) {
 			r.Own = append(r.Own, agent)
 		}
 	}
-	for agent := range n.in.Used[s.who.Home] {
+	for agent := range n.in.used[s.who.Home] {
 		tell(agent)
 	}
 	for _, a := range n.in.Assignments { // who was sent for and has not come yet
@@ -181,8 +181,10 @@ func (e *Engine) Relay(ctx context.Context, host string, stream io.Reader) error
 			e.saveCursor(context.WithoutCancel(ctx), host, cursor)
 		}
 	}()
-	trim := relayStep // entries since others were removed, and their bytes
-	size := 0
+	kept, err := e.relayedOf(ctx, host)
+	if err != nil {
+		return err
+	}
 	for lines.Scan() {
 		line := lines.Bytes()
 		if data, ok := bytes.CutPrefix(line, []byte("data: ")); ok {
@@ -220,22 +222,62 @@ func (e *Engine) Relay(ctx context.Context, host string, stream io.Reader) error
 			continue
 		}
 		n := entry{relayed: r}
+		doc := text(r)
 		r = nil
+		gone := kept.surplus()
 		if err := e.write(ctx, false, func(t *tx) error {
 			n.seq = t.number()
 			t.out = append(t.out, n)
-			doc := text(n.relayed)
-			if trim, size = trim+1, size+len(doc); trim < relayStep && size < relayBytes {
-				return t.insertRelayed(n.seq, host, cursor, doc)
+			if err := t.insertRelayed(n.seq, host, cursor, doc); err != nil || gone == 0 {
+				return err
 			}
-			trim, size = 0, 0
-			return errors.Join(t.insertRelayed(n.seq, host, cursor, doc), t.trimRelayed(host))
+			return t.trimRelayed(host, kept.list[gone-1].seq)
 		}); err != nil {
 			return err
 		}
+		kept.drop(gone)
+		kept.add(n.seq, len(doc))
 		saved, savedAt = cursor, time.Now()
 	}
 	return lines.Err()
+}
+
+// relayedEntries are the entries that are kept of a host, the oldest first.
+type relayedEntries struct {
+	list  []relayedEntry
+	bytes int // of them
+}
+
+type relayedEntry struct {
+	seq   int64
+	bytes int
+}
+
+func (k *relayedEntries) add(seq int64, bytes int) {
+	k.list = append(k.list, relayedEntry{seq, bytes})
+	k.bytes += bytes
+}
+
+func (k *relayedEntries) drop(n int) {
+	for _, gone := range k.list[:n] {
+		k.bytes -= gone.bytes
+	}
+	k.list = k.list[n:]
+}
+
+// surplus returns how many of the oldest the next write removes: none while they are few
+// more than are kept, and a slice at most.
+func (k *relayedEntries) surplus() (n int) {
+	if len(k.list) < keepRelayed+relayStep && k.bytes < keptRelayed+relayBytes {
+		return 0
+	}
+	left, size := k.bytes, 0
+	for n < sliceRows && size < sliceBytes && (len(k.list)-n >= keepRelayed || left > keptRelayed) {
+		size += k.list[n].bytes
+		left -= k.list[n].bytes
+		n++
+	}
+	return n
 }
 
 // pace lets relayRate things happen in a second.

@@ -32,7 +32,7 @@ func (e *Engine) nameGuests(ctx context.Context) error {
 		}
 		var all []old
 		err := stx.Each("SELECT row, id, access FROM openintent_intent WHERE access -> '$.homes' IS NOT NULL", func(scan func(...any) error) error {
-			in := old{bound: bound{access: newAccess()}}
+			in := old{bound: bound{access: access{Policy: "open"}}}
 			var text []byte
 			if err := scan(&in.row, &in.id, &text); err != nil {
 				return err
@@ -57,7 +57,9 @@ func (e *Engine) nameGuests(ctx context.Context) error {
 					e.cfg.Log.Warn("openintent: an agent id is no other daemon's any more: let an access entry with its home name the agent, if it is to take part", "intent", in.id, "agent", id, "home", k.home)
 					continue
 				}
-				in.access = in.withUse(k, 1)
+				if _, err = stx.Exec("INSERT OR IGNORE INTO openintent_used VALUES (?, ?, ?, 1)", in.row, k.home, k.id); err != nil {
+					return err
+				}
 			}
 			if _, err = stx.Exec("UPDATE openintent_intent SET access = ? WHERE row = ?", text(in.access), in.row); err == nil {
 				err = rename(stx, in.row, kept, gone)

@@ -148,4 +148,17 @@ CREATE TABLE openintent_share (
 	events INTEGER NOT NULL,
 	PRIMARY KEY (intent, home)
 ) STRICT, WITHOUT ROWID;
+`,
+	// Who has used an intent, and since when: a row each, since there may be thousands.
+	// It stood in the access.
+	`
+CREATE TABLE openintent_used (
+	intent INTEGER NOT NULL REFERENCES openintent_intent,
+	home   TEXT NOT NULL,
+	id     TEXT NOT NULL,
+	at     INTEGER NOT NULL,
+	PRIMARY KEY (intent, home, id)
+) STRICT, WITHOUT ROWID;
+INSERT INTO openintent_used SELECT i.row, h.key, u.key, u.value FROM openintent_intent i, json_each(i.access, '$.used') h, json_each(h.value) u;
+UPDATE openintent_intent SET access = json_remove(access, '$.used') WHERE access -> '$.used' IS NOT NULL;
 `}

@@ -30,8 +30,19 @@ func (t *tx) saveIntent(in *intent, doc string) error {
 	return err
 }
 
-func (t *tx) saveAccess(in *intent, a access) error {
-	_, err := t.Exec("UPDATE openintent_intent SET access = ? WHERE row = ?", text(a), in.row)
+func (t *tx) saveAccess(in *intent, text string) error {
+	_, err := t.Exec("UPDATE openintent_intent SET access = ? WHERE row = ?", text, in.row)
+	return err
+}
+
+// insertUse notes that an agent has used the intent, deleteUse that it has not.
+func (t *tx) insertUse(in *intent, k agentKey) error {
+	_, err := t.Exec("INSERT INTO openintent_used VALUES (?, ?, ?, ?)", in.row, k.home, k.id, int64(t.now))
+	return err
+}
+
+func (t *tx) deleteUse(in *intent, k agentKey) error {
+	_, err := t.Exec("DELETE FROM openintent_used WHERE intent = ? AND home = ? AND id = ?", in.row, k.home, k.id)
 	return err
 }
 
@@ -76,15 +87,15 @@ func (t *tx) saveAgent(a *agent, doc Agent) error {
 	if err != nil {
 		return err
 	}
-	key, old := agentKey{doc.Host, doc.AgentID}, a.doc
-	known := t.e.agents[key] != nil
+	old, known := a.doc, t.e.agents[a.key()] == a
 	t.apply(func() {
-		a.doc = doc
 		a.seen.Store(int64(t.now))
-		t.e.agents[key] = a
+		t.e.dropAgent(a)
+		t.e.addAgent(a, doc)
 	}, func() {
-		if a.doc = old; !known {
-			delete(t.e.agents, key)
+		t.e.dropAgent(a)
+		if a.doc = old; known {
+			t.e.addAgent(a, old)
 		}
 	})
 	return nil
@@ -283,12 +294,34 @@ func (t *tx) insertRelayed(seq int64, host string, cursor int64, doc string) err
 	return err
 }
 
-// trimRelayed removes all entries of a host but the last.
-func (t *tx) trimRelayed(host string) error {
-	_, err := t.Exec(`DELETE FROM openintent_relayed WHERE host = ?1 AND seq IN (SELECT seq FROM
-		(SELECT seq, row_number() OVER newest AS entries, sum(octet_length(doc)) OVER newest AS bytes FROM openintent_relayed WHERE host = ?1 WINDOW newest AS (ORDER BY seq DESC))
-		WHERE entries > ?2 OR bytes > ?3 AND entries > 1)`, host, keepRelayed, keptRelayed)
+// trimRelayed removes the entries of a host up to one.
+func (t *tx) trimRelayed(host string, upTo int64) error {
+	_, err := t.Exec("DELETE FROM openintent_relayed WHERE host = ? AND seq <= ?", host, upTo)
 	return err
+}
+
+// relayedOf looks at what is kept of a host.
+func (e *Engine) relayedOf(ctx context.Context, host string) (kept relayedEntries, err error) {
+	after := int64(0)
+	for more := true; more && err == nil; {
+		err = e.read(ctx, func(stx *store.Tx, l *look) error {
+			more = false
+			err := stx.Each("SELECT seq, octet_length(doc) FROM openintent_relayed WHERE host = ? AND seq > ? ORDER BY seq", func(scan func(...any) error) error {
+				var bytes int
+				if err := scan(&after, &bytes); err != nil {
+					return err
+				}
+				kept.add(after, bytes)
+				more = !l.takes(1, 0)
+				return enough(!more)
+			}, host, after)
+			if err == errEnough {
+				return nil
+			}
+			return err
+		})
+	}
+	return kept, err
 }
 
 // saveCursor notes where a host is in its feed, with its last entry, or an empty one.

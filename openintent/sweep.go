@@ -11,8 +11,8 @@ import (
 // is marked as gone, in one row, or follows from what is; its rows leave the store in
 // slices.
 const (
-	sliceRows  = 48      // of one slice, with which a write stays within 64
-	sliceBytes = 1 << 20 // of their texts
+	sliceRows  = 48        // of one slice, with which a write stays within 64
+	sliceBytes = 512 << 10 // of their texts
 )
 
 // slice counts what one write removes.

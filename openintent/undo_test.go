@@ -20,7 +20,7 @@ func (e *Engine) told() (all []string) {
 	for id, in := range e.intents {
 		reserved, shares := maps.Clone(in.reserved), maps.Clone(in.shares)
 		maps.DeleteFunc(shares, func(_ string, s share) bool { return s == share{} })
-		line("intent %s %s %d %s %v %v %d %s", id, in.status, in.version, text(in.access), reserved, shares, in.sequence, in.hash)
+		line("intent %s %s %d %s %v %v %v %d %s", id, in.status, in.version, text(in.access), in.used, reserved, shares, in.sequence, in.hash)
 		for i, ch := range in.channels {
 			line("intent %s channel %d %s", id, i, ch.id)
 		}

@@ -485,7 +485,10 @@ func TestBindingsAreRenamed(t *testing.T) {
 	if err := h.db.Write(t.Context(), true, func(tx *store.Tx) error {
 		_, err := tx.Exec(`DELETE FROM openintent_agent`)
 		if err == nil {
-			_, err = tx.Exec(`UPDATE openintent_intent SET access = json_set(json_remove(access, '$.used'), '$.homes', json(?))`, text(map[string]string{"planner": "", "reviewer": desk, "welder": laptop}))
+			_, err = tx.Exec(`DELETE FROM openintent_used`)
+		}
+		if err == nil {
+			_, err = tx.Exec(`UPDATE openintent_intent SET access = json_set(access, '$.homes', json(?))`, text(map[string]string{"planner": "", "reviewer": desk, "welder": laptop}))
 		}
 		return err
 	}); err != nil {

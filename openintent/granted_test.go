@@ -1,0 +1,130 @@
+package openintent
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/acpd/acpd/store"
+)
+
+// Access lists are made and encoded before the write, also those that many agents use,
+// and one more agent is one more row.
+func TestAccessIsMadeOutsideOfTheWrite(t *testing.T) {
+	h := startInside(t)
+	in := h.intent("planner")
+	h.grant(in, obj{"principal_id": "boss", "home": desk, "permission": "admin"}).ok(201)
+	for i := range maxEntries - 1 {
+		h.from(desk, fmt.Sprint("worker", i)).get("/intents/" + in).ok(200)
+	}
+	h.most("agents that come", 64<<10)
+	boss := h.from(desk, "boss")
+	boss.get("/intents/" + in).ok(200)
+	h.most("the last that may come", 64<<10)
+	var entries []any
+	for i := range maxEntries - 1 {
+		entries = append(entries, obj{"principal_id": fmt.Sprint("p", i), "permission": "read", "home": laptop})
+	}
+	entries = append(entries, obj{"principal_id": "boss", "permission": "admin", "home": desk})
+	list := boss.do("PUT", "/intents/"+in+"/acl", obj{"default_policy": "open", "entries": entries}).ok(200).at("entries").([]any)
+	h.most("a long access list", 5<<20/2)
+	boss.do("DELETE", "/intents/"+in+"/acl/entries/"+list[0].(obj)["id"].(string), nil).ok(204)
+	h.most("one entry of it", 5<<20/2)
+	h.restart()
+	if n := len(h.as("planner").get("/intents/" + in + "/homes").ok(200).body.([]any)); n != maxEntries+1 {
+		t.Errorf("%d agents have used the intent", n)
+	}
+}
+
+// What entries say is bounded in all.
+func TestAccessIsBounded(t *testing.T) {
+	h := start(t)
+	in := h.intent("planner")
+	taken := 0
+	for range maxAccess / 4096 {
+		a := h.grant(in, obj{"principal_id": "p", "home": laptop, "reason": strings.Repeat("x", 4096)})
+		if a.status != 201 {
+			a.refused(413, "too_large")
+			break
+		}
+		taken++
+	}
+	if size := len(text(h.e.intents[in].access)); size > maxAccess || size < maxAccess-8192 {
+		t.Errorf("%d entries of %d bytes are taken", taken, size)
+	}
+}
+
+// A change of the access that others get before is made anew.
+func TestAccessIsChangedByAllAtOnce(t *testing.T) {
+	h := start(t)
+	in := h.intent("planner")
+	const n = 40
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { h.grant(in, obj{"principal_id": fmt.Sprint("p", i)}).ok(201) })
+	}
+	all.Wait()
+	if got := len(h.as("planner").get("/intents/" + in + "/acl").at("entries").([]any)); got != n {
+		t.Errorf("%d of %d entries are there", got, n)
+	}
+}
+
+// Who has used an intent stood in its access once.
+func TestUsesAreMigrated(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.db")
+	db, err := store.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Migrate(t.Context(), "openintent", schema[:len(schema)-1]); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Write(t.Context(), true, func(tx *store.Tx) error {
+		_, err := tx.Exec(`INSERT INTO openintent_intent VALUES (1, 'intent_1', '{"created_by":"planner","status":"draft","version":1,"updated_at":"2026-01-02T03:04:05+00:00"}',
+			'{"policy":"open","entries":null,"assignments":null,"used":{"":{"planner":7,"a.b":8},"` + desk + `":{"worker":9}}}')`)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	h := start(t)
+	h.db.Close()
+	h.path = path
+	h.open()
+	for range 2 {
+		h.as("planner").get("/intents/intent_1/homes").is("agent_id", "a.b", "planner", "worker").is("home", "", "", desk)
+		if at := h.e.intents["intent_1"].used[desk]["worker"]; at != 9 {
+			t.Errorf("used since %d", at)
+		}
+		h.restart()
+	}
+}
+
+// A message to a role goes to a bounded number of agents, and who only says it has the
+// role costs the others nothing.
+func TestRoleMessagesAreBounded(t *testing.T) {
+	h, _, ch := team(t)
+	role := "welders"
+	join := func(i int) {
+		h.e.mu.Lock()
+		defer h.e.mu.Unlock()
+		a := &agent{}
+		a.seen.Store(int64(now()))
+		h.e.addAgent(a, Agent{AgentID: fmt.Sprint("welder", i), Status: agentActive, RoleID: &role, Heartbeat: heartbeats{30, 90, 300}})
+	}
+	for i := range maxEntries {
+		join(i)
+	}
+	p := h.as("planner")
+	id := p.request(ch, toRole+role)
+	if n := len(h.e.channels[strings.TrimPrefix(ch, "/channels/")].remembered(1).recipients); n != maxEntries {
+		t.Errorf("%d agents get the message", n)
+	}
+	h.as("welder999").get(ch + "/messages/" + id).ok(200)
+	join(maxEntries)
+	p.send(ch, obj{"to": toRole + role, "payload": obj{}}).refused(429, "too_many")
+}
