@@ -46,6 +46,9 @@ func AgentSocket() (path string, set bool, err error) {
 	if set && path == "" {
 		return "", true, errors.New("ACP_SOCKET is empty: set it to the path of acp.sock in the agents' folder")
 	}
+	if set && filepath.Base(path) != SocketName {
+		return path, true, fmt.Errorf("ACP_SOCKET is %s: set it to the path of %s in the agents' folder", path, SocketName)
+	}
 	return path, set, nil
 }
 

@@ -60,6 +60,20 @@ func TestAgentSocket(t *testing.T) {
 	unavailableError(t, err, "ACP_SOCKET is empty")
 	_, err = DialHTTP(t.Context(), "")
 	unavailableError(t, err, "ACP_SOCKET is empty")
+
+	// Beside the agents' folder lies what is its owner's.
+	owners, err := net.Listen("unix", filepath.Join(dir, HTTPSocketName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer owners.Close()
+	for _, path := range []string{"agent", "agent/", HTTPSocketName} {
+		t.Setenv("ACP_SOCKET", dir+"/"+path)
+		_, err = who()
+		unavailableError(t, err, "set it to the path of acp.sock")
+		_, err = DialHTTP(t.Context(), "")
+		unavailableError(t, err, "set it to the path of acp.sock")
+	}
 }
 
 func TestForbiddenSocket(t *testing.T) {

@@ -29,6 +29,8 @@ def socket_url(home: str | os.PathLike[str] | None = None) -> str:
     if agents is not None:
         if home or not agents:
             raise ValueError("ACP_SOCKET is set: leave the home out" if home else "ACP_SOCKET is empty: set it to the path of acp.sock in the agents' folder")
+        if os.path.basename(agents) != "acp.sock":  # beside a folder lies what is not in it
+            raise ValueError(f"ACP_SOCKET is {agents}: set it to the path of acp.sock in the agents' folder")
         return f"unix:{Path(agents).absolute().parent}/http.sock"
     return f"unix:{Path(home or os.environ.get('ACP_HOME') or '~/.acp').expanduser().absolute()}/http.sock"
 

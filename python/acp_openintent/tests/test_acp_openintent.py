@@ -318,6 +318,9 @@ class Alone(unittest.TestCase):
             self.assertEqual(Client(agent_id="planner", api_key="any").api_key, "secret")
             self.assertEqual(Client(agent_id="reviewer", api_key="any").api_key, "any")
             self.assertEqual(Client("unix:/desk/http.sock", "any", "planner").api_key, "any")
+        for folder in "/desk/agent", "/desk/agent/", "/desk/agent/http.sock":
+            with patch.dict(os.environ, {"ACP_SOCKET": folder}), self.assertRaisesRegex(ValueError, "set it to the path of acp.sock"):
+                socket_url()
         with patch.dict(os.environ, {"ACP_HOME": "/desk", "ACP_SOCKET": ""}), self.assertRaisesRegex(ValueError, "ACP_SOCKET is empty"):
             socket_url()
 
