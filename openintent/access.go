@@ -94,6 +94,17 @@ func (e *Engine) intent(c *call, id string, need level) (*intent, error) {
 	return in, e.bind(c, in)
 }
 
+// glance is intent for lists by which a caller finds what it may use. An agent here has
+// used nothing by that, and so takes its id from nobody elsewhere; one that is at home
+// elsewhere is bound, and can be sent to from then on.
+func (e *Engine) glance(c *call, id string) (*intent, error) {
+	in, fresh, err := e.look(c, id, levelRead)
+	if err != nil || !fresh || c.who.Home == "" {
+		return in, err
+	}
+	return in, e.bind(c, in)
+}
+
 // look is intent for what binds in a write of its own, if it is not refused.
 func (e *Engine) look(c *call, id string, need level) (in *intent, fresh bool, err error) {
 	e.mu.RLock()

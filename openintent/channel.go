@@ -350,7 +350,7 @@ func (in *intent) named(name string, at stamp) *channel {
 }
 
 func (e *Engine) listChannels(c *call) (int, any, error) {
-	in, err := e.intent(c, c.arg(0), levelRead)
+	in, err := e.glance(c, c.arg(0))
 	if err != nil {
 		return 0, nil, err
 	}

@@ -204,16 +204,20 @@ type Home struct {
 }
 
 func (e *Engine) listHomes(c *call) (int, any, error) {
-	return e.view(c, func(in *intent) any {
-		homes := []Home{}
-		for home, ids := range in.used {
-			for id := range ids {
-				homes = append(homes, Home{AgentID: id, Home: home})
-			}
+	in, err := e.glance(c, c.arg(0))
+	if err != nil {
+		return 0, nil, err
+	}
+	homes := []Home{}
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	for home, ids := range in.used {
+		for id := range ids {
+			homes = append(homes, Home{AgentID: id, Home: home})
 		}
-		slices.SortFunc(homes, func(a, b Home) int { return cmp.Or(cmp.Compare(a.AgentID, b.AgentID), cmp.Compare(a.Home, b.Home)) })
-		return homes
-	})
+	}
+	slices.SortFunc(homes, func(a, b Home) int { return cmp.Or(cmp.Compare(a.AgentID, b.AgentID), cmp.Compare(a.Home, b.Home)) })
+	return http.StatusOK, homes, nil
 }
 
 // freeHome forgets that an agent has used the intent: of the one that the id or name

@@ -155,8 +155,8 @@ func (t *tx) reaches(ch *channel, m *message, d *draft) (err error) {
 		if m.to, err = e.recipient(ch, d.to, d.home); err != nil {
 			return err
 		}
-		if !ch.member(m.to) || e.agentLevel(ch.in, e.key(m.to), t.now) == levelNone {
-			return forbidden("recipient_not_member", "the recipient takes no part in the channel: ask its creator to add it")
+		if k := e.key(m.to); !ch.member(m.to) || e.agentLevel(ch.in, k, t.now) == levelNone {
+			return e.noPart(ch, k)
 		}
 	}
 	if role, ok := strings.CutPrefix(m.to, toRole); ok {
@@ -179,6 +179,20 @@ func (t *tx) reaches(ch *channel, m *message, d *draft) (err error) {
 		return t.roomToAsk(ch, e.key(m.sender).home)
 	}
 	return nil
+}
+
+// noPart says why an agent takes no part in a channel, and who can change that.
+func (e *Engine) noPart(ch *channel, k agentKey) error {
+	const code = "recipient_not_member"
+	switch {
+	case !ch.member(e.name(k)):
+		return forbidden(code, "to: the recipient is no member of the channel: ask the channel's creator to add it, with its home if it is another daemon's agent")
+	case k.home == "" || ch.in.Policy != "open":
+		return forbidden(code, "to: the recipient has no access to the intent: ask the intent's creator to grant it some, with its home if it is another daemon's agent")
+	case e.openTo(k.home):
+		return forbidden(code, "to: the recipient's id is another agent's on this intent: ask the intent's creator to grant it access with its home, or to free the id (acpctl channel homes)")
+	}
+	return forbidden(code, "to: the intent is not open to agents of the recipient's daemon: let channels.open_to in config.yaml on the intent's machine name that daemon, or ask the intent's creator to grant the recipient access with its home")
 }
 
 // sweepTime is how long a channel that is full of open requests is not looked
