@@ -26,6 +26,9 @@
 // sdk, with the virtual environment of make interop (../.interop/openintent), has the
 // published SDK do so over TCP, with acpd and with OpenIntent's reference server.
 //
+// The subcommand inside measures for how long each of the largest inputs of a peer's
+// agents holds up the daemon's other writes.
+//
 // The subcommand pgo measures nothing: it writes ../cmd/acpd/default.pgo, a profile of
 // the daemons under such loads, by which the compiler optimises acpd.
 //
@@ -62,6 +65,8 @@ func main() {
 		err = oacp(ctx, os.Stdout, os.Stderr)
 	case len(os.Args) == 2 && os.Args[1] == "channels":
 		err = channels(ctx, os.Stdout, os.Stderr)
+	case len(os.Args) == 2 && os.Args[1] == "inside":
+		err = inside(ctx, os.Stdout, os.Stderr)
 	case len(os.Args) == 2 && os.Args[1] == "pgo":
 		err = profile(ctx, defaultPGO, os.Stderr, pgoLoad)
 	case len(os.Args) == 3 && os.Args[1] == "sdk":

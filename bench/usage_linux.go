@@ -21,6 +21,15 @@ func cpuTime(pid int) (time.Duration, error) {
 	return time.Duration(ts.Nano()), nil
 }
 
+// threadTime is the CPU time that the calling thread has spent so far.
+func threadTime() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
+		panic(err) // every Linux has this clock
+	}
+	return time.Duration(ts.Nano())
+}
+
 // residentMemory is what a process has in memory, in bytes, its program included.
 // The kernel counts it exactly there; the figures in status and statm may lag.
 func residentMemory(pid int) (int64, error) {
