@@ -45,6 +45,9 @@ func OpenTrust(dir string) (*TrustStore, error, error) {
 			return nil, nil, fmt.Errorf("open trust store: repair: %w", err)
 		}
 	}
+	for _, file := range []trustFile{main, second} {
+		os.Remove(tempName(file.path)) // what a crash has left; where it stays, the next change is written over it
+	}
 	t := newTrustStore(dir, best)
 	if warning == nil {
 		return t, nil, nil

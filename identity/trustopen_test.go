@@ -426,3 +426,19 @@ func FuzzParseTrust(f *testing.F) {
 		}
 	})
 }
+
+// TestOpenTrustRemovesWhatACrashLeft, which nothing else would before the next change.
+func TestOpenTrustRemovesWhatACrashLeft(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{trustName, trustCopyName} {
+		if err := os.WriteFile(tempName(filepath.Join(dir, name)), []byte("half"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, warning, err := OpenTrust(dir); warning != nil || err != nil {
+		t.Fatal(warning, err)
+	}
+	if names := list(t, dir); len(names) != 0 {
+		t.Errorf("there is %q", names)
+	}
+}

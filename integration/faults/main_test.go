@@ -8,6 +8,7 @@ package faults
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"testing"
 
@@ -15,6 +16,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(stepped) != "" {
+		fmt.Fprintln(os.Stderr, "faults:", becomeStepped())
+		os.Exit(1)
+	}
 	flag.Parse()
 	live.Tags = "faults"
 	flag.Set("test.parallel", "6") // the tests wait more than they compute
