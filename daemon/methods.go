@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -291,7 +292,7 @@ func coded(op string, err error) error {
 		code = kinds.UnknownPeer
 	case errors.As(err, &taken):
 		code = kinds.Invalid
-	case errors.Is(err, identity.ErrTrustFull), errors.Is(err, identity.ErrInvitationsFull):
+	case errors.Is(err, identity.ErrTrustFull), errors.Is(err, identity.ErrInvitationsFull), disk.IsFull(err):
 		code = kinds.Overloaded
 	}
 	text := err.Error()

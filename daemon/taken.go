@@ -191,7 +191,8 @@ func (d *Daemon) reportTaken(ctx context.Context, s *session, kind string, p *cl
 		}
 		return nil, e
 	}
-	if _, err := d.report(ctx, t, env); err != nil {
+	// The owner has it: that this is noted here too is worth the reserve.
+	if err := d.space.reserve.Spend(func() error { _, err := d.report(ctx, t, env); return err }); err != nil {
 		return nil, err
 	}
 	return &client.Receipt{ID: env.ID, State: string(state)}, nil

@@ -158,7 +158,7 @@ func (n *Node) join(ctx context.Context, qc *quic.Conn, inv identity.Invitation)
 		return p, kinds.Errorf(kinds.IdentityConflict, "join: %v", pinned)
 	}
 	if err != nil {
-		return p, kinds.Errorf(kinds.Internal, "join: %v", err)
+		return p, fmt.Errorf("join: %w", err) // its cause may be the disk, which has a code where that is known
 	}
 	n.joined(p, qc.RemoteAddr().String())
 	n.Connect(p.ID)
@@ -303,7 +303,7 @@ func (n *Node) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, id id
 		return joinReply{Code: string(kinds.NotAuthorized), Message: err.Error()}
 	}
 	n.lines.Add(budget.Strangers, slog.LevelError, "join", "peer", id.Label(), "err", err)
-	return joinReply{Code: string(kinds.Internal), Message: "the trust store could not be written"}
+	return joinReply{Code: string(kinds.Overloaded), Message: "join: the trust store of who invited could not be written: its log says why; then run the same command again"}
 }
 
 // holdBack limits guessing: of all wrong tokens one a second is answered.

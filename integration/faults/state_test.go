@@ -4,7 +4,6 @@ package faults
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -343,7 +342,6 @@ func (s *subject) web(agent, method, path, body string) (string, error) {
 	}
 	r.Header.Set("X-Agent-ID", agent)
 	r.Header.Set("If-Match", "1")
-	r.Header.Set("Idempotency-Key", fmt.Sprintf("%x", sha256.Sum256([]byte(method+path+body))))
 	answer, err := c.Do(r)
 	if err != nil {
 		return "", err

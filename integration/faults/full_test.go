@@ -1,0 +1,290 @@
+//go:build faults
+
+package faults
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/live"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// full is a machine whose disk can be filled, with something of all that it keeps.
+type full struct {
+	*subject
+	t          *testing.T
+	fill, free func()
+	mill       *live.Machine // a stranger, who invites
+
+	channels []string         // with a message each
+	taken    []wire.MessageID // delegations from the peer
+	given    []wire.MessageID // and to it
+}
+
+func newFull(t *testing.T) *full {
+	desk, laptop, mill := live.New(t, "desk"), live.New(t, "laptop"), live.New(t, "mill")
+	f := &full{subject: &subject{Machine: desk, laptop: laptop, seen: make(map[string]string)}, t: t, mill: mill}
+	f.fill, f.free = small(t, desk)
+	desk.Start()
+	laptop.Start()
+	mill.Start()
+	desk.Trust(laptop, laptop.Addr)
+	laptop.Trust(desk, desk.Addr)
+	f.connected()
+	for _, m := range []*live.Machine{desk, laptop} {
+		m.Must("oacp", "init", "demo", "--agents", map[*live.Machine]string{desk: "planner", laptop: "reviewer"}[m])
+		agent, ctx, cancel := &client.Client{Socket: m.Socket()}, context.Background(), context.CancelFunc(nil)
+		ctx, cancel = context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() {
+			accept := func(context.Context, *client.Inbound) (*kinds.Ack, error) { return &kinds.Ack{Accepted: true}, nil }
+			ended <- agent.Attach(ctx, client.AttachParams{Name: "worker", MaxConcurrent: 16}, client.Handler{Delegate: accept, Cancel: accept})
+		}()
+		t.Cleanup(func() {
+			cancel()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			agent.Close()
+		})
+		await.Until(t, "an agent is attached", func() bool {
+			status, err := m.Client.Status(await.Context(t))
+			return err == nil && len(status.Agents) == 1
+		})
+	}
+	f.need(f.bind("reviewer"))
+	_, err := laptop.Client.OACPBind(await.Context(t), client.OACPBindParams{Project: "demo", Agent: "planner", Peer: desk.ID.String()})
+	f.need(err)
+	f.need(f.trust("1", "smith"))
+	f.intent = between(f.must("planner", "POST", "intents", `{"title":"Ship it"}`), `"id":"`, `"`)
+	for _, name := range []string{"build", "test"} {
+		id := between(f.must("planner", "POST", "intents/"+f.intent+"/channels", `{"name":"`+name+`"}`), `"id":"`, `"`)
+		f.must("planner", "POST", "channels/"+id+"/messages", `{"message_type":"notify","payload":{}}`)
+		f.channels = append(f.channels, id)
+	}
+	for _, topic := range []string{"build", "test"} {
+		f.need(f.notify(topic))
+		id, err := f.delegate(laptop, desk)
+		f.need(err)
+		f.taken = append(f.taken, id)
+		id, err = f.delegate(desk, laptop)
+		f.need(err)
+		f.given = append(f.given, id)
+	}
+	return f
+}
+
+func (f *full) connected() {
+	f.t.Helper()
+	await.Until(f.t, "desk and laptop are connected", func() bool {
+		return f.Peer(f.laptop.ID).State == client.PeerConnected && f.laptop.Peer(f.ID).State == client.PeerConnected
+	})
+}
+
+func (f *full) need(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *full) bind(agent string) error {
+	_, err := f.Client.OACPBind(await.Context(f.t), client.OACPBindParams{Project: "demo", Agent: agent, Peer: f.laptop.ID.String()})
+	return err
+}
+
+func (f *full) trust(digit, name string) error {
+	_, err := f.Client.Trust(await.Context(f.t), client.TrustParams{Peer: strings.Repeat(digit, 64), Name: name})
+	return err
+}
+
+func (f *full) notify(topic string) error {
+	r, err := f.laptop.Client.Notify(await.Context(f.t), client.NotifyParams{
+		Head: client.Head{ID: wire.NewMessageID()}, To: client.To("desk"), Payload: kinds.Encode(&kinds.Notify{Topic: topic}),
+	})
+	if err == nil && r.State != "held" {
+		err = errors.New(r.State)
+	}
+	return err
+}
+
+func (f *full) delegate(from, to *live.Machine) (wire.MessageID, error) {
+	id := wire.NewMessageID()
+	_, err := from.Client.Delegate(await.Context(f.t), client.DelegateParams{
+		Head: client.Head{ID: id}, To: to.Name, Payload: kinds.Encode(&kinds.Delegate{Task: "mend it"}),
+	})
+	return id, err
+}
+
+// exhaust leaves no room on the disk, nor in what state.db has of it already.
+func (f *full) exhaust() {
+	f.t.Helper()
+	f.fill()
+	for _, size := range []int{200 << 10, 10 << 10, 1} {
+		body := `{"message_type":"notify","payload":{"text":"` + strings.Repeat("x", size) + `"}}`
+		for {
+			if _, err := f.web("planner", "POST", "channels/"+f.channels[1]+"/messages", body); err != nil {
+				if !strings.Contains(err.Error(), "disk_full") {
+					f.t.Fatal(err)
+				}
+				break
+			}
+		}
+	}
+	f.fill()
+}
+
+// write is something for which desk writes; code is what it is refused with on a full
+// disk, "" where it works there.
+type write struct {
+	what, code string
+	do         func() error
+}
+
+// writes are all kinds of writes, in an order in which none takes another's object away.
+func (f *full) writes() []write {
+	ctx := func() context.Context { return await.Context(f.t) }
+	web := func(method, path, body string) func() error {
+		return func() error { _, err := f.web("planner", method, path, body); return err }
+	}
+	return []write{
+		{"notify", "overloaded", func() error { return f.notify("more") }},
+		{"delegate to desk", "overloaded", func() error { _, err := f.delegate(f.laptop, f.Machine); return err }},
+		{"delegate to laptop", "overloaded", func() error { _, err := f.delegate(f.Machine, f.laptop); return err }},
+		{"trust", "overloaded", func() error { return f.trust("2", "forge") }},
+		{"bind", "overloaded", func() error { return f.bind("welder") }},
+		{"join", "overloaded", func() error {
+			i, err := f.mill.Client.Invite(ctx(), client.InviteParams{})
+			if err == nil {
+				_, err = f.Client.Join(ctx(), i.URI)
+			}
+			return err
+		}},
+		{"intent", "507", web("POST", "intents", `{"title":"more"}`)},
+		{"channel", "507", web("POST", "intents/"+f.intent+"/channels", `{"name":"more"}`)},
+		{"message", "507", web("POST", "channels/"+f.channels[1]+"/messages", `{"message_type":"notify","payload":{}}`)},
+		{"state", "507", web("POST", "intents/"+f.intent+"/state", `{"patches":[{"op":"set","path":"/step","value":1}]}`)},
+		{"mail of this machine", "exit", func() error {
+			p := f.Acpctl("oacp", "send", "demo", "--from", "planner", "--to", "planner", "--type", "question", "--subject", "s", "--body", "b")
+			if p.Await(); p.Cmd.ProcessState.ExitCode() != 0 {
+				return errors.New("exit")
+			}
+			return nil
+		}},
+		{"result", "", func() error {
+			_, err := f.Client.Result(ctx(), client.ResultParams{Ref: f.taken[0], Head: client.Head{ID: wire.NewMessageID()}, Payload: kinds.Encode(&kinds.Result{Status: "completed", Outcome: "done"})})
+			return err
+		}},
+		{"invite", "", func() error { _, err := f.Client.Invite(ctx(), client.InviteParams{}); return err }},
+		{"attach", "", func() error {
+			c := &client.Client{Socket: f.Socket()}
+			defer c.Close()
+			within, cancel := context.WithCancel(ctx())
+			defer cancel()
+			err := c.Attach(within, client.AttachParams{Name: "guest"}, client.Handler{
+				Query: func(context.Context, *client.Inbound) (any, error) { return nil, nil }, Attached: cancel,
+			})
+			if errors.Is(err, context.Canceled) {
+				err = nil
+			}
+			return err
+		}},
+		{"ping", "", func() error { _, err := f.Client.Ping(ctx(), client.PingParams{To: "laptop"}); return err }},
+		{"ack", "", func() error {
+			page, err := f.Client.Inbox(ctx(), client.InboxParams{})
+			if err == nil {
+				_, err = f.Client.Ack(ctx(), client.AckParams{IDs: []wire.MessageID{page.Messages[0].Envelope.ID}})
+			}
+			return err
+		}},
+		{"cancel", "", func() error { _, err := f.Client.Cancel(ctx(), client.CancelParams{Ref: f.given[0]}); return err }},
+		{"cancel by the peer", "", func() error {
+			_, err := f.laptop.Client.Cancel(ctx(), client.CancelParams{Ref: f.taken[1]})
+			return err
+		}},
+		{"unbind", "", func() error {
+			_, err := f.Client.OACPUnbind(ctx(), client.OACPUnbindParams{Project: "demo", Agent: "reviewer"})
+			return err
+		}},
+		{"DELETE", "", web("DELETE", "channels/"+f.channels[0], "")},
+		{"untrust", "", func() error {
+			u, err := f.Client.Untrust(ctx(), "smith")
+			if err == nil && len(u.Unwritten) > 0 {
+				err = errors.New(u.Reason)
+			}
+			return err
+		}},
+	}
+}
+
+// TestFullDiskForAllThatIsWritten: on a full disk each kind of write that frees nothing
+// is refused with the code for it and changes nothing, what frees something or cuts
+// somebody off works, and all that was refused works when there is space.
+func TestFullDiskForAllThatIsWritten(t *testing.T) {
+	t.Parallel()
+	f := newFull(t)
+	before := f.facts()
+	var refused []write
+	for _, w := range f.writes() {
+		f.exhaust()
+		err := w.do()
+		for range 3 { // what state.db has of the disk already may be free again
+			if w.code == "" || err != nil {
+				break
+			}
+			f.exhaust()
+			err = w.do()
+		}
+		switch e := kinds.AsError(err); {
+		case w.code == "" && err != nil:
+			t.Errorf("%s: %v", w.what, err)
+		case w.code != "" && err == nil:
+			t.Errorf("%s works, and should be refused with %s", w.what, w.code)
+		case w.code == "overloaded" && e.Code != kinds.Overloaded, w.code != "" && !strings.Contains(err.Error(), w.code):
+			t.Errorf("%s: %v", w.what, err)
+		case e != nil && e.From != "" && strings.Contains(e.Message, f.Home):
+			t.Errorf("%s tells the peer %q", w.what, e.Message)
+		}
+		if w.code != "" {
+			refused = append(refused, w)
+		}
+		f.agrees(before)
+	}
+	f.Kill()
+	f.Start()
+	f.agrees(before)
+	f.free()
+	f.connected()
+	for _, w := range refused {
+		await.Until(t, w.what+" works with space again", func() bool {
+			return w.do() == nil
+		})
+	}
+	if _, err := os.Stat(filepath.Join(f.Home, "reserve")); err != nil {
+		t.Error(err)
+	}
+}
+
+// agrees says whether all is as before, but for what was taken away meanwhile.
+func (f *full) agrees(before map[string]string) {
+	f.t.Helper()
+	now := f.facts()
+	for fact, value := range before {
+		gone := slices.Contains([]string{"binding reviewer", "channel build", "message first", "inbox build"}, fact)
+		if fact == "peer "+strings.Repeat("1", 64) && now[fact] == "blocked" || gone && now[fact] == "" {
+			continue
+		}
+		if now[fact] != value {
+			f.t.Errorf("%s was %q, and is %q", fact, value, now[fact])
+		}
+	}
+}
