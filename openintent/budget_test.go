@@ -106,7 +106,8 @@ func TestAsksAreCharged(t *testing.T) {
 // its daemon may hold, and gets them from the store when it comes again. A host pays for
 // what it relays to slow readers here; fast ones lose nothing.
 func TestEntriesThatWaitAreCharged(t *testing.T) {
-	row := budget.Row{Name: "stream_entries", Unit: budget.Bytes, Peer: 1 << 20, All: 4 << 20}
+	row := budget.Row{Name: "stream_entries", Unit: budget.Bytes, Peer: 512 << 10, All: 2 << 20}
+	text := strings.Repeat("x", 62_500)
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t, toOthers)
 		h.e.entries = new(budget.Book).Open(row)
@@ -128,8 +129,8 @@ func TestEntriesThatWaitAreCharged(t *testing.T) {
 		}
 		fast := h.follow(h.from(laptop, "tester"), "/subscribe"+ch)
 		var said []any
-		for range 42 { // ten times what waits
-			said = append(said, h.as("planner").say(ch, obj{"message_type": "broadcast", "payload": quarter}))
+		for range 84 { // ten times what waits
+			said = append(said, h.as("planner").say(ch, obj{"message_type": "broadcast", "payload": obj{"text": text}}))
 			if f := fast.next(); f.data["id"] != said[len(said)-1] {
 				t.Fatalf("the fast one got %.200v", f)
 			}
@@ -167,12 +168,12 @@ func TestEntriesThatWaitAreCharged(t *testing.T) {
 		r, w := io.Pipe()
 		relayed := make(chan error)
 		go func() { relayed <- h.e.Relay(t.Context(), farID, r) }()
-		for i := range 42 {
-			fmt.Fprintf(w, "data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[],\"own\":[\"reviewer\"],\"data\":{\"n\":%d,\"text\":%q}}\nid: %d\n\n", far, i, quarter["text"], i+1)
+		for i := range 84 {
+			fmt.Fprintf(w, "data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[],\"own\":[\"reviewer\"],\"data\":{\"n\":%d,\"text\":%q}}\nid: %d\n\n", far, i, text, i+1)
 			if f := fast.next(); f.data["n"] != float64(i) {
 				t.Fatalf("the fast one got %.200v", f)
 			}
-			if n := held(h.e.entries, farID); n > row.Peer+300_000 {
+			if n := held(h.e.entries, farID); n > row.Peer+75_000 {
 				t.Fatalf("%d bytes wait", n)
 			}
 		}

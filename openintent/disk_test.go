@@ -22,6 +22,14 @@ func (h *host) written(home string) (bytes, events int64) {
 	return bytes, events
 }
 
+// commit waits until what the world knows is committed.
+func (h *host) commit() {
+	h.t.Helper()
+	if err := h.db.Write(h.t.Context(), false, func(*store.Tx) error { return nil }); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
 // accounted fails the test unless what a daemon is charged for is what there is.
 func (h *host) accounted(home string) int64 {
 	h.t.Helper()
@@ -44,10 +52,10 @@ func TestDiskIsShared(t *testing.T) {
 	if row := h.e.disk.Row(); row != (budget.Row{Name: "channel_bytes", Unit: budget.Bytes, Peer: 256 << 20, All: 2 << 30}) || h.e.perIntent != (share{64 << 20, 100_000}) {
 		t.Errorf("the row is %+v, of an intent %+v", row, h.e.perIntent)
 	}
-	small := budget.Row{Name: "channel_bytes", Unit: budget.Bytes, Peer: 2 << 20, All: 8 << 20}
+	small := budget.Row{Name: "channel_bytes", Unit: budget.Bytes, Peer: 256 << 10, All: 1 << 20}
 	restrict := func() {
 		h.e.disk = new(budget.Book).Open(small)
-		h.e.perIntent = share{1500 << 10, 50}
+		h.e.perIntent = share{192_000, 50}
 		h.e.holdShares()
 	}
 	restrict()
@@ -56,7 +64,7 @@ func TestDiskIsShared(t *testing.T) {
 	first, second := h.channel("planner", one, "talk"), h.channel("planner", two, "talk")
 	fill := func(send func() *answer) (taken int) {
 		t.Helper()
-		for range 10 * small.Peer / 250_000 {
+		for range 10 * small.Peer / 31_250 {
 			if a := send(); a.status < 300 {
 				taken++
 			} else {
@@ -68,12 +76,13 @@ func TestDiskIsShared(t *testing.T) {
 		}
 		return taken
 	}
-	large := obj{"message_type": "broadcast", "payload": quarter}
+	text := obj{"text": strings.Repeat("x", 31_250)}
+	large := obj{"message_type": "broadcast", "payload": text}
 	if n := fill(func() *answer { return worker.send(first, large) }); n != 6 {
 		t.Errorf("%d messages were taken on one intent", n)
 	}
 	if n := fill(func() *answer {
-		return worker.post("/intents/"+two+"/events", obj{"event_type": "comment", "payload": quarter})
+		return worker.post("/intents/"+two+"/events", obj{"event_type": "comment", "payload": text})
 	}); n != 2 {
 		t.Errorf("%d events were taken on another", n)
 	}
@@ -100,13 +109,14 @@ func TestDiskIsShared(t *testing.T) {
 		defer h.e.mu.RUnlock()
 		return len(h.e.graves) == 0
 	})
-	if n := h.accounted(desk); n > before-6*250_000 {
+	h.commit()
+	if n := h.accounted(desk); n > before-6*31_250 {
 		t.Errorf("%d bytes are charged after all messages are gone", n)
 	}
 	worker.send(second, large).ok(201)
 	// A channel that keeps few messages never fills up.
 	few := h.channel("planner", one, "few", obj{"options": obj{"max_messages": 2}})
-	for range 10 * small.Peer / 250_000 {
+	for range 10 * small.Peer / 31_250 {
 		worker.send(few, large).ok(201)
 	}
 	h.accounted(desk)

@@ -97,6 +97,7 @@ type Engine struct {
 	entries   *budget.Account       // bytes of entries that wait for readers of event streams
 	disk      *budget.Account       // bytes that other daemons' agents have written
 	perIntent share                 // of these on one intent
+	openMost  int                   // requests that are open in one channel
 	api       func() jsontext.Value // its description, made when somebody asks for it
 	looked    func(look)            // tests are told what each read has looked at; nil otherwise
 
@@ -154,7 +155,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 	e := &Engine{cfg: cfg, host: cfg.Self[:HostDigits], db: cfg.Store, done: make(chan struct{}), wake: make(chan struct{}, 1), sweep: make(chan struct{}, 1), api: sync.OnceValue(describeAPI),
 		unread: cfg.Budget.Open(budget.Answers), entries: cfg.Budget.Open(budget.StreamEntries), disk: cfg.Budget.Open(budget.ChannelBytes),
-		perIntent: share{budget.IntentBytes, budget.IntentEvents}}
+		perIntent: share{budget.IntentBytes, budget.IntentEvents}, openMost: maxOpen}
 	e.feed.start()
 	if err := e.db.Migrate(ctx, "openintent", schema); err != nil {
 		return nil, err

@@ -133,7 +133,11 @@ func (c *crowd) view() map[string]string {
 }
 
 func TestARestartChangesNothing(t *testing.T) {
-	for seed := range uint64(6) {
+	seeds := uint64(6)
+	if raceEnabled {
+		seeds = 2
+	}
+	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
 			h := start(t, func(c *Config) { c.HeldList = 0 })
 			c := newCrowd(h, seed)

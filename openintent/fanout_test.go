@@ -143,7 +143,7 @@ func TestRelayIsPaced(t *testing.T) {
 		h := start(t)
 		writes := 0
 		h.db.Observe(func(store.Cost) { writes++ })
-		const n = 10*relayRate + 1
+		const n = 6*relayRate + 1
 		var places strings.Builder
 		for i := range n {
 			fmt.Fprintf(&places, "id: %d\n\n", i+1)

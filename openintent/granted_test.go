@@ -104,27 +104,28 @@ func TestUsesAreMigrated(t *testing.T) {
 	}
 }
 
+// enrol has agents of a daemon, agent0 and so on, be there with a role.
+func (h *host) enrol(role, home string, n int) {
+	h.e.mu.Lock()
+	defer h.e.mu.Unlock()
+	for i := range n {
+		a := &agent{}
+		a.seen.Store(int64(now()))
+		h.e.addAgent(a, Agent{AgentID: fmt.Sprint("agent", i), Host: home, Status: agentActive, RoleID: &role, Heartbeat: heartbeats{30, 90, 300}})
+	}
+}
+
 // A message to a role goes to a bounded number of agents, and who only says it has the
 // role costs the others nothing.
 func TestRoleMessagesAreBounded(t *testing.T) {
 	h, _, ch := team(t)
-	role := "welders"
-	join := func(i int) {
-		h.e.mu.Lock()
-		defer h.e.mu.Unlock()
-		a := &agent{}
-		a.seen.Store(int64(now()))
-		h.e.addAgent(a, Agent{AgentID: fmt.Sprint("welder", i), Status: agentActive, RoleID: &role, Heartbeat: heartbeats{30, 90, 300}})
-	}
-	for i := range maxEntries {
-		join(i)
-	}
+	h.enrol("welder", "", maxEntries)
 	p := h.as("planner")
-	id := p.request(ch, toRole+role)
+	id := p.request(ch, "role:welder")
 	if n := len(h.e.channels[strings.TrimPrefix(ch, "/channels/")].remembered(1).recipients); n != maxEntries {
 		t.Errorf("%d agents get the message", n)
 	}
-	h.as("welder999").get(ch + "/messages/" + id).ok(200)
-	join(maxEntries)
-	p.send(ch, obj{"to": toRole + role, "payload": obj{}}).refused(429, "too_many")
+	h.as("agent999").get(ch + "/messages/" + id).ok(200)
+	h.as("one-more").register(obj{"role_id": "welder"}).ok(201)
+	p.send(ch, obj{"to": "role:welder", "payload": obj{}}).refused(429, "too_many")
 }

@@ -203,7 +203,7 @@ const sweepTime = time.Second
 // expired leave when there may be as many of them as of the others, or no room.
 func (t *tx) roomToAsk(ch *channel, home string) error {
 	due := len(ch.open) >= max(64, 2*ch.left)
-	if len(ch.open) >= maxOpen {
+	if len(ch.open) >= t.e.openMost {
 		due = t.now < ch.swept || t.now >= ch.swept.add(sweepTime)
 	}
 	if due {
@@ -212,10 +212,10 @@ func (t *tx) roomToAsk(ch *channel, home string) error {
 		ch.left, ch.swept = len(ch.open), t.now
 		t.e.mu.Unlock()
 	}
-	if len(ch.open) >= maxOpen {
-		return tooMany("open requests in this channel", maxOpen, "come again when some are answered or have expired")
+	if len(ch.open) >= t.e.openMost {
+		return tooMany("open requests in this channel", t.e.openMost, "come again when some are answered or have expired")
 	}
-	if home == "" || len(ch.open) < maxOpen/4 {
+	if home == "" || len(ch.open) < t.e.openMost/4 {
 		return nil
 	}
 	var open part
@@ -224,7 +224,7 @@ func (t *tx) roomToAsk(ch *channel, home string) error {
 			open.add(r.sender[at+1:], home)
 		}
 	}
-	return open.room(home, "open requests in this channel", maxOpen, "come again when some are answered or have expired")
+	return open.room(home, "open requests in this channel", t.e.openMost, "come again when some are answered or have expired")
 }
 
 // message finds a message of the channel by its id; nil if there is none any more.

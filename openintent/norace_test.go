@@ -1,0 +1,5 @@
+//go:build !race
+
+package openintent
+
+const raceEnabled = false
