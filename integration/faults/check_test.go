@@ -105,11 +105,13 @@ func (c *check) forgive() {
 	}
 }
 
-// held20 waits until there is something to lose.
+// held20 waits until there is something to lose: 20 messages more on either side.
 func (c *check) held20() {
 	c.t.Helper()
 	for _, s := range c.sides() {
-		await.Until(c.t, "something is held", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.held) >= 20 })
+		n := func() int { s.mu.Lock(); defer s.mu.Unlock(); return len(s.held) }
+		before := n()
+		await.Until(c.t, "something is held", func() bool { return n() >= before+20 })
 	}
 }
 
