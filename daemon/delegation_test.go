@@ -206,6 +206,25 @@ func TestCancelBeforeTheAckEndsTheExchange(t *testing.T) {
 	await.Until(t, "cancelled there too", func() bool { return laptop.dial().state(in.ID).State == client.TaskCancelled })
 }
 
+// A delegation whose deadline passes before its agent has said whether it takes it has
+// ended for everybody: for who delegates, for the agent and in both tables.
+func TestDeadlineBeforeTheAck(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	ended := make(chan struct{}, 1)
+	laptop.agent(client.AttachParams{Name: "reviewer"}, func(ctx context.Context, r *client.Request) {
+		<-ctx.Done()
+		ended <- struct{}{}
+	})
+	asker := desk.dial()
+	id := wire.NewMessageID()
+	asker.refused(kinds.Timeout, "delegate", client.DelegateParams{Head: client.Head{ID: id}, To: "laptop", Payload: task1(`,"deadline_ms":200`)})
+	await.From(t, "the agent's rpc.cancel", ended)
+	for _, l := range []*local{asker, laptop.dial()} {
+		await.Until(t, "the end of the delegation", func() bool { return l.state(id).State == client.TaskExpired })
+	}
+}
+
 func TestRefusedDelegate(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)

@@ -12,7 +12,8 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// ackTime is how long the ack of a delegate or cancel is waited for.
+// ackTime is how long the ack of a delegate or cancel is waited for, that of a delegate
+// no longer than to its deadline.
 const ackTime = 30 * time.Second
 
 // delegate gives a task to a peer: the entry exists before the first byte leaves,
@@ -63,7 +64,11 @@ func (d *Daemon) delegate(ctx context.Context, s *session, p *client.DelegatePar
 		}
 	}
 
-	ctx, cancel := context.WithTimeout(ctx, ackTime)
+	end := time.Now().Add(ackTime)
+	if !t.deadline.IsZero() && t.deadline.Before(end) {
+		end = t.deadline
+	}
+	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
