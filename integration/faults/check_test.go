@@ -48,10 +48,17 @@ func (e ends) of(end string) (n int) {
 func begin(t *testing.T, prepare func(desk *live.Machine)) *check {
 	t.Helper()
 	c := newCheck(t, prepare)
-	c.desk.Trust(c.laptop.Machine, c.laptop.Addr)
-	c.laptop.Trust(c.desk.Machine, c.desk.Addr)
+	c.befriend(c.desk.Addr, c.laptop.Addr)
 	c.ready()
 	return c
+}
+
+// befriend has the daemons trust each other at these addresses.
+func (c *check) befriend(desk, laptop string) {
+	c.t.Helper()
+	c.desk.Trust(c.laptop.Machine, laptop)
+	c.laptop.Trust(c.desk.Machine, desk)
+	c.connected()
 }
 
 func newCheck(t *testing.T, prepare func(desk *live.Machine)) *check {
@@ -70,7 +77,6 @@ func newCheck(t *testing.T, prepare func(desk *live.Machine)) *check {
 // is open when that is over.
 func (c *check) ready() {
 	c.t.Helper()
-	c.connected()
 	for _, s := range c.sides() {
 		s.attach()
 	}

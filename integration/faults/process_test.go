@@ -3,14 +3,23 @@
 package faults
 
 import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
 )
 
-// pause is how long a process stands still: longer than a connection may be silent.
-func pause() time.Duration {
+// standstill is how long a process stands still: longer than a connection may be silent.
+func standstill() time.Duration {
 	if testing.Short() {
 		return 16 * time.Second
 	}
@@ -20,11 +29,12 @@ func pause() time.Duration {
 // TestDaemonStandsStill: who calls a daemon that is stopped hears of it by its
 // deadline, and of none that it succeeded; when it goes on everything does.
 func TestDaemonStandsStill(t *testing.T) {
+	t.Parallel()
 	c := begin(t, nil)
 	c.talk()
 	c.held20()
 	c.desk.stop()
-	time.Sleep(pause())
+	time.Sleep(standstill())
 	c.desk.resume()
 	c.connected()
 	if ended := c.quiet(); ended.of("unreachable")+ended.of("timeout") == 0 {
@@ -60,20 +70,124 @@ func TestNoDescriptorsUnderTraffic(t *testing.T) {
 	c.settle()
 }
 
-// TestKills: desk is killed at any instant while it is told things, and starts again.
+// TestAgentStandsStill: who calls an agent that is stopped hears of it by its
+// deadline, what is told it waits, and other agents notice nothing.
+func TestAgentStandsStill(t *testing.T) {
+	t.Parallel()
+	c := newCheck(t, nil)
+	c.befriend(c.desk.Addr, c.laptop.Addr)
+	reviewer := c.desk.Acpctl("serve", "--name", "reviewer", "--prompt", "--", "cat")
+	c.desk.attached("reviewer")
+	c.ready()
+	var stops sync.WaitGroup
+	c.talk()
+	c.held20()
+	reviewer.Signal(syscall.SIGSTOP)
+	for end := time.Now().Add(standstill()); time.Now().Before(end); time.Sleep(time.Second) {
+		stops.Go(func() { c.query(t.Context(), c.laptop, "desk/reviewer") })
+		stops.Go(func() { c.delegate(t.Context(), c.laptop, "desk/reviewer", "short") })
+	}
+	reviewer.Signal(syscall.SIGCONT)
+	stops.Wait()
+	ended := c.quiet()
+	if ended.of("timeout")+ended.of("no_agent")+ended.of("overloaded") == 0 {
+		t.Errorf("nobody noticed: %v", ended)
+	}
+	for _, end := range []string{"unreachable", "internal", "nothing said"} {
+		if ended.of(end) > 0 {
+			t.Errorf("%d calls ended as %s", ended.of(end), end)
+		}
+	}
+	c.desk.attached("reviewer")
+	await.Until(t, "the reviewer answers again", func() bool {
+		before := ended["query"]["response"]
+		c.query(t.Context(), c.laptop, "desk/reviewer")
+		return ended["query"]["response"] > before
+	})
+	c.settle()
+}
+
+// TestKills: the daemons are killed at any instant while agents make calls and write
+// in a channel, and start again.
 func TestKills(t *testing.T) {
+	t.Parallel()
 	kills := 300
 	if testing.Short() {
 		kills = 30
 	}
-	c := begin(t, nil)
-	c.talk()
+	c, writes := beginWithChannel(t)
+	c.talk(talk{pause, writes.write})
 	for i := range kills {
 		time.Sleep(time.Duration(i*37%400) * time.Millisecond) // nothing is waited for: any instant is as good
-		c.desk.Kill()
-		c.desk.Start()
+		victim := c.sides()[i%3%2]
+		victim.Kill()
+		victim.Start()
 	}
 	c.connected()
 	c.quiet()
+	writes.check()
+	c.settle()
+}
+
+// TestStops: the daemons are told to end under load, again and again: each says that it
+// has ended well, and whoever called it has an answer.
+func TestStops(t *testing.T) {
+	t.Parallel()
+	stops := 100
+	if testing.Short() {
+		stops = 10
+	}
+	c, writes := beginWithChannel(t)
+	c.talk(talk{pause, writes.write})
+	for i := range stops {
+		time.Sleep(time.Duration(i*37%400) * time.Millisecond)
+		victim := c.sides()[i%3%2]
+		victim.Stop()
+		victim.Start()
+	}
+	c.connected()
+	c.quiet()
+	writes.check()
+	c.settle()
+}
+
+// TestReloadsUnderTraffic: the daemons read their configuration again all the time,
+// also one that is not valid, and no call notices.
+func TestReloadsUnderTraffic(t *testing.T) {
+	t.Parallel()
+	reloads := 200
+	if testing.Short() {
+		reloads = 40
+	}
+	c := begin(t, nil)
+	c.talk()
+	c.held20()
+	texts := []string{
+		"policy: {\"*\": {kinds: [ping, discover, query, delegate, notify]}}\n",
+		"limits: {rate: [{kind: notify, per_second: 10000, burst: 10000}]}\n",
+		"policy: {\"*\": {kinds: [everything]}}\n", // is not valid
+		"",
+	}
+	for i := range reloads {
+		s := c.sides()[i%2]
+		if err := os.WriteFile(filepath.Join(s.Home, "config.yaml"), []byte(texts[i/2%len(texts)]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		read := func() int {
+			said := s.Acpd.Stderr.String()
+			return strings.Count(said, "configuration reloaded") + strings.Count(said, "the old configuration stays")
+		}
+		before := read()
+		s.Acpd.Signal(syscall.SIGHUP)
+		await.Until(t, s.Name+" has read its configuration", func() bool { return read() > before })
+		time.Sleep(50 * time.Millisecond) // so that calls begin and end under each
+	}
+	for kind, how := range c.quiet() {
+		for end, n := range how {
+			if !slices.Contains([]string{client.Held, client.Handed, "pong", "capabilities", "response", "accepted", "ack", client.TaskCompleted, client.TaskCancelled}, end) {
+				t.Errorf("%d of %s ended as %s", n, kind, end)
+			}
+		}
+	}
 	c.settle()
 }

@@ -65,8 +65,7 @@ func beginApart(t *testing.T) (*check, *relay) {
 	t.Helper()
 	c := newCheck(t, nil)
 	r := newRelay(t, c)
-	c.desk.Trust(c.laptop.Machine, r.desk.addr())
-	c.laptop.Trust(c.desk.Machine, r.laptop.addr())
+	c.befriend(r.laptop.addr(), r.desk.addr())
 	c.ready()
 	return c, r
 }

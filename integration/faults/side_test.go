@@ -110,9 +110,15 @@ func (s *side) attach() {
 		}
 		s.agent.Close()
 	})
-	await.Until(s.T, "the agent is attached to "+s.Name, func() bool {
+	s.attached("worker")
+}
+
+// attached waits until an agent of that name is.
+func (s *side) attached(name string) {
+	s.T.Helper()
+	await.Until(s.T, name+" is attached to "+s.Name, func() bool {
 		status, err := s.Client.Status(await.Context(s.T))
-		return err == nil && len(status.Agents) == 1
+		return err == nil && slices.ContainsFunc(status.Agents, func(a client.Agent) bool { return a.Name == name })
 	})
 }
 

@@ -16,53 +16,56 @@ const limit = 10 * time.Second
 
 // talk is a kind of call that an agent makes again and again.
 type talk struct {
-	kind  string
 	pause time.Duration
 	call  func(context.Context)
 }
 
 // talk has both sides' agents make calls of every kind until quiet is called, each
-// with a deadline. One that ends later is an error at once.
-func (c *check) talk() {
+// with a deadline, and those that more are. One that ends later is an error at once.
+func (c *check) talk(more ...talk) {
 	ctx, end := context.WithCancel(c.t.Context())
 	c.end = end
 	for _, s := range c.sides() {
-		for _, talk := range append(c.talks(s), talk{"read", time.Second, func(ctx context.Context) { s.read(ctx) }}) {
-			c.talking.Go(func() {
-				for ctx.Err() == nil {
-					talk.call(context.WithoutCancel(ctx))
-					select {
-					case <-time.After(talk.pause):
-					case <-ctx.Done():
-					}
+		more = append(append(more, c.talks(s)...), talk{time.Second, func(ctx context.Context) { s.read(ctx) }})
+	}
+	for _, talk := range more {
+		c.talking.Go(func() {
+			for ctx.Err() == nil {
+				talk.call(context.WithoutCancel(ctx))
+				select {
+				case <-time.After(talk.pause):
+				case <-ctx.Done():
 				}
-			})
-		}
+			}
+		})
 	}
 }
 
+// pause is what an agent leaves between calls.
+const pause = 100 * time.Millisecond
+
 // talks are the kinds of calls that an agent makes.
 func (c *check) talks(s *side) []talk {
-	const pause = 100 * time.Millisecond
+	worker := s.other.Name + "/worker"
 	return []talk{
-		{"notify", pause / 2, func(ctx context.Context) { c.notify(ctx, s, "build") }},
-		{"notify", pause, func(ctx context.Context) { c.notify(ctx, s, "direct") }},
-		{"ping", pause, func(ctx context.Context) { c.ping(ctx, s) }},
-		{"discover", pause, func(ctx context.Context) { c.discover(ctx, s) }},
-		{"query", pause, func(ctx context.Context) { c.query(ctx, s) }},
-		{"delegate", pause, func(ctx context.Context) { c.delegate(ctx, s, "short") }},
-		{"cancel", pause, func(ctx context.Context) { c.delegate(ctx, s, "long") }},
+		{pause / 2, func(ctx context.Context) { c.notify(ctx, s, s.other.Name, "build") }},
+		{pause, func(ctx context.Context) { c.notify(ctx, s, worker, "direct") }},
+		{pause, func(ctx context.Context) { c.ping(ctx, s) }},
+		{pause, func(ctx context.Context) { c.discover(ctx, s) }},
+		{pause, func(ctx context.Context) { c.query(ctx, s, worker) }},
+		{pause, func(ctx context.Context) { c.delegate(ctx, s, worker, "short") }},
+		{pause, func(ctx context.Context) { c.delegate(ctx, s, worker, "long") }},
 	}
 }
 
 // notify tells the other side something and, where its daemon says that it is there,
 // writes that down.
-func (c *check) notify(ctx context.Context, s *side, topic string) {
+func (c *check) notify(ctx context.Context, s *side, to, topic string) {
 	id, begun := wire.NewMessageID(), time.Now()
 	within, cancel := context.WithTimeout(ctx, limit+slack)
 	defer cancel()
 	r, err := s.agent.Notify(within, client.NotifyParams{
-		Head: client.Head{ID: id}, To: client.To(s.other.Name), Payload: kinds.Encode(&kinds.Notify{Topic: topic}),
+		Head: client.Head{ID: id}, To: client.To(to), Payload: kinds.Encode(&kinds.Notify{Topic: topic}),
 	})
 	if err != nil {
 		c.failed(s, "notify", begun, within, err)
@@ -101,12 +104,12 @@ func (c *check) discover(ctx context.Context, s *side) {
 }
 
 // query asks, and looks whether the answer is to its question.
-func (c *check) query(ctx context.Context, s *side) {
+func (c *check) query(ctx context.Context, s *side, to string) {
 	id, begun := wire.NewMessageID(), time.Now()
 	within, cancel := context.WithTimeout(ctx, limit+slack)
 	defer cancel()
 	a, err := s.agent.Query(within, client.QueryParams{
-		Head: client.Head{ID: id}, To: s.other.Name, Payload: kinds.Encode(&kinds.Query{Question: id.String(), DeadlineMS: uint64(limit.Milliseconds())}),
+		Head: client.Head{ID: id}, To: to, Payload: kinds.Encode(&kinds.Query{Question: id.String(), DeadlineMS: uint64(limit.Milliseconds())}),
 	})
 	if err != nil {
 		c.failed(s, "query", begun, within, err)
@@ -120,13 +123,13 @@ func (c *check) query(ctx context.Context, s *side) {
 
 // delegate gives a task, cancels it if it is a long one, and waits for its end, which
 // comes by its deadline.
-func (c *check) delegate(ctx context.Context, s *side, length string) {
+func (c *check) delegate(ctx context.Context, s *side, to, length string) {
 	id, begun := wire.NewMessageID(), time.Now()
 	within, cancel := context.WithTimeout(ctx, limit+2*slack)
 	defer cancel()
 	text := length + " " + id.String()
 	p := client.DelegateParams{
-		Head: client.Head{ID: id}, To: s.other.Name, Payload: kinds.Encode(&kinds.Delegate{Task: text, DeadlineMS: uint64(limit.Milliseconds())}),
+		Head: client.Head{ID: id}, To: to, Payload: kinds.Encode(&kinds.Delegate{Task: text, DeadlineMS: uint64(limit.Milliseconds())}),
 	}
 	given, err := s.agent.Delegate(within, p)
 	accepted := false
