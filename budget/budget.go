@@ -25,8 +25,9 @@ import (
 type Unit string
 
 const (
-	Bytes Unit = "bytes"
-	Count Unit = ""
+	Bytes     Unit = "bytes"
+	BytesFree Unit = "bytes_free" // on the disk, which peers must leave
+	Count     Unit = ""
 )
 
 // Row is one line of the budget.

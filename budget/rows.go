@@ -92,7 +92,7 @@ var (
 
 	// FreeSpace is the space on the disk below which peers are refused what would be
 	// kept there, whatever else they hold; see package disk.
-	FreeSpace = Row{Name: "free_space", Unit: Bytes}
+	FreeSpace = Row{Name: "free_space", Unit: BytesFree}
 
 	// LogLines are lines that peers cause in the log, and events for subscribers, in
 	// a minute; beyond, one line a minute says how many there were.

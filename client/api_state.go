@@ -28,6 +28,7 @@ type Status struct {
 	Agents         []Agent      `json:"agents"`
 	TasksActive    int          `json:"tasks_active"`
 	Messages       MessageCount `json:"messages"`
+	Warnings       []string     `json:"warnings"` // settings of which nothing follows, and why
 }
 
 // Budget is the result of budget, which has no params: what peers may cost this
@@ -40,8 +41,8 @@ type Budget struct {
 // BudgetRow is what peers may hold of one thing.
 type BudgetRow struct {
 	Name string `json:"name"`
-	Unit string `json:"unit"` // bytes, or "" for a count
-	Peer int64  `json:"peer"` // one peer at most
+	Unit string `json:"unit"` // bytes, "" for a count, or bytes_free: of the disk, of which held are free and the bounds must be left
+	Peer int64  `json:"peer"` // one peer at most; 0: no bound of its own
 	All  int64  `json:"all"`  // all together at most; 0: no sum
 	Held int64  `json:"held"` // by all together
 }

@@ -256,7 +256,11 @@ func (c *Client) Query(ctx context.Context, p QueryParams) (*Answer, error) {
 
 // Delegate hands over a task and waits for the ack; see [Client.Wait].
 func (c *Client) Delegate(ctx context.Context, p DelegateParams) (*Delegated, error) {
-	return carry[Delegated](ctx, c, ackTime, MethodDelegate, &p, p.Payload)
+	deadline := ackTime
+	if c.Patience > 0 {
+		deadline = givingTime(p.Payload)
+	}
+	return carry[Delegated](ctx, c, deadline, MethodDelegate, &p, p.Payload)
 }
 
 // Cancel asks for the end of a delegation.

@@ -39,6 +39,15 @@ func queryTime(payload wire.Payload) time.Duration {
 	return min(or(q.DeadlineMS, kinds.DefaultQueryDeadline), kinds.MaxQueryDeadline)
 }
 
+// givingTime returns how long giving a task with that payload may take.
+func givingTime(payload wire.Payload) time.Duration {
+	d, err := kinds.Parse[kinds.Delegate](payload)
+	if err != nil || d.DeadlineMS == 0 {
+		return ackTime
+	}
+	return min(or(d.DeadlineMS, ackTime), ackTime)
+}
+
 // watched is [Client.call] for what the daemon does not answer by itself. With
 // Patience the daemon is asked beside it whether it lives, so that the call ends when
 // the daemon stands still: after that time, which is the call's deadline and grace,

@@ -15,7 +15,6 @@ package config
 import (
 	"cmp"
 	"os"
-	"reflect"
 	"slices"
 	"time"
 
@@ -139,13 +138,6 @@ func (c *Channels) IsOpenTo(peer identity.ID, name string) bool {
 	}
 	id := peer.String()
 	return slices.ContainsFunc(c.OpenTo, func(s string) bool { return s == star || s == name && name != "" || s == id })
-}
-
-// Equal reports whether two settings are the same, but for open_to.
-func (c Channels) Equal(o Channels) bool {
-	keys, others := c.Keys, o.Keys
-	c.Keys, o.Keys, c.OpenTo, o.OpenTo = nil, nil, nil, nil
-	return slices.Equal(keys, others) && reflect.DeepEqual(c, o)
 }
 
 // Log says how to log.

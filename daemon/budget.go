@@ -20,6 +20,10 @@ func (d *Daemon) describeBudget(context.Context, *session, *none) (any, error) {
 		b.Usage = append(b.Usage, client.BudgetUsage{Row: u.Row.Name, Peer: u.Peer, Name: name, Held: u.Held, Refused: u.Refused})
 	}
 	for _, r := range d.budget.Rows() {
+		if r.Name == budget.FreeSpace.Name {
+			free, bound := d.space.state.Space()
+			r.Peer, r.All, held[r.Name] = int64(bound), int64(bound), int64(free)
+		}
 		b.Rows = append(b.Rows, client.BudgetRow{Name: r.Name, Unit: string(r.Unit), Peer: r.Peer, All: r.All, Held: held[r.Name]})
 	}
 	return b, nil

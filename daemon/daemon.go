@@ -23,6 +23,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -278,6 +279,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	if !d.store.Checked() {
 		d.log.Warn("state.db is too large, or its disk too slow, to be checked for damage at the start")
 	}
+	d.warnDoubts()
 	d.log.Info("ready", "id", d.id, "name", d.name, "addr", d.node.Addr(), "socket", d.home.socket(), "took", time.Since(d.started))
 	d.tell(systemd.SdNotifyReady)
 	err := g.Wait()
@@ -326,8 +328,8 @@ func (d *Daemon) Close() error {
 }
 
 // reload reads config.yaml again; when that is not valid the old one stays.
-// Policy, rates, addresses of peers, discovery, channels.open_to and the log level
-// count at once, everything else from the next start.
+// What [atOnce] lists counts then, everything else from the next start; the log names
+// it.
 func (d *Daemon) reload() error {
 	next, err := d.loadConfig()
 	if err != nil {
@@ -352,10 +354,10 @@ func (d *Daemon) reload() error {
 		default:
 		}
 	}
-	if old.Name != next.Name || old.Listen != next.Listen || old.MaxMessage != next.MaxMessage ||
-		old.PostQuantum != next.PostQuantum || old.Log.Format != next.Log.Format || old.OACP != next.OACP || !old.Channels.Equal(next.Channels) || !slices.Equal(old.Agents.UIDs, next.Agents.UIDs) {
-		d.log.Warn("name, listen, max_message, post_quantum, oacp.home, agents.uids, channels but for open_to, and log.format change at the next start")
+	if later := atNextStart(old, next); len(later) > 0 {
+		d.log.Warn("settings have changed that count from the next start: start acpd again for them", "settings", strings.Join(later, ", "))
 	}
+	d.warnDoubts()
 	d.log.Info("configuration reloaded")
 	return nil
 }

@@ -122,7 +122,7 @@ func (d *Daemon) status(context.Context, *session, *none) (any, error) {
 	}
 	return &client.Status{
 		Whoami: d.describeSelf(), State: state, PeersConnected: len(d.node.Peers()), Agents: d.agents.list(), TasksActive: active,
-		Messages: client.MessageCount{In: sums(d.count.received), Out: sums(d.count.sent)},
+		Messages: client.MessageCount{In: sums(d.count.received), Out: sums(d.count.sent)}, Warnings: d.doubts(),
 	}, nil
 }
 

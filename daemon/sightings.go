@@ -13,6 +13,10 @@ import (
 // addrsWait is how long a new address waits for others, before all are written.
 const addrsWait = time.Second
 
+// maxLeft bounds the addresses of peers that are trusted no more: who is trusted again
+// after a mistake is among the last.
+const maxLeft = 256
+
 // sighting is when a peer was last connected in this run of the daemon, zero for
 // never, and where it last was in any.
 type sighting struct {
@@ -22,18 +26,20 @@ type sighting struct {
 
 // sightings remembers when and where trusted peers were last connected, the where on
 // disk too: it leads to them where nothing else is heard. A crash may lose what came
-// in the last second. The trust store bounds how many there are.
+// in the last second. The trust store bounds how many there are. Of who is trusted no
+// more the where is kept in memory alone, for the case that trust comes back.
 type sightings struct {
 	db    *store.DB
 	moved chan struct{} // holds one where dirty is not empty
 
 	mu    sync.Mutex // guards the rest
 	last  map[identity.ID]sighting
-	dirty map[identity.ID]bool // the disk has another address, or none
+	left  map[identity.ID]string // where those that are trusted no more last were
+	dirty map[identity.ID]bool   // the disk has another address, or none
 }
 
 func openSightings(ctx context.Context, db *store.DB) (*sightings, error) {
-	s := &sightings{db: db, moved: make(chan struct{}, 1), dirty: make(map[identity.ID]bool)}
+	s := &sightings{db: db, moved: make(chan struct{}, 1), left: make(map[identity.ID]string), dirty: make(map[identity.ID]bool)}
 	err := db.Read(ctx, func(tx *store.Tx) (err error) {
 		s.last, err = sqlAddrs(tx)
 		return err
@@ -48,6 +54,7 @@ func (s *sightings) at(id identity.ID, addr string, t time.Time) {
 		s.spoil(id)
 	}
 	s.last[id] = sighting{t, addr}
+	delete(s.left, id)
 }
 
 func (s *sightings) of(id identity.ID) sighting {
@@ -59,10 +66,30 @@ func (s *sightings) of(id identity.ID) sighting {
 func (s *sightings) purge(id identity.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.last[id]; ok {
+	if was, ok := s.last[id]; ok {
 		s.spoil(id)
 		delete(s.last, id)
+		if was.addr == "" {
+			return
+		}
+		for other := range s.left {
+			if len(s.left) < maxLeft {
+				break
+			}
+			delete(s.left, other)
+		}
+		s.left[id] = was.addr
 	}
+}
+
+// recall returns where a peer was when it was trusted last, in this run of the daemon,
+// and forgets it; "" if that is not known.
+func (s *sightings) recall(id identity.ID) (addr string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	addr = s.left[id]
+	delete(s.left, id)
+	return addr
 }
 
 // spoil notes that the disk is behind. Callers hold mu.

@@ -73,6 +73,11 @@ func TestPeersAreRefusedOnALowDisk(t *testing.T) {
 			refused = u.Refused
 		}
 	}
+	for _, r := range budget.Rows {
+		if r.Name == "free_space" && (r.Unit != "bytes_free" || r.Held != 1<<30-1 || r.All != 1<<30 || r.Peer != 1<<30) {
+			t.Errorf("the budget tells of %+v", r)
+		}
+	}
 	if refused < 21 {
 		t.Errorf("the budget tells of %d refusals", refused)
 	}

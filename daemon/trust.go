@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -71,7 +72,8 @@ func (d *Daemon) join(ctx context.Context, _ *session, p *client.JoinParams) (an
 }
 
 // trustPeer trusts a stranger, or changes the name or addresses of a trusted peer.
-// Where a stranger called from is remembered like any place where it was connected;
+// Where a stranger called from, or was when it was trusted before, is remembered like
+// any place where it was connected;
 // only what a person gave is configured.
 func (d *Daemon) trustPeer(ctx context.Context, _ *session, p *client.TrustParams) (any, error) {
 	met, err := d.candidate("trust", p.Peer)
@@ -99,6 +101,7 @@ func (d *Daemon) trustPeer(ctx context.Context, _ *session, p *client.TrustParam
 	}
 	d.log.Info("trusted", "peer", who.ID.Label(), "name", who.Name)
 	d.event(client.EventTrust, who.ID, who.Name, time.Now(), nil)
+	met.Addr = cmp.Or(met.Addr, d.sightings.recall(who.ID))
 	if met.Addr != "" {
 		d.sightings.at(who.ID, met.Addr, met.At)
 	}

@@ -53,6 +53,8 @@ type Floor struct {
 	at      time.Time  // of the last look
 	looking bool       // somebody does
 	low     bool
+	free    uint64 // as the last look has seen it, and what it was held against
+	bound   uint64
 }
 
 // NewFloor watches the file system of path. min is the space in bytes below which it
@@ -80,11 +82,24 @@ func (f *Floor) Low() bool {
 	left, err := f.look(f.path)
 	f.mu.Lock()
 	f.looking = false
-	f.low = err == nil && left.Free < f.bound(left.Total)
+	f.low = false
+	if err == nil {
+		f.free, f.bound = left.Free, f.boundOf(left.Total)
+		f.low = f.free < f.bound
+	}
 	return f.low
 }
 
-func (f *Floor) bound(total uint64) uint64 {
+// Space returns what the last look has seen: the bytes that are free, and those below
+// which it is too little. It blocks as Low does.
+func (f *Floor) Space() (free, bound uint64) {
+	f.Low()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.free, f.bound
+}
+
+func (f *Floor) boundOf(total uint64) uint64 {
 	if f.min > 0 {
 		return f.min
 	}

@@ -111,11 +111,13 @@ func TestSilentDaemon(t *testing.T) {
 			}
 		})
 	}
-	t.Run("query", func(t *testing.T) {
-		t.Parallel()
-		p := desk.Acpctl("query", "laptop", "--deadline", "1s", "Still there?")
-		if said := p.Fails(6); !strings.Contains(said, "has not answered for 3s") {
-			t.Errorf("says %q", said)
-		}
-	})
+	for _, verb := range []string{"query", "delegate"} {
+		t.Run(verb, func(t *testing.T) {
+			t.Parallel()
+			p := desk.Acpctl(verb, "laptop", "--deadline", "1s", "Still there?")
+			if said := p.Fails(6); !strings.Contains(said, "has not answered for 3s") {
+				t.Errorf("says %q", said)
+			}
+		})
+	}
 }

@@ -13,7 +13,7 @@ const module = "github.com/acpd/acpd/"
 // its line names and what that imports in turn. A new arrow is a visible edit here.
 var arrows = map[string][]string{
 	"cmd/acpd":           {"daemon"},
-	"cmd/acpctl":         {"client", "oacp/mailbox", "budget"},
+	"cmd/acpctl":         {"client", "oacp/mailbox"},
 	"daemon":             {"openintent/carrier", "oacp/carrier", "peer", "discovery", "store", "config", "client", "disk"},
 	"peer":               {"kinds", "budget"},
 	"budget":             {"identity"},

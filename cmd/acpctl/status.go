@@ -76,6 +76,9 @@ func (a *app) status(s *client.Status) {
 		}
 		rows = append(rows, [2]string{"agent", what})
 	}
+	for _, w := range s.Warnings {
+		rows = append(rows, [2]string{"warning", client.Line(w)})
+	}
 	a.fields(rows...)
 }
 

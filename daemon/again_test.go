@@ -1,0 +1,26 @@
+package daemon
+
+import (
+	"testing"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
+)
+
+// Who is trusted again by its id alone is called where it last was: nothing has to be
+// heard of it first.
+func TestTrustedAgainIsConnectedAgain(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	owner := desk.dial()
+	owner.must("trust", client.TrustParams{Peer: "laptop", Addrs: []string{}}, nil) // it is known by where it worked
+	for range 2 {
+		owner.must("untrust", client.UntrustParams{Peer: "laptop"}, nil)
+		await.Until(t, "it is cut off", func() bool { _, up := laptop.node.Peer(desk.ID()); return !up })
+		owner.must("trust", client.TrustParams{Peer: laptop.ID().String(), Name: "laptop"}, nil)
+		await.Until(t, "it is back", func() bool { _, up := laptop.node.Peer(desk.ID()); return up })
+	}
+	if addr := desk.sightings.recall(laptop.ID()); addr != "" {
+		t.Errorf("%s is kept as the address of a peer that is trusted no more", addr)
+	}
+}

@@ -1,0 +1,50 @@
+package daemon
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/acpd/acpd/config"
+)
+
+// atOnce are the settings that count on reload; all others count from the next start.
+var atOnce = []string{"peers", "policy", "limits.rate", "discovery.mdns", "discovery.include", "discovery.exclude", "channels.open_to", "log.level"}
+
+// atNextStart are the settings that have changed and do not count yet.
+func atNextStart(old, next *config.Config) []string {
+	return slices.DeleteFunc(next.Changed(old), func(name string) bool { return slices.Contains(atOnce, name) })
+}
+
+// maxNamed bounds the names in a warning.
+const maxNamed = 8
+
+// doubts are warnings about the settings in force: names of which nothing follows,
+// since nobody who is trusted has them.
+func (d *Daemon) doubts() []string {
+	known := make(map[string]bool)
+	for _, p := range d.trust.Peers() {
+		known[p.Name], known[p.ID.String()] = true, true
+	}
+	unmatched := d.config.Load().Unmatched(func(ref string) bool { return known[ref] })
+	all := []string{}
+	for _, setting := range slices.Sorted(maps.Keys(unmatched)) {
+		refs := slices.Compact(slices.Sorted(slices.Values(unmatched[setting])))
+		more := ""
+		if len(refs) > maxNamed {
+			more = fmt.Sprintf(" and %d more", len(refs)-maxNamed)
+			refs = refs[:maxNamed]
+		}
+		all = append(all, fmt.Sprintf("%s in config.yaml names %s%s: no trusted peer has that name or id, so nothing follows from it; acpctl peers lists those that are",
+			setting, strings.Join(refs, ", "), more))
+	}
+	return all
+}
+
+// warnDoubts tells the log of them.
+func (d *Daemon) warnDoubts() {
+	for _, doubt := range d.doubts() {
+		d.log.Warn("settings without effect", "warning", doubt)
+	}
+}
