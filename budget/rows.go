@@ -83,6 +83,16 @@ var (
 	// ChannelBytes are messages, events and log entries in channels, on disk.
 	ChannelBytes = Row{Name: "channel_bytes", Unit: Bytes, Peer: 256 * mib, All: 2 * gib}
 
+	// ChannelAgents, Channels and Tasks are what a peer's agents have made here: records
+	// of themselves, channels and tasks, each of some KiB in memory and on disk.
+	ChannelAgents = Row{Name: "channel_agents", Peer: 1000, All: 10_000}
+	Channels      = Row{Name: "channels", Peer: 2000, All: 50_000}
+	Tasks         = Row{Name: "tasks", Peer: 2000, All: 25_000}
+
+	// RelayedBytes are entries of another daemon's channels that are kept for agents
+	// here that resume. The oldest go.
+	RelayedBytes = Row{Name: "relayed_bytes", Unit: Bytes, Peer: 32 * mib, All: 512 * mib}
+
 	// ChannelRequests are requests in channels that are under way.
 	ChannelRequests = Row{Name: "channel_requests", Peer: 128, All: 2048}
 

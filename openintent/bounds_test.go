@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/acpd/acpd/budget"
 )
 
 // A channel has as many open requests as it may, and one more when one has expired.
@@ -103,7 +105,7 @@ func TestChannelsAreBounded(t *testing.T) {
 		}
 		h.restart()
 	}
-	h.e.count(desk, maxGuest-maxEntries/4-1, maxGuest)
+	h.e.count(desk, int(budget.Channels.Peer)-maxEntries/4-1, int(budget.Tasks.Peer))
 	other := h.intent("planner")
 	far = h.from(desk, "reviewer")
 	far.post("/intents/"+other+"/channels", obj{"name": "a"}).refused(429, "too_many")

@@ -12,7 +12,10 @@ import (
 // What other daemons may hold of this one, by their keys: see package budget. The
 // agents here are bounded by what the rules allow alone.
 
-const codeOverloaded = "overloaded"
+const (
+	codeOverloaded = "overloaded"
+	codeTooMany    = "too_many"
+)
 
 // peerOf returns the key of another daemon.
 func peerOf(home string) identity.ID {
@@ -61,6 +64,7 @@ func (c *call) give(n int) {
 // something is answered whatever is held.
 func (c *call) settle(size int) error {
 	more := size - c.held
+	c.give(-more)
 	if c.Method == http.MethodGet || more <= 0 || c.who.Home == "" {
 		return c.take(more)
 	}

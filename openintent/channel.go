@@ -312,10 +312,11 @@ func (t *tx) open(in *intent, ch *channel) error {
 	if err := open.room(home, "open channels in this intent", maxEntries, "close some"); err != nil {
 		return err
 	}
-	switch {
-	case home != "" && t.e.guests[home].channels >= maxGuest:
-		return tooMany("channels of your daemon's agents", maxGuest, "delete some, or let an agent there create them")
-	case len(t.e.channels) >= maxChannels:
+	if home != "" {
+		if err := mayMake(t.e.guestbook.channels, home, "delete some, or let an agent of the intent's own daemon create them"); err != nil {
+			return err
+		}
+	} else if t.e.guests[""].channels >= maxChannels {
 		return tooMany("channels", maxChannels, "delete some")
 	}
 	ch.row, ch.in = t.row(), in

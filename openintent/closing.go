@@ -91,7 +91,7 @@ func (t *tx) purge(ch *channel) error {
 		ch.in.channels = slices.DeleteFunc(slices.Clone(ch.in.channels), func(c *channel) bool { return c == ch })
 		ch.recent = nil
 		ch.doc.Members, ch.doc.Options = nil, nil // messages in memory outlive it
-		t.e.graves = append(t.e.graves, ch.row)
+		t.e.graves = append(t.e.graves, grave{ch.row, ch.doc.Home})
 	}, func() {
 		ch.doc, ch.in.channels, t.e.graves = doc, all, graves
 		ch.dropped = t.now // its messages are in the store alone

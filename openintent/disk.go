@@ -101,12 +101,11 @@ func (t *tx) free(in *intent, channelHome string, s *slice) error {
 	return nil
 }
 
-// intentOf returns the intent of the channel in that row, which may be gone, and the
-// daemon whose agent has created it.
-func (t *tx) intentOf(channel int64) (in *intent, channelHome string, err error) {
+// intentOf returns the intent of the channel in that row, which may be gone.
+func (t *tx) intentOf(channel int64) (*intent, error) {
 	var id string
-	err = t.QueryRow("SELECT i.id, coalesce(c.doc ->> '$.home', '') FROM openintent_channel c JOIN openintent_intent i ON i.row = c.intent WHERE c.row = ?", channel).Scan(&id, &channelHome)
-	return t.e.intents[id], channelHome, err
+	err := t.QueryRow("SELECT i.id FROM openintent_channel c JOIN openintent_intent i ON i.row = c.intent WHERE c.row = ?", channel).Scan(&id)
+	return t.e.intents[id], err
 }
 
 // countShares counts, once, the messages that were there before shares were. The
@@ -131,5 +130,11 @@ func (e *Engine) countShares(ctx context.Context) error {
 func (e *Engine) holdShares() {
 	for home, n := range e.onDisk {
 		hold(e.disk, peerOf(home), n)
+	}
+	for home := range e.guests {
+		e.holdMade(home)
+	}
+	for home := range e.homes {
+		e.holdMade(home)
 	}
 }

@@ -97,6 +97,8 @@ type Engine struct {
 	entries   *budget.Account       // bytes of entries that wait for readers of event streams
 	disk      *budget.Account       // bytes that other daemons' agents have written
 	perIntent share                 // of these on one intent
+	guestbook guestbook             // what other daemons' agents have made
+	relayed   *budget.Account       // bytes of what other hosts have relayed that are kept
 	openMost  int                   // requests that are open in one channel
 	api       func() jsontext.Value // its description, made when somebody asks for it
 	looked    func(look)            // tests are told what each read has looked at; nil otherwise
@@ -122,7 +124,13 @@ type world struct {
 	tasks    map[string]*task
 	coords   map[string]*coordinator
 	leavers  map[string]leaver // by their names
-	graves   []int64           // rows of channels that are gone, whose messages are still in the store
+	graves   []grave           // channels that are gone, whose messages are still in the store
+}
+
+// grave is the row of a channel that is gone, and whose agent had created it.
+type grave struct {
+	row  int64
+	home string
 }
 
 // made counts what the agents of one daemon have created, and the keys of their sends
@@ -132,8 +140,7 @@ type made struct{ channels, tasks, keys int }
 // What one daemon keeps. Beyond, requests for more are refused.
 const (
 	maxIntents  = 50_000
-	maxChannels = 100_000
-	maxGuest    = 2_000 // channels, and tasks, that the agents of one other daemon have created
+	maxChannels = 100_000 // of agents here, as the next two; the others' are in the budget
 	maxAgents   = 10_000
 	maxTasks    = 50_000
 	maxEntries  = 1_000    // of one intent: access, assignments, coordinators, tasks, open channels, agents of one other daemon; members of one channel; agents of one other daemon
@@ -155,7 +162,8 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 	e := &Engine{cfg: cfg, host: cfg.Self[:HostDigits], db: cfg.Store, done: make(chan struct{}), wake: make(chan struct{}, 1), sweep: make(chan struct{}, 1), api: sync.OnceValue(describeAPI),
 		unread: cfg.Budget.Open(budget.Answers), entries: cfg.Budget.Open(budget.StreamEntries), disk: cfg.Budget.Open(budget.ChannelBytes),
-		perIntent: share{budget.IntentBytes, budget.IntentEvents}, openMost: maxOpen}
+		perIntent: share{budget.IntentBytes, budget.IntentEvents}, openMost: maxOpen, relayed: cfg.Budget.Open(budget.RelayedBytes),
+		guestbook: guestbook{agents: cfg.Budget.Open(budget.ChannelAgents), channels: cfg.Budget.Open(budget.Channels), tasks: cfg.Budget.Open(budget.Tasks)}}
 	e.feed.start()
 	if err := e.db.Migrate(ctx, "openintent", schema); err != nil {
 		return nil, err

@@ -55,5 +55,5 @@ func conflict(code, format string, args ...any) *Error {
 }
 
 func tooMany(what string, max int, remedy string) *Error {
-	return refuse(http.StatusTooManyRequests, "too_many", "there are %d %s already, the most that are kept: %s", max, what, remedy)
+	return refuse(http.StatusTooManyRequests, codeTooMany, "there are %d %s already, the most that are kept: %s", max, what, remedy)
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/budget"
 )
 
 // Guests are agents that are at home at another daemon. What is known of them is
@@ -17,6 +19,48 @@ func (w *world) count(home string, channels, tasks int) {
 	m := w.guests[home]
 	m.channels, m.tasks = m.channels+channels, m.tasks+tasks
 	w.guests[home] = m
+}
+
+// guestbook are the accounts of what other daemons' agents have made. They say what the
+// world does.
+type guestbook struct{ agents, channels, tasks *budget.Account }
+
+// count is that of the world, which the accounts follow, as they do addAgent and
+// dropAgent.
+func (e *Engine) count(home string, channels, tasks int) {
+	e.world.count(home, channels, tasks)
+	e.holdMade(home)
+}
+
+func (e *Engine) addAgent(a *agent, doc Agent) {
+	e.world.addAgent(a, doc)
+	e.holdMade(doc.Host)
+}
+
+func (e *Engine) dropAgent(a *agent) {
+	e.world.dropAgent(a)
+	e.holdMade(a.doc.Host)
+}
+
+func (e *Engine) holdMade(home string) {
+	if home == "" {
+		return
+	}
+	peer, n := peerOf(home), e.guests[home]
+	hold(e.guestbook.agents, peer, int64(e.homes[home]))
+	hold(e.guestbook.channels, peer, int64(n.channels))
+	hold(e.guestbook.tasks, peer, int64(n.tasks))
+}
+
+// mayMake refuses one more of what an account counts to another daemon's agents. Only
+// writes change what is held, and they come one after the other.
+func mayMake(a *budget.Account, home, remedy string) error {
+	peer := peerOf(home)
+	if err := a.Take(peer, 1); err != nil {
+		return exceeded(err, codeTooMany, remedy)
+	}
+	a.Give(peer, 1)
+	return nil
 }
 
 // guest is an agent's record as its home tells it.

@@ -47,6 +47,7 @@ func (e *Engine) finishLeaving(ctx context.Context, name string) error {
 	if !leaves {
 		return nil
 	}
+	ctx = behalf(ctx, l.Home)
 	for _, in := range all {
 		e.mu.RLock()
 		at := now()

@@ -167,11 +167,11 @@ func (w *world) read(stx *store.Tx, at stamp) error {
 			w.leavers[name] = l
 			return err
 		}),
-		stx.Each("SELECT channel FROM openintent_grave", func(scan func(...any) error) error {
-			var row int64
-			err := scan(&row)
-			w.graves = append(w.graves, row)
-			w.rows = max(w.rows, row)
+		stx.Each("SELECT g.channel, coalesce(c.doc ->> '$.home', '') FROM openintent_grave g JOIN openintent_channel c ON c.row = g.channel", func(scan func(...any) error) error {
+			var g grave
+			err := scan(&g.row, &g.home)
+			w.graves = append(w.graves, g)
+			w.rows = max(w.rows, g.row)
 			return err
 		}),
 		stx.Each("SELECT "+messageColumns+", channel FROM openintent_message WHERE kind = 'request' AND answered = 0 AND deadline > ?", func(scan func(...any) error) error {

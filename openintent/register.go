@@ -104,14 +104,12 @@ func (e *Engine) registerAgent(c *call) (int, any, error) {
 }
 
 // roomForAgent refuses one more agent of a daemon. Those here have room of their own.
-func (w *world) roomForAgent(home string) error {
-	switch theirs := w.homes[home]; {
-	case home == "" && theirs >= maxAgents:
+func (e *Engine) roomForAgent(home string) error {
+	if home != "" {
+		return mayMake(e.guestbook.agents, home, "use fewer agent ids")
+	}
+	if e.homes[""] >= maxAgents {
 		return tooMany("agents", maxAgents, "register one that there is with its id")
-	case home != "" && theirs >= maxEntries:
-		return tooMany("agents of that daemon", maxEntries, "let it use fewer ids")
-	case home != "" && len(w.agents)-w.homes[""] >= maxAgents:
-		return tooMany("agents of other daemons", maxAgents, "let them use fewer ids")
 	}
 	return nil
 }

@@ -43,9 +43,7 @@ const (
 	relayHead   = 1 << 10   // of these, for the names of its lines
 	maxKept     = 4 << 20   // bytes of an answer that is looked at before it is passed on
 	keepRelayed = 5_000     // entries that are kept for agents that resume, of each host
-	keptRelayed = 32 << 20  // bytes of these
 	relayStep   = 64        // entries more than that, after which the oldest are removed
-	relayBytes  = 1 << 20   // and bytes
 
 	relayRate  = 1000        // entries a second of one host; the rest waits in its stream
 	cursorTime = time.Second // how long a place in a host's feed may stay unwritten
@@ -185,6 +183,7 @@ func (e *Engine) Relay(ctx context.Context, host string, stream io.Reader) error
 	if err != nil {
 		return err
 	}
+	hold(e.relayed, payer, int64(kept.bytes))
 	for lines.Scan() {
 		line := lines.Bytes()
 		if data, ok := bytes.CutPrefix(line, []byte("data: ")); ok {
@@ -224,7 +223,11 @@ func (e *Engine) Relay(ctx context.Context, host string, stream io.Reader) error
 		n := entry{relayed: r}
 		doc := text(r)
 		r = nil
-		gone := kept.surplus()
+		full := e.relayed.Take(payer, int64(len(doc))) != nil
+		if full && len(kept.list) == 0 {
+			doc = text(&relayed{}) // who resumes misses it
+		}
+		gone := kept.surplus(full)
 		if err := e.write(ctx, false, func(t *tx) error {
 			n.seq = t.number()
 			t.out = append(t.out, n)
@@ -233,10 +236,12 @@ func (e *Engine) Relay(ctx context.Context, host string, stream io.Reader) error
 			}
 			return t.trimRelayed(host, kept.list[gone-1].seq)
 		}); err != nil {
+			hold(e.relayed, payer, int64(kept.bytes))
 			return err
 		}
 		kept.drop(gone)
 		kept.add(n.seq, len(doc))
+		hold(e.relayed, payer, int64(kept.bytes))
 		saved, savedAt = cursor, time.Now()
 	}
 	return lines.Err()
@@ -266,16 +271,13 @@ func (k *relayedEntries) drop(n int) {
 }
 
 // surplus returns how many of the oldest the next write removes: none while they are few
-// more than are kept, and a slice at most.
-func (k *relayedEntries) surplus() (n int) {
-	if len(k.list) < keepRelayed+relayStep && k.bytes < keptRelayed+relayBytes {
+// more than are kept, and a slice at most; a slice of them where there is no room.
+func (k *relayedEntries) surplus(full bool) (n int) {
+	if !full && len(k.list) < keepRelayed+relayStep {
 		return 0
 	}
-	left, size := k.bytes, 0
-	for n < sliceRows && size < sliceBytes && (len(k.list)-n >= keepRelayed || left > keptRelayed) {
+	for size := 0; n < min(sliceRows, len(k.list)) && size < sliceBytes && (full || len(k.list)-n >= keepRelayed); n++ {
 		size += k.list[n].bytes
-		left -= k.list[n].bytes
-		n++
 	}
 	return n
 }

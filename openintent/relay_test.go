@@ -217,7 +217,7 @@ func FuzzRelay(f *testing.F) {
 func TestRelayedEntriesAreBounded(t *testing.T) {
 	h := start(t)
 	far := strings.Replace(h.intent("planner"), hostID, farID, 1)
-	const n, size = 4 * relayStep, keptRelayed / (2 * relayStep)
+	const n, size = 4 * relayStep, 32 << 20 / (2 * relayStep)
 	var b strings.Builder
 	for i := range n {
 		fmt.Fprintf(&b, "data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[\"reviewer\"],\"own\":[],\"data\":{\"a\":%q}}\nid: %d\n\n", far, strings.Repeat("x", size), i+1)

@@ -162,11 +162,22 @@ func (e *Engine) runSweeps(ctx context.Context) {
 	}
 }
 
+// behalf returns a context for what a daemon's agents have caused: it takes their turns.
+func behalf(ctx context.Context, home string) context.Context {
+	if home == "" {
+		return ctx
+	}
+	return store.For(ctx, peerOf(home))
+}
+
 // sweepSome lets an agent leave that has not left, or removes a slice of a channel that is
 // gone, and reports whether there was something.
 func (e *Engine) sweepSome(ctx context.Context) (more bool, err error) {
 	e.mu.RLock()
-	more = len(e.graves) > 0
+	var next grave
+	if more = len(e.graves) > 0; more {
+		next = e.graves[0]
+	}
 	leaver := ""
 	for leaver = range e.leavers {
 		break
@@ -178,11 +189,11 @@ func (e *Engine) sweepSome(ctx context.Context) (more bool, err error) {
 	if !more {
 		return false, nil
 	}
-	err = e.write(ctx, false, func(t *tx) error {
-		if len(e.graves) == 0 {
-			return nil
+	err = e.write(behalf(ctx, next.home), false, func(t *tx) error {
+		if len(e.graves) == 0 || e.graves[0] != next {
+			return nil // it is not gone after all
 		}
-		row := e.graves[0]
+		row := next.row
 		all, err := doomedOf(t.Tx, row, 0, 1<<62, t.now)
 		if err != nil {
 			return err
@@ -199,11 +210,11 @@ func (e *Engine) sweepSome(ctx context.Context) (more bool, err error) {
 				break
 			}
 		}
-		in, home, err := t.intentOf(row)
+		in, err := t.intentOf(row)
 		if err != nil {
 			return err
 		}
-		if err := t.free(in, home, &s); err != nil || !done {
+		if err := t.free(in, next.home, &s); err != nil || !done {
 			return err
 		}
 		if err := t.dropChannel(row); err != nil {

@@ -121,9 +121,6 @@ func (e *Engine) createTask(c *call) (int, any, error) {
 		if in.terminal() {
 			return conflict("intent_terminal", "the intent is %s: it gets no more tasks", in.status)
 		}
-		if len(e.tasks) >= maxTasks {
-			return tooMany("tasks", maxTasks, "use those that there are")
-		}
 		var all part
 		for _, k := range in.tasks {
 			all.add(k.doc.Home, c.who.Home)
@@ -134,8 +131,12 @@ func (e *Engine) createTask(c *call) (int, any, error) {
 		if err := c.assigns(in, &doc); err != nil {
 			return err
 		}
-		if c.who.Home != "" && e.guests[c.who.Home].tasks >= maxGuest {
-			return tooMany("tasks of your daemon's agents", maxGuest, "let an agent of the intent's own daemon create them")
+		if c.who.Home != "" {
+			if err := mayMake(e.guestbook.tasks, c.who.Home, "let an agent of the intent's own daemon create them"); err != nil {
+				return err
+			}
+		} else if e.guests[""].tasks >= maxTasks {
+			return tooMany("tasks", maxTasks, "use those that there are")
 		}
 		doc.ID, doc.Version, doc.CreatedAt, doc.StartedAt, doc.CompletedAt = e.newID(idTask, t.now), 1, t.now, 0, 0
 		doc.Home = c.who.Home

@@ -63,7 +63,7 @@ func (e *Engine) told() (all []string) {
 	for name, l := range e.leavers {
 		line("leaver %s %s", name, text(l))
 	}
-	line("graves %v", slices.Sorted(slices.Values(e.graves)))
+	line("graves %v", slices.SortedFunc(slices.Values(e.graves), func(a, b grave) int { return int(a.row - b.row) }))
 	slices.Sort(all)
 	return all
 }

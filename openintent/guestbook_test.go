@@ -1,0 +1,102 @@
+package openintent
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/store"
+)
+
+// What other daemons' agents make is a share for each of them, whatever those before have
+// made, and takes nothing from the agents here.
+func TestWhatOthersMakeIsShared(t *testing.T) {
+	h := start(t, toOthers)
+	for _, r := range []struct {
+		account *budget.Account
+		row     budget.Row
+	}{
+		{h.e.guestbook.agents, budget.Row{Name: "channel_agents", Peer: 1000, All: 10_000}},
+		{h.e.guestbook.channels, budget.Row{Name: "channels", Peer: 2000, All: 50_000}},
+		{h.e.guestbook.tasks, budget.Row{Name: "tasks", Peer: 2000, All: 25_000}},
+	} {
+		if r.account.Row() != r.row {
+			t.Errorf("the row is %+v, want %+v", r.account.Row(), r.row)
+		}
+	}
+	book := &budget.Book{Peers: func() int { return 3 }}
+	small := func(name string) *budget.Account { return book.Open(budget.Row{Name: name, Peer: 6, All: 12}) }
+	h.e.guestbook = guestbook{small("channel_agents"), small("channels"), small("tasks")}
+	in := h.intent("planner")
+	kinds := map[string]func(c *client, i int) *answer{
+		"channel_agents": func(c *client, i int) *answer {
+			return h.from(c.header.Get("Of"), Daemon).do("PUT", fmt.Sprintf("/agents/agent%d/record", i), obj{"status": "active"})
+		},
+		"channels": func(c *client, i int) *answer {
+			return c.post("/intents/"+in+"/channels", obj{"name": fmt.Sprint(c.header.Get("Of"), i)})
+		},
+		"tasks": func(c *client, i int) *answer { return c.post("/tasks", obj{"intent_id": in, "name": fmt.Sprint(i)}) },
+	}
+	for row, one := range kinds {
+		var got []int
+		for n, home := range []string{desk, laptop, strings.Repeat("ab", 32)} {
+			c, taken := h.from(home, fmt.Sprint("worker", n)).with("Of", home), 0
+			for i := range 60 {
+				if a := one(c, i); a.status < 300 {
+					taken++
+				} else {
+					a.refused(429, "too_many").has(obj{"row": row})
+				}
+			}
+			got = append(got, taken)
+		}
+		if got[0] != 6 || got[1] < 2 || got[2] < 2 || got[0]+got[1]+got[2] > 12 {
+			t.Errorf("%s: %v were taken", row, got)
+		}
+	}
+	h.as("planner").post("/intents/"+in+"/channels", obj{"name": "own"}).ok(201)
+	h.as("planner").post("/tasks", obj{"intent_id": in, "name": "own"}).ok(201)
+	h.as("planner").register(obj{}).ok(201)
+	// What is gone makes room.
+	worker := h.from(desk, "worker0")
+	worker.do("DELETE", "/channels/"+h.e.intents[in].named(desk+"0", now()).id, nil).ok(200)
+	worker.post("/intents/"+in+"/channels", obj{"name": "again"}).ok(201)
+	worker.post("/intents/"+in+"/channels", obj{"name": "more"}).refused(429, "too_many")
+	h.restart()
+	if n := held(h.e.guestbook.channels, desk); n != 6 {
+		t.Errorf("%d channels are counted after a restart", n)
+	}
+	if a, k := held(h.e.guestbook.agents, desk), held(h.e.guestbook.tasks, desk); a != 6 || k != 6 {
+		t.Errorf("%d agents and %d tasks are counted after a restart", a, k)
+	}
+}
+
+// What hosts have relayed is a share of the disk too, of which the oldest goes.
+func TestRelayedEntriesAreShared(t *testing.T) {
+	h := start(t)
+	if row := h.e.relayed.Row(); row != (budget.Row{Name: "relayed_bytes", Unit: budget.Bytes, Peer: 32 << 20, All: 512 << 20}) {
+		t.Errorf("the row is %+v", row)
+	}
+	const peer = 1 << 20
+	h.e.relayed = new(budget.Book).Open(budget.Row{Name: "relayed_bytes", Unit: budget.Bytes, Peer: peer, All: 8 * peer})
+	far := strings.Replace(h.intent("planner"), hostID, farID, 1)
+	for part := range 4 {
+		var b strings.Builder
+		for i := range 30 {
+			fmt.Fprintf(&b, "data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[\"reviewer\"],\"own\":[],\"data\":{\"a\":%q}}\nid: %d\n\n", far, strings.Repeat("x", 100_000), 30*part+i+1)
+		}
+		if err := h.e.Relay(t.Context(), farID, strings.NewReader(b.String())); err != nil {
+			t.Fatal(err)
+		}
+		var kept int64
+		if err := h.db.Read(t.Context(), func(stx *store.Tx) error {
+			return stx.QueryRow("SELECT sum(octet_length(doc)) FROM openintent_relayed").Scan(&kept)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if n := held(h.e.relayed, farID); kept > peer+200_000 || kept < peer/4 || n != kept {
+			t.Fatalf("%d bytes are kept, %d are counted", kept, n)
+		}
+	}
+}
