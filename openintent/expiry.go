@@ -73,21 +73,31 @@ func (e *Engine) resetAlarms() {
 // retryAlarm is how long a channel that could not be closed is left alone.
 const retryAlarm = 10 * time.Second
 
-func (e *Engine) runAlarms(ctx context.Context) {
+// idle is how long what has nothing to do waits, unless it is woken.
+const idle = time.Hour
+
+// again runs do now, whenever it is woken, and when as long has passed as do says, until
+// ctx ends.
+func again(ctx context.Context, woken <-chan struct{}, do func() (wait time.Duration)) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-e.wake:
+		case <-woken:
 		case <-timer.C:
 		}
+		timer.Reset(do())
+	}
+}
+
+func (e *Engine) runAlarms(ctx context.Context) {
+	again(ctx, e.wake, func() time.Duration {
 		for ctx.Err() == nil {
 			ch, wait := e.nextAlarm()
 			if ch == nil {
-				timer.Reset(wait)
-				break
+				return wait
 			}
 			if err := e.closeExpired(ctx, ch); err != nil && ctx.Err() == nil {
 				e.cfg.Log.Error("openintent: closing a channel failed", "channel", ch.id, "error", err)
@@ -96,7 +106,8 @@ func (e *Engine) runAlarms(ctx context.Context) {
 				e.mu.Unlock()
 			}
 		}
-	}
+		return idle
+	})
 }
 
 // nextAlarm returns a channel that is due, or how long none is.
@@ -121,5 +132,5 @@ func (e *Engine) nextAlarm() (*channel, time.Duration) {
 			return next.ch, 0
 		}
 	}
-	return nil, time.Hour
+	return nil, idle
 }

@@ -142,24 +142,19 @@ func (e *Engine) startSweep() {
 
 // runSweeps removes channels that are gone until ctx ends, a slice in a write.
 func (e *Engine) runSweeps(ctx context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-e.sweep:
-		case <-timer.C:
-		}
+	again(ctx, e.sweep, func() time.Duration {
 		more, err := true, error(nil)
 		for more && err == nil && ctx.Err() == nil {
 			more, err = e.sweepSome(ctx)
 		}
-		if err != nil && ctx.Err() == nil {
-			e.cfg.Log.Error("openintent: removing a channel failed", "error", err)
-			timer.Reset(retryAlarm)
+		if err == nil {
+			return idle
 		}
-	}
+		if ctx.Err() == nil {
+			e.cfg.Log.Error("openintent: removing a channel failed", "error", err)
+		}
+		return retryAlarm
+	})
 }
 
 // behalf returns a context for what a daemon's agents have caused: it takes their turns.
