@@ -79,13 +79,31 @@ func (q *parcels) waits(k lineKey) bool {
 func (q *parcels) run(ctx context.Context) {
 	tick := time.NewTicker(parcelRetry)
 	defer tick.Stop()
-	couriers := make(map[identity.ID]wake)
+	again := make(map[identity.ID]bool) // by host to which somebody sends now: whether something came meanwhile
+	sent := make(chan identity.ID)
 	var sending sync.WaitGroup
 	defer sending.Wait()
+	send := func(host identity.ID) {
+		again[host] = false
+		sending.Go(func() {
+			q.courier(ctx, host)
+			select {
+			case sent <- host:
+			case <-ctx.Done():
+			}
+		})
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case host := <-sent:
+			if again[host] {
+				send(host)
+			} else {
+				delete(again, host)
+			}
+			continue
 		case <-q.wake:
 		case <-tick.C:
 			err := q.db.Write(ctx, false, func(tx *store.Tx) error { return sqlForgetRefused(tx, time.Now().Add(-refusedTime), maxParcels) })
@@ -94,13 +112,11 @@ func (q *parcels) run(ctx context.Context) {
 			}
 		}
 		for host := range q.due() {
-			w := couriers[host]
-			if w == nil {
-				w = newWake()
-				couriers[host] = w
-				sending.Go(func() { q.courier(ctx, host, w) })
+			if _, busy := again[host]; busy {
+				again[host] = true
+			} else {
+				send(host)
 			}
-			w.up()
 		}
 	}
 }
@@ -118,22 +134,17 @@ func (q *parcels) due() map[identity.ID]bool {
 	return hosts
 }
 
-// courier sends to a host whenever it is woken.
-func (q *parcels) courier(ctx context.Context, host identity.ID, w wake) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-w:
-		}
-		if err := q.deliver(ctx, host); err != nil && ctx.Err() == nil {
-			level := slog.LevelWarn
-			if outOfReach(err) {
-				level = slog.LevelDebug
-			}
-			q.log.Log(ctx, level, "messages wait for their host", "host", host.Label(), "err", err)
-		}
+// courier sends what waits for a host, once.
+func (q *parcels) courier(ctx context.Context, host identity.ID) {
+	err := q.deliver(ctx, host)
+	if err == nil || ctx.Err() != nil {
+		return
 	}
+	level := slog.LevelWarn
+	if outOfReach(err) {
+		level = slog.LevelDebug
+	}
+	q.log.Log(ctx, level, "messages wait for their host", "host", host.Label(), "err", err)
 }
 
 // deliver sends the parcels for a host, one of each line in turn, so that nobody waits
