@@ -218,7 +218,12 @@ func TestFloodOfHandshakes(t *testing.T) {
 	known, comes := node(desk, "laptop"), node(desk, "planner")
 	pings(t, known, desk.ID, 2*time.Second)
 	pings(t, comes, desk.ID, time.Second)
-	quiet, before := pings(t, known, desk.ID, 10*time.Second), rss(desk)
+	var calm []time.Duration
+	for range 3 {
+		calm = append(calm, pings(t, known, desk.ID, round))
+	}
+	slices.Sort(calm)
+	quiet, before := calm[len(calm)/2], rss(desk)
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rounds+1)*round)
 	defer cancel()
@@ -250,7 +255,7 @@ func TestFloodOfHandshakes(t *testing.T) {
 	slowly := <-slow
 	cancel()
 	n := <-sent
-	t.Logf("%d handshakes begun, %d packets back; p99 %v quiet, %v in the flood, median of rounds of 5 s; RSS %d KiB, %d at most; %d of %d new dials late", n, flood.heard.Load(), quiet, loud, before, most, slowly, dials)
+	t.Logf("%d handshakes begun, %d packets back; p99 %v quiet, %v in the flood, each the median of rounds of 5 s; RSS %d KiB, %d at most; %d of %d new dials late", n, flood.heard.Load(), quiet, loud, before, most, slowly, dials)
 	switch {
 	case flood.token.Load() == nil:
 		t.Error("the source was never asked for a proof")

@@ -22,6 +22,6 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	live.Tags = "faults"
-	flag.Set("test.parallel", "6") // the tests wait more than they compute
+	flag.Set("test.parallel", "8") // the tests wait more than they compute
 	os.Exit(live.Inside(0, false, m.Run))
 }
