@@ -20,7 +20,8 @@ type Log struct {
 	to      *slog.Logger
 	account *Account
 
-	mu      sync.Mutex // guards minutes
+	ends    sync.WaitGroup // timers of minutes that have not been stopped
+	mu      sync.Mutex     // guards minutes
 	minutes map[identity.ID]*minute
 }
 
@@ -65,7 +66,11 @@ func (l *Log) take(who identity.ID, over func(*minute)) bool {
 	m := l.minutes[who]
 	if m == nil {
 		m = &minute{}
-		m.timer = time.AfterFunc(time.Minute, func() { l.end(who) })
+		l.ends.Add(1)
+		m.timer = time.AfterFunc(time.Minute, func() {
+			defer l.ends.Done()
+			l.end(who)
+		})
 		l.minutes[who] = m
 	}
 	if l.account.Take(who, 1) != nil {
@@ -85,7 +90,9 @@ func (l *Log) end(who identity.ID) {
 	if m == nil {
 		return
 	}
-	m.timer.Stop()
+	if m.timer.Stop() {
+		l.ends.Done()
+	}
 	l.account.Give(who, m.taken)
 	if m.lines > 0 {
 		name := "strangers"
@@ -99,7 +106,8 @@ func (l *Log) end(who identity.ID) {
 	}
 }
 
-// Close tells what was left out so far. Nothing may be added after it.
+// Close tells what was left out so far, and waits until all of it is told. Nothing may
+// be added after it.
 func (l *Log) Close() {
 	l.mu.Lock()
 	var all []identity.ID
@@ -110,4 +118,5 @@ func (l *Log) Close() {
 	for _, who := range all {
 		l.end(who)
 	}
+	l.ends.Wait()
 }

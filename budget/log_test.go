@@ -95,3 +95,44 @@ func TestLogOfAllPeersTogetherIsBounded(t *testing.T) {
 		l.Close()
 	})
 }
+
+// slow is a log that takes its time.
+type slow struct{ writing, goOn chan struct{} }
+
+func (s slow) Write(p []byte) (int, error) {
+	s.writing <- struct{}{}
+	<-s.goOn
+	return len(p), nil
+}
+
+// What is being told when the log is closed has been told when that returns.
+func TestCloseWaitsForWhatIsBeingTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := slow{make(chan struct{}), make(chan struct{})}
+		l := (&Book{}).OpenLog(slog.New(slog.NewTextHandler(out, nil)))
+		left := make(chan uint64, 1)
+		for range LogLines.Peer + 1 {
+			l.Tell(Strangers, func(n uint64) {
+				if n > 0 {
+					out.writing <- struct{}{}
+					<-out.goOn
+					left <- n
+				}
+			})
+		}
+		<-out.writing // the minute is over
+		closed := make(chan struct{})
+		go func() { defer close(closed); l.Close() }()
+		synctest.Wait()
+		select {
+		case <-closed:
+			t.Error("the log is closed while something is told")
+		default:
+		}
+		close(out.goOn)
+		<-closed
+		if n := <-left; n != 1 {
+			t.Errorf("%d events were left out", n)
+		}
+	})
+}

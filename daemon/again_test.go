@@ -1,10 +1,12 @@
 package daemon
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
 )
 
 // Who is trusted again by its id alone is called where it last was: nothing has to be
@@ -22,5 +24,14 @@ func TestTrustedAgainIsConnectedAgain(t *testing.T) {
 	}
 	if addr := desk.sightings.recall(laptop.ID()); addr != "" {
 		t.Errorf("%s is kept as the address of a peer that is trusted no more", addr)
+	}
+}
+
+// A call that says to nobody is wrong, and is told what is missing.
+func TestMissingRecipient(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	if e := desk.dial().refused(kinds.Invalid, "query", client.QueryParams{Payload: query("?")}); !strings.HasPrefix(e.Message, "to: missing: name a trusted peer") {
+		t.Error(e)
 	}
 }

@@ -92,7 +92,7 @@ func (r *agents) vouch(as holder) error {
 	case !known:
 		return kinds.Errorf(kinds.NoAgent, "speak: no agent %q is attached: attach, or try again when it is back", as.name)
 	case key != as.key:
-		return kinds.Errorf(kinds.NotAuthorized, "speak: key: another agent has the name %q: show the key that its attach returned", as.name)
+		return kinds.Errorf(kinds.NotAuthorized, "speak: key: another agent has the name %q: show the key that its attach returned (acpctl: ACP_AGENT_KEY beside ACP_AGENT)", as.name)
 	}
 	return nil
 }

@@ -140,7 +140,7 @@ func (d *Daemon) candidate(op, ref string) (peer.Pending, error) {
 		if unknown := (*identity.UnknownPeerError)(nil); !errors.As(err, &unknown) || len(unknown.Near) > 0 {
 			return peer.Pending{}, coded(op, err) // a trusted peer was meant
 		}
-		return peer.Pending{}, kinds.Errorf(kinds.UnknownPeer, "%s: %q names nobody who has called or is on the network: give the full id, 64 hex digits", op, ref)
+		return peer.Pending{}, kinds.Errorf(kinds.UnknownPeer, "%s: %q names nobody who has called or is on the network: give the full id, 64 hex digits, or see acpctl peers", op, ref)
 	case 1:
 		return found[0], nil
 	}

@@ -43,7 +43,11 @@ func invalid(field, format string, args ...any) *Error {
 }
 
 func notFound(what string) *Error {
-	return refuse(http.StatusNotFound, "not_found", "there is no such %s, or you have no access to its intent", what)
+	of := "its intent"
+	if what == "intent" {
+		of = "it"
+	}
+	return refuse(http.StatusNotFound, "not_found", "there is no such %s, or you have no access to %s", what, of)
 }
 
 func forbidden(code, format string, args ...any) *Error {

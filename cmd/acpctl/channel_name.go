@@ -70,6 +70,13 @@ func (c *channels) name(ctx context.Context, arg string) (string, error) {
 	if here {
 		return arg, nil
 	}
+	if peers, err := c.daemon.Peers(ctx); err == nil {
+		for _, p := range peers {
+			if p.State == client.PeerBlocked && p.Name == arg[sign+1:] {
+				return "", kinds.Errorf(kinds.UnknownPeer, "%s: %s was untrusted and is blocked: only its full id lifts that, acpctl trust %s", arg, p.Name, p.ID)
+			}
+		}
+	}
 	return "", hint{kinds.Errorf(kinds.UnknownPeer, "%s: no trusted peer is called %s", arg, arg[sign+1:]), "acpctl peers lists those that there are"}
 }
 

@@ -26,7 +26,8 @@ func (a *app) inboxCmd() *cobra.Command {
   acpctl inbox --taken              what agents removed that was for any of them
   acpctl inbox --json`,
 		Long: `Shows the messages that wait in the inbox, the oldest first, and leaves them there.
---ack removes those up to a number, and only what was shown before. An agent sees and
+FOR is the agent that a message is for; "-": any. --ack removes those up to a number,
+and only what was shown before. An agent sees and
 removes what is for it or for any; the latter --taken shows for 7 days, with its name.`,
 		Args:              words(),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -79,15 +80,17 @@ func (a *app) inbox(ctx context.Context, after uint64, taken bool) error {
 			from = m.Envelope.From.Label()
 		}
 		sent := time.UnixMilli(int64(m.Envelope.TS))
-		row := []string{strconv.FormatUint(m.Seq, 10), from, a.moment(sent), client.Line(m.Envelope.Kind), gist(&m.Envelope)}
+		row := []string{strconv.FormatUint(m.Seq, 10), from, a.moment(sent), client.Line(m.Envelope.Kind)}
 		if taken {
-			row = append(row, client.Line(m.Agent), a.moment(m.TakenAt.Time))
+			row = append(row, gist(&m.Envelope), client.Line(m.Agent), a.moment(m.TakenAt.Time))
+		} else {
+			row = append(row, orDash(m.Agent), gist(&m.Envelope))
 		}
 		rows = append(rows, row)
 	}
-	head := []string{"NUMBER", "FROM", "SENT", "KIND", "WHAT"}
+	head := []string{"NUMBER", "FROM", "SENT", "KIND", "FOR", "WHAT"}
 	if taken {
-		head = append(head, "TAKEN BY", "AT")
+		head = []string{"NUMBER", "FROM", "SENT", "KIND", "WHAT", "TAKEN BY", "AT"}
 	}
 	a.table(head, rows)
 	if inbox.Next != 0 && taken {

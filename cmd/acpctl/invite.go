@@ -97,7 +97,7 @@ func (a *app) listInvitations(ctx context.Context) error {
 		if o.UsedBy != nil {
 			used = client.Line(o.UsedBy.Name)
 		}
-		rows = append(rows, []string{o.ID, o.Expires.Local().Format("2006-01-02 15:04:05"), orDash(o.Name), used})
+		rows = append(rows, []string{o.ID, o.Expires.Local().Format("2006-01-02 15:04:05 MST"), orDash(o.Name), used})
 	}
 	a.table([]string{"ID", "EXPIRES", "FOR", "USED BY"}, rows)
 	return nil
@@ -132,7 +132,7 @@ func (a *app) completeInvitations(ctx context.Context, begun string) []cobra.Com
 	}
 	found := []cobra.Completion{"all"}
 	for _, o := range open {
-		found = append(found, cobra.CompletionWithDesc(o.ID, "until "+o.Expires.Local().Format("15:04:05")))
+		found = append(found, cobra.CompletionWithDesc(o.ID, "until "+o.Expires.Local().Format("15:04:05 MST")))
 	}
 	return slices.DeleteFunc(found, func(c cobra.Completion) bool { return !strings.HasPrefix(c, begun) })
 }
@@ -153,5 +153,5 @@ func (a *app) explain(inv *client.Invitation) {
 		fmt.Fprint(a.err, "\n", code)
 	}
 	fmt.Fprintf(a.err, "\nUntil %s one other machine can join: run there, and paste the line\n\n  acpctl join\n\nWhoever has the line can join: send it as you would send a password.\n",
-		inv.Expires.Local().Format("15:04:05"))
+		inv.Expires.Local().Format("15:04:05 MST"))
 }

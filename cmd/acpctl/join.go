@@ -35,6 +35,9 @@ command lines, and shells remember them.`,
 					return err
 				}
 			}
+			if uri == "" {
+				return usagef("URI: empty: give the line that acpctl invite printed on the other machine")
+			}
 			if _, err := identity.ParseInvitation(uri); err != nil {
 				return usageError{err}
 			}

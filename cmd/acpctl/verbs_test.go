@@ -300,7 +300,7 @@ func TestInboxPages(t *testing.T) {
 		}
 		return page, nil
 	})
-	row := "\t" + deskID.Label() + "\t-\tnotify\tt \n"
+	row := "\t" + deskID.Label() + "\t-\tnotify\t-\tt \n"
 	f.want(f.run("inbox"), 0, "1"+row, "acpctl inbox: there is more: acpctl inbox --after 1 shows it, acpctl inbox --ack 1 removes these\n")
 	f.want(f.run("inbox", "--after", "1"), 0, "2"+row, "")
 }
