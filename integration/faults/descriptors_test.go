@@ -1,0 +1,46 @@
+//go:build faults
+
+package faults
+
+import (
+	"net"
+	"testing"
+	"time"
+)
+
+// TestFewDescriptorsUnderTraffic: with 64 descriptors, and 200 connections of programs
+// of this machine that leave them open, calls of both sides go on; afterwards all is
+// closed again.
+func TestFewDescriptorsUnderTraffic(t *testing.T) {
+	t.Parallel()
+	c := begin(t, nil)
+	c.desk.Stop()
+	c.desk.mu.Lock()
+	c.desk.starts++
+	c.desk.mu.Unlock()
+	c.desk.Acpd = c.desk.Begin(append([]string{"sh", "-c", `ulimit -n 64; exec "$@"`, "sh"}, c.desk.Command()...)...)
+	c.desk.Ready()
+	c.connected()
+	c.talk()
+	c.held20()
+	var programs []net.Conn
+	for range 200 {
+		open, err := net.Dial("unix", c.desk.Socket())
+		if err != nil {
+			t.Fatal(err)
+		}
+		programs = append(programs, open)
+	}
+	for range 5 {
+		c.desk.Must("whoami")
+		c.desk.Must("inbox")
+	}
+	time.Sleep(3 * time.Second)
+	if ended := c.quiet(); ended.of("internal")+ended.of("unreachable")+ended.of("timeout") > 0 || ended.of("held") < 40 {
+		t.Errorf("calls have ended as %v", ended)
+	}
+	for _, p := range programs {
+		p.Close()
+	}
+	c.settle()
+}
