@@ -31,7 +31,7 @@ func TestTrustedAgainIsConnectedAgain(t *testing.T) {
 func TestMissingRecipient(t *testing.T) {
 	t.Parallel()
 	desk := start(t, stateDir(t), "desk")
-	if e := desk.dial().refused(kinds.Invalid, "query", client.QueryParams{Payload: query("?")}); !strings.HasPrefix(e.Message, "to: missing: name a trusted peer") {
+	if e := desk.dial().refused(kinds.UnknownPeer, "query", client.QueryParams{Payload: query("?")}); !strings.HasPrefix(e.Message, "to: missing: name a trusted peer") {
 		t.Error(e)
 	}
 }

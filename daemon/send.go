@@ -23,7 +23,7 @@ const (
 // resolve finds whom a caller means by PEER or PEER/AGENT.
 func (d *Daemon) resolve(s *session, to string) (p identity.Peer, agent string, err error) {
 	if to == "" {
-		return p, "", kinds.Errorf(kinds.Invalid, "to: missing: name a trusted peer, or one of its agents as peer/agent; peers lists them")
+		return p, "", kinds.Errorf(kinds.UnknownPeer, "to: missing: name a trusted peer, or one of its agents as peer/agent; peers lists them")
 	}
 	name, agent, one := strings.Cut(to, "/")
 	if one && agent == "" {
