@@ -1,0 +1,164 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
+)
+
+// Nobody takes an agent's name over in the agents' folder. While the agent is away and
+// has open work, its key alone gives the name again, also after a restart.
+func TestANameWithOpenWorkNeedsItsKey(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	planner, key := desk.guestAgent(client.AttachParams{Name: "planner"}, say(accepted))
+	if _, err := readKey("attach", key); err != nil {
+		t.Fatal(err)
+	}
+	g := desk.guest(nil)
+	g.refused(kinds.NotAuthorized, "attach", client.AttachParams{Name: "planner", TakeOver: true})
+	g.refused(kinds.NotAuthorized, "attach", client.AttachParams{Name: "planner", TakeOver: true, Key: key})
+	if e := g.refused(kinds.Invalid, "attach", client.AttachParams{Name: "planner"}); strings.Contains(e.Message, "take_over") {
+		t.Errorf("it names what does not help: %s", e.Message)
+	}
+	g.refused(kinds.Invalid, "attach", client.AttachParams{Name: "planner", Key: "secret"})
+	taken := delegateTo(laptop.dial(), "desk", task1(`,"deadline_ms":3600000`))
+
+	leave := func(l *local) {
+		t.Helper()
+		l.Close()
+		await.Until(t, "it has left", func() bool { return desk.agents.named("planner") == nil })
+	}
+	leave(planner)
+	kept := func() {
+		t.Helper()
+		g := desk.guest(say(accepted))
+		if e := g.refused(kinds.NotAuthorized, "attach", client.AttachParams{Name: "planner"}); !strings.Contains(e.Message, "show its key") {
+			t.Errorf("%s", e.Message)
+		}
+		g.refused(kinds.NotAuthorized, "attach", client.AttachParams{Name: "planner", Key: newKey()})
+		g.must("attach", client.AttachParams{Name: "another"}, nil) // any other name is free
+	}
+	kept()
+	back, same := desk.guestAgent(client.AttachParams{Name: "planner", Key: key}, say(accepted))
+	if same != key {
+		t.Errorf("the key changed to %q", same)
+	}
+	// With its key it also comes back before the daemon has seen that it left.
+	twice, _ := desk.guestAgent(client.AttachParams{Name: "planner", Key: key}, say(accepted))
+	await.From(t, "the end of the connection before", back.Done())
+	leave(twice)
+
+	desk.stop()
+	desk = start(t, desk.dir, "desk")
+	kept()
+	// The daemon's owner is not asked for a key, and the open work passes on.
+	owned := desk.agent(client.AttachParams{Name: "planner"}, say(accepted))
+	leave(owned)
+	g = desk.guest(nil)
+	g.refused(kinds.NotAuthorized, "attach", client.AttachParams{Name: "planner", Key: key})
+	desk.agents.mu.Lock()
+	k := desk.agents.kept["planner"]
+	k.since = k.since.Add(-keptFor)
+	desk.agents.kept["planner"] = k
+	desk.agents.mu.Unlock()
+	last, _ := desk.guestAgent(client.AttachParams{Name: "planner"}, say(accepted))
+	var s client.Task
+	if last.must("task", client.TaskParams{ID: taken.ID}, &s); s.State != client.TaskAccepted || s.Agent != "planner" {
+		t.Errorf("after the time the open work did not pass on: %+v", s)
+	}
+	await.Until(t, "desk and laptop are connected", func() bool { _, ok := desk.node.Peer(laptop.ID()); return ok })
+	last.must("result", client.ResultParams{Ref: taken.ID, Payload: completed("done")}, nil)
+	// Without open work the name is for whoever comes.
+	leave(last)
+	desk.guestAgent(client.AttachParams{Name: "planner"}, say(accepted))
+}
+
+// A name is kept for ten minutes, to the nanosecond, and names without work are not.
+func TestNamesAreKeptForTenMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, open := newAgents(), map[string]bool{"planner": true}
+		attach := func(name, key string) (*agent, error) {
+			a, _, err := r.attach(new(client.Conn), client.AttachParams{Name: name, Key: key}, true, open)
+			return a, err
+		}
+		first, err := attach("planner", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		idle, err := attach("reviewer", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		working := func() map[string]bool { return open }
+		r.detach(first.conn, working)
+		r.detach(idle.conn, working)
+		if len(r.kept) != 1 {
+			t.Errorf("kept: %v", r.kept)
+		}
+		time.Sleep(keptFor - time.Nanosecond)
+		if _, err := attach("planner", ""); !errors.Is(err, &kinds.Error{Code: kinds.NotAuthorized}) {
+			t.Errorf("before the time: %v", err)
+		}
+		if err := r.vouch(holder{"planner", first.key}); err != nil {
+			t.Errorf("its key: %v", err)
+		}
+		time.Sleep(time.Nanosecond)
+		if err := r.vouch(holder{"planner", first.key}); err == nil {
+			t.Error("its key speaks for it after the time")
+		}
+		if _, err := attach("planner", ""); err != nil {
+			t.Errorf("after the time: %v", err)
+		}
+	})
+}
+
+// Agents in the folder shut nobody out of acp.sock.
+func TestGuestsLeavePlacesForTheOwner(t *testing.T) {
+	r := newAgents()
+	attach := func(guest bool) error {
+		_, _, err := r.attach(new(client.Conn), client.AttachParams{Name: newKey()[:32]}, guest, nil)
+		return err
+	}
+	for range maxGuests {
+		if err := attach(true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := attach(true); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
+		t.Errorf("one guest more: %v", err)
+	}
+	for range maxAgents - maxGuests {
+		if err := attach(false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := attach(false); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
+		t.Errorf("one agent more: %v", err)
+	}
+}
+
+// Every method without params, and one that panics, gets an answer and ends nothing.
+func TestNoCallEndsTheDaemon(t *testing.T) {
+	desk := start(t, stateDir(t), "desk")
+	methods["panic"] = method{func(context.Context, *session, *client.Request) (any, error) { panic("a bug") }, forAgents}
+	t.Cleanup(func() { delete(methods, "panic") })
+	for name, m := range methods {
+		for _, l := range []*local{desk.dial(), desk.guest(nil)} {
+			ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
+			if err := l.Call(ctx, name, nil, nil); name == "notify" && !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) || m.by == forOwner && err != nil && errors.Is(err, &kinds.Error{Code: kinds.Internal}) {
+				t.Errorf("%s: %v", name, err)
+			}
+			cancel()
+		}
+	}
+	desk.dial().refused(kinds.Internal, "panic", nil)
+	desk.dial().must("whoami", nil, nil)
+}

@@ -1,0 +1,116 @@
+package daemon
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+)
+
+func TestPolicyAndRates(t *testing.T) {
+	t.Parallel()
+	desk, laptop := start(t, stateDir(t), "desk"), start(t, stateDir(t), "laptop")
+	writeConfig(t, laptop.dir, `
+policy:
+  desk: {kinds: [query, ping], domains: [code]}
+`)
+	if err := laptop.reload(); err != nil {
+		t.Fatal(err)
+	}
+	befriend(t, desk, laptop)
+	laptop.agent(client.AttachParams{Name: "reviewer"}, say(`{"summary":""}`))
+	asker := desk.dial()
+	asker.must("query", client.QueryParams{To: "laptop", Payload: payload(`{"question":"?","domain":"code.go"}`)}, nil)
+	asker.refused(kinds.NotAuthorized, "query", client.QueryParams{To: "laptop", Payload: payload(`{"question":"?","domain":"codec"}`)})
+	asker.refused(kinds.NotAuthorized, "query", client.QueryParams{To: "laptop", Payload: query("?")})
+	asker.refused(kinds.NotAuthorized, "delegate", client.DelegateParams{To: "laptop", Payload: task1("")})
+	asker.refused(kinds.NotAuthorized, "notify", client.NotifyParams{To: client.To("laptop"), Payload: payload(`{"topic":"t"}`)})
+	var p client.Policy
+	laptop.dial().must("policy", client.PolicyParams{Peer: "desk", Kind: "delegate"}, &p)
+	if p.Allowed || p.Rule == "" {
+		t.Errorf("%+v", p)
+	}
+
+	writeConfig(t, laptop.dir, "limits:\n  rate:\n    - {peer: desk, kind: ping, per_second: 0.01, burst: 2}\n")
+	if err := laptop.reload(); err != nil {
+		t.Fatal(err)
+	}
+	asker.must("notify", client.NotifyParams{To: client.To("laptop"), Payload: payload(`{"topic":"t"}`)}, nil)
+	asker.must("ping", client.PingParams{To: "laptop"}, nil)
+	asker.must("ping", client.PingParams{To: "laptop"}, nil)
+	e := asker.refused(kinds.Overloaded, "ping", client.PingParams{To: "laptop"})
+	if e.RetryAfterMS < 50000 || e.RetryAfterMS > 100000 {
+		t.Errorf("retry after %d ms", e.RetryAfterMS)
+	}
+
+	writeConfig(t, laptop.dir, "polices: {}\n")
+	if err := laptop.reload(); err == nil {
+		t.Error("an unknown key was taken")
+	}
+	asker.refused(kinds.Overloaded, "ping", client.PingParams{To: "laptop"}) // the old one stays
+}
+
+// Mail and requests of channels count by rates of their own.
+func TestRatesOfMailAndChannels(t *testing.T) {
+	t.Parallel()
+	laptop := start(t, stateDir(t), "laptop")
+	writeConfig(t, laptop.dir, "limits:\n  rate:\n    - {kind: mail, per_second: 0.01, burst: 1}\n    - {kind: channel, per_second: 0.01, burst: 2}\n")
+	if err := laptop.reload(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := laptop.trust.Trust(identity.Peer{ID: identity.ID{1}, Name: "desk"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, burst := range map[string]int{policyMail: 1, policyChannel: 2} {
+		for range burst {
+			if err := laptop.admit(p.ID, kind); err != nil {
+				t.Errorf("%s: %v", kind, err)
+			}
+		}
+		if err := laptop.admit(p.ID, kind); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
+			t.Errorf("%s, over its rate: %v", kind, err)
+		}
+	}
+}
+
+// Settings that name a peer by its petname are warned of when another key gets it.
+func TestNamePassesToAnotherKey(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	writeConfig(t, desk.dir, "policy:\n  planner: {kinds: [ping]}\nlimits:\n  rate:\n    - {peer: reviewer, per_second: 1}\npeers:\n  planner: {addrs: [\"planner.example:7117\"]}\nchannels: {open_to: [reviewer]}\n")
+	if err := desk.reload(); err != nil {
+		t.Fatal(err)
+	}
+	owner := desk.dial()
+	trust := func(n byte, name string) string {
+		t.Helper()
+		var p client.NamedPeer
+		owner.must("trust", client.TrustParams{Peer: identity.ID{n}.String(), Name: name}, &p)
+		return p.Warning
+	}
+	for i, tt := range []struct {
+		n    byte
+		name string
+		want string // what the warning begins with
+	}{
+		{1, "planner", ""}, {1, "planner", ""}, {1, "tester", ""}, // nobody else has had it
+		{2, "planner", "policy, peers in config.yaml names planner, which was "}, {2, "planner", ""},
+		{3, "reviewer", ""}, {3, "laptop", ""}, {1, "reviewer", "limits.rate, channels.open_to in config.yaml names reviewer"},
+		{4, "tester", ""}, // no setting names it
+	} {
+		if got := trust(tt.n, tt.name); !strings.HasPrefix(got, tt.want) || (got == "") != (tt.want == "") {
+			t.Errorf("%d: %d becomes %s: %q", i, tt.n, tt.name, got)
+		}
+	}
+	owner.must("untrust", client.UntrustParams{Peer: "planner"}, nil)
+	desk.stop()
+	desk = start(t, desk.dir, "desk") // it is known from the block
+	owner = desk.dial()
+	if got := trust(5, "planner"); !strings.Contains(got, identity.ID{2}.Label()) || !strings.Contains(got, identity.ID{5}.Label()) {
+		t.Errorf("after a restart: %q", got)
+	}
+}

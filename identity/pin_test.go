@@ -1,0 +1,78 @@
+package identity
+
+import (
+	"errors"
+	"sync"
+	"testing"
+)
+
+// A pin counts at once, and is in the files with the next change or with Save.
+func TestPinWaits(t *testing.T) {
+	dir := t.TempDir()
+	store := openTrust(t, dir)
+	pinned := func(s *TrustStore, n int) bool {
+		p, _ := s.Get(testID(n))
+		return p.PQ == PQHash{byte(n)}
+	}
+	pin := func(n int) {
+		t.Helper()
+		if err := store.Pin(testID(n), PQHash{byte(n)}); err != nil {
+			t.Fatal(err)
+		}
+		if !pinned(store, n) || pinned(openTrust(t, dir), n) {
+			t.Errorf("%d: in memory %v, in the files %v", n, pinned(store, n), pinned(openTrust(t, dir), n))
+		}
+	}
+	for n := range 3 {
+		trust(t, store, Peer{ID: testID(n + 1)})
+	}
+
+	pin(1)
+	pin(2)
+	select {
+	case <-store.Unsaved():
+	default:
+		t.Error("nobody is told of the pins")
+	}
+	if err := store.Save(); err != nil {
+		t.Fatal(err)
+	}
+	if saved := openTrust(t, dir); !pinned(saved, 1) || !pinned(saved, 2) || !same(store, saved) {
+		t.Error("Save left something out")
+	}
+
+	before := read(t, dir, trustName)
+	if err := store.Save(); err != nil || string(before) != string(read(t, dir, trustName)) {
+		t.Errorf("Save wrote what was written: %v", err)
+	}
+
+	pin(3)
+	untrust(t, store, testID(1))
+	if saved := openTrust(t, dir); !pinned(saved, 3) || !saved.Blocked(testID(1)) || !same(store, saved) {
+		t.Error("the next change left the pin out")
+	}
+}
+
+// A name is trusted by one of many that want it.
+func TestTrustNameRace(t *testing.T) {
+	store := NewTrust()
+	var mu sync.Mutex
+	won := 0
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			_, err := store.Trust(Peer{ID: testID(i), Name: "desk"})
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				won++
+			} else if _, ok := errors.AsType[*NameTakenError](err); !ok {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if won != 1 || len(store.Peers()) != 1 {
+		t.Errorf("%d won, %d peers", won, len(store.Peers()))
+	}
+}
