@@ -112,8 +112,19 @@ func (e *Engine) look(c *call, id string, need level) (in *intent, fresh bool, e
 	return e.enter(id, c.who, need, now())
 }
 
+// bind binds who reads. An agent of another daemon for which there is no room on the disk
+// reads without it: nothing is written for it, and it has not come.
 func (e *Engine) bind(c *call, in *intent) error {
-	return e.write(c.Context(), false, func(t *tx) error { return t.bind(t.e.intents[in.id], c.who) })
+	if e.room(c.who.Home) != nil {
+		return nil
+	}
+	return e.write(c.Context(), false, func(t *tx) error {
+		in := t.e.intents[in.id]
+		if t.roomOnDisk(in, c.who, headRoom) != nil {
+			return nil
+		}
+		return t.bind(in, c.who)
+	})
 }
 
 func (e *Engine) enter(id string, who Caller, need level, at stamp) (*intent, bool, error) {

@@ -1,6 +1,7 @@
 package openintent
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -246,5 +247,51 @@ func TestNoticesAndReceiptsAreOfAShare(t *testing.T) {
 	}
 	if n, want := held(h.e.disk, desk), h.stored(); n != want || n < 1000 {
 		t.Errorf("%d bytes are counted of %d", n, want)
+	}
+}
+
+// Agents of another daemon that only read write nothing where there is no room for them,
+// and read all the same.
+func TestReadsWithoutRoomWriteNothing(t *testing.T) {
+	low := false
+	h := start(t, toOthers, func(c *Config) {
+		c.Room = func(home string) error {
+			if low {
+				return errors.New("the disk is almost full")
+			}
+			return nil
+		}
+	})
+	in := h.intent("planner")
+	ch := h.channel("planner", in, "talk")
+	used := func() (n int) {
+		t.Helper()
+		if err := h.db.Read(t.Context(), func(stx *store.Tx) error {
+			return stx.QueryRow("SELECT (SELECT count(*) FROM openintent_used WHERE home <> '') + (SELECT count(*) FROM openintent_event)").Scan(&n)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	read := func(names ...string) {
+		t.Helper()
+		for _, name := range names {
+			for _, path := range []string{"/intents/" + in, "/intents/" + in + "/channels", ch, ch + "/messages"} {
+				h.from(desk, name).get(path).ok(200)
+			}
+		}
+	}
+	before := used()
+	low = true
+	read("a", "b")
+	low, h.e.perIntent = false, share{} // on the disk there is room, in its share there is none
+	read("c", "d")
+	if n := used(); n != before {
+		t.Errorf("%d rows were written for who has only read", n-before)
+	}
+	h.e.perIntent = share{budget.IntentBytes, budget.IntentEvents}
+	read("a")
+	if n := used(); n == before {
+		t.Error("an agent that comes while there is room is not known")
 	}
 }

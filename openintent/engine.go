@@ -70,8 +70,8 @@ type Config struct {
 	// of space on the disk; nil where it may. nil: it always may.
 	Room func(home string) error
 
-	// Freeing calls what removes something, with space on the disk that nothing else
-	// has. It may call it a second time, where the first has failed for want of space.
+	// Freeing calls what the agents here remove, with space on the disk that nothing
+	// else has. It may call it a second time, where the first has failed for want of space.
 	// nil: there is no such space.
 	Freeing func(remove func() error) error
 
@@ -191,6 +191,15 @@ func (e *Engine) Run(ctx context.Context) error {
 	e.runAlarms(ctx)
 	parts.Wait()
 	return nil
+}
+
+// room returns why what concerns the agents of another daemon may not be kept, for want of
+// space on the disk.
+func (e *Engine) room(home string) error {
+	if home == "" || e.cfg.Room == nil {
+		return nil
+	}
+	return e.cfg.Room(home)
 }
 
 // refollow follows the hosts that were followed before the daemon was started. A

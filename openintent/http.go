@@ -100,8 +100,8 @@ func (e *Engine) serve(c *call, rt *route, identify func(*http.Request) (Caller,
 		}
 		e.saw(c.who)
 	}
-	if c.who.Home != "" && e.cfg.Room != nil && c.Method != http.MethodGet && c.Method != http.MethodDelete {
-		if err := e.cfg.Room(c.who.Home); err != nil {
+	if c.Method != http.MethodGet && c.Method != http.MethodDelete {
+		if err := e.room(c.who.Home); err != nil {
 			return 0, nil, refuse(http.StatusInsufficientStorage, "disk_low", "the disk of the intent's host is almost full: its owner has to free some space; try again later").with("row", budget.FreeSpace.Name)
 		}
 	}
@@ -133,7 +133,7 @@ func (e *Engine) serve(c *call, rt *route, identify func(*http.Request) (Caller,
 			return 0, nil, err
 		}
 	}
-	if c.Method != http.MethodDelete || e.cfg.Freeing == nil {
+	if c.Method != http.MethodDelete || e.cfg.Freeing == nil || c.who.Home != "" { // others do not use up the reserve
 		return rt.do(e, c)
 	}
 	err = e.cfg.Freeing(func() (err error) {

@@ -206,8 +206,8 @@ func (e *Engine) Relay(ctx context.Context, host string, stream io.Reader) error
 		if err != nil || at < 0 {
 			return fmt.Errorf("openintent: relay: %s numbers an entry %q", host, id)
 		}
-		cursor = at
 		if r == nil { // where the host's feed is, without anything of it
+			cursor = at
 			if err := pace.wait(ctx); err != nil {
 				return err
 			}
@@ -231,7 +231,7 @@ func (e *Engine) Relay(ctx context.Context, host string, stream io.Reader) error
 		if err := e.write(ctx, false, func(t *tx) error {
 			n.seq = t.number()
 			t.out = append(t.out, n)
-			if err := t.insertRelayed(n.seq, host, cursor, doc); err != nil || gone == 0 {
+			if err := t.insertRelayed(n.seq, host, at, doc); err != nil || gone == 0 {
 				return err
 			}
 			return t.trimRelayed(host, kept.list[gone-1].seq)
@@ -242,7 +242,7 @@ func (e *Engine) Relay(ctx context.Context, host string, stream io.Reader) error
 		kept.drop(gone)
 		kept.add(n.seq, len(doc))
 		hold(e.relayed, payer, int64(kept.bytes))
-		saved, savedAt = cursor, time.Now()
+		cursor, saved, savedAt = at, at, time.Now()
 	}
 	return lines.Err()
 }

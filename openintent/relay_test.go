@@ -2,6 +2,7 @@ package openintent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -197,6 +198,34 @@ func TestRelayRefusesWhatIsNotTheHosts(t *testing.T) {
 	}
 	if cursor, _ := h.e.RelayCursor(t.Context(), farID); cursor != "7" {
 		t.Errorf("cursor %q", cursor)
+	}
+}
+
+// What a write has lost of a host comes again: its place is after what was kept.
+func TestRelayLosesNothingThatWasNotKept(t *testing.T) {
+	lost, fail := errors.New("lost"), false
+	h := start(t, func(c *Config) {
+		c.Inside = func(run func() error) error {
+			if fail {
+				fail = false // the disk is full for one write
+				return lost
+			}
+			return run()
+		}
+	})
+	far := strings.Replace(h.intent("planner"), hostID, farID, 1)
+	entry := func(n int) string {
+		return fmt.Sprintf("data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[\"reviewer\"],\"own\":[],\"data\":{\"n\":%d}}\nid: %d\n\n", far, n, n)
+	}
+	if err := h.e.Relay(t.Context(), farID, strings.NewReader(entry(7))); err != nil {
+		t.Fatal(err)
+	}
+	fail = true
+	if err := h.e.Relay(t.Context(), farID, strings.NewReader(entry(8))); !errors.Is(err, lost) {
+		t.Fatal(err)
+	}
+	if cursor, err := h.e.RelayCursor(t.Context(), farID); cursor != "7" || err != nil {
+		t.Errorf("cursor %q, %v: what was lost does not come again", cursor, err)
 	}
 }
 
