@@ -1,60 +1,97 @@
 package openintent
 
 import (
+	"bytes"
 	"cmp"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// gather gets a list from the other hosts too, if the caller is an agent here.
-// A host that gives no list of that form is left out.
-func gather[T any](c *call, path string, query url.Values, take func(host string, list T)) {
+// gather gets a list from the other hosts too, if the caller is an agent here. Of each it
+// takes at most so many elements, and none after one that is not of the form or that check
+// refuses. list names the member that holds the list; empty: the answer is the list. A
+// host that gives none is left out.
+func gather[T any](c *call, path string, query url.Values, list string, most int, check func(host string, one *T) bool, take func(host string, all []T)) {
 	if c.e.cfg.Gather == nil || c.who.Home != "" || c.who.Operator {
 		return
 	}
 	if len(query) > 0 {
 		path += "?" + query.Encode()
 	}
-	all := c.e.cfg.Gather(c.Context(), c.who, path)
-	for host, body := range all {
-		var list T
-		if json.Unmarshal(body, &list) == nil {
-			take(host, list)
+	for host, body := range c.e.cfg.Gather(c.Context(), c.who, path) {
+		d := jsontext.NewDecoder(bytes.NewBuffer(body))
+		if !enterList(d, list) {
+			continue
 		}
+		var all []T
+		for len(all) < most && d.PeekKind() != ']' {
+			var one T
+			if json.UnmarshalDecode(d, &one) != nil || !check(host, &one) {
+				break
+			}
+			all = append(all, one)
+		}
+		take(host, all)
 	}
 }
 
-// gatherIntents returns the intents of other hosts, as many of each as the page
-// may need.
+// enterList reads up to the first element of a list, which is the member of an object
+// unless its name is empty.
+func enterList(d *jsontext.Decoder, name string) bool {
+	if name != "" {
+		if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
+			return false
+		}
+		for found := false; !found; {
+			t, err := d.ReadToken()
+			if err != nil || t.Kind() != '"' {
+				return false
+			}
+			if found = t.String() == name; !found && d.SkipValue() != nil {
+				return false
+			}
+		}
+	}
+	t, err := d.ReadToken()
+	return err == nil && t.Kind() == '['
+}
+
+// aheadTime is how far the clock of a host may be ahead of the one here.
+const aheadTime = 24 * time.Hour
+
+// gatherIntents returns the intents of other hosts, as many of each as the page may need.
 func (c *call) gatherIntents(status string, need int) (all []listed) {
-	query := url.Values{"limit": {strconv.Itoa(min(need, maxList))}}
+	need = min(need, maxList)
+	query := url.Values{"limit": {strconv.Itoa(need)}}
 	if status != "" {
 		query.Set("status", status)
 	}
-	type theirs struct {
-		Intents []jsontext.Value `json:"intents"`
-	}
-	gather(c, "intents", query, func(host string, list theirs) {
-		for _, doc := range list.Intents {
-			var in Intent
-			if json.Unmarshal(doc, &in) != nil {
+	latest := now().add(aheadTime)
+	gather(c, "intents", query, "intents", need, func(host string, in *Intent) bool {
+		prefix, digits, at, _, ok := splitID(in.ID)
+		return ok && prefix == idIntent && strings.HasPrefix(host, digits) && at <= latest
+	}, func(host string, theirs []Intent) {
+		seen := make(map[string]bool)
+		for _, in := range theirs {
+			if seen[in.ID] {
 				continue
 			}
-			if digits, ok := HostOf(in.ID); ok && strings.HasPrefix(host, digits) {
-				in.Host = host
-				all = append(all, listed{ulid: in.ID[len(in.ID)-ulidLen:], doc: jsontext.Value(text(in))})
-			}
+			seen[in.ID] = true
+			in.Host = host
+			all = append(all, listed{ulid: in.ID[len(in.ID)-ulidLen:], doc: jsontext.Value(text(in))})
 		}
 	})
 	return all
 }
 
-// gatherAgents adds the agents of other daemons to those that are known here.
+// gatherAgents adds the agents of other daemons to those that are known here. Those here
+// come first: whatever hosts say, they stay in the list.
 func (c *call) gatherAgents(list []Agent, status, role string) []Agent {
 	query := url.Values{}
 	for name, v := range map[string]string{"status": status, "role_id": role} {
@@ -62,16 +99,20 @@ func (c *call) gatherAgents(list []Agent, status, role string) []Agent {
 			query.Set(name, v)
 		}
 	}
-	gather(c, "agents", query, func(host string, theirs []Agent) {
+	gather(c, "agents", query, "", maxList, func(_ string, a *Agent) bool { return a.Host == "" && validAgentID(a.AgentID) }, func(host string, theirs []Agent) {
 		// What a daemon says of its own agents goes before what it once told.
 		list = slices.DeleteFunc(list, func(a Agent) bool { return a.Host == host })
+		seen := make(map[string]bool)
 		for _, a := range theirs {
-			if a.Host == "" && validAgentID(a.AgentID) {
+			if !seen[a.AgentID] {
+				seen[a.AgentID] = true
 				a.Host = host
 				list = append(list, a)
 			}
 		}
 	})
-	slices.SortFunc(list, func(a, b Agent) int { return cmp.Or(cmp.Compare(a.AgentID, b.AgentID), cmp.Compare(a.Host, b.Host)) })
+	slices.SortFunc(list, func(a, b Agent) int {
+		return cmp.Or(cmp.Compare(min(len(a.Host), 1), min(len(b.Host), 1)), cmp.Compare(a.AgentID, b.AgentID), cmp.Compare(a.Host, b.Host))
+	})
 	return list
 }
