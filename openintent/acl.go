@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // ACL is an intent's access list as it is answered.
@@ -15,20 +17,43 @@ type ACL struct {
 }
 
 func (in *intent) acl() ACL {
-	a := ACL{IntentID: in.id, Default: "closed", Policy: in.Policy, Entries: append([]Entry{}, in.Entries...)}
-	if in.Policy == "open" {
-		a.Default = "open"
+	return ACL{IntentID: in.id, Default: shownPolicy(in.Policy), Policy: in.Policy, Entries: append([]Entry{}, in.Entries...)}
+}
+
+// shownPolicy is a policy as the SDK knows it: all but open close an intent.
+func shownPolicy(policy string) string {
+	if policy == "open" {
+		return policy
 	}
-	return a
+	return "closed"
 }
 
 func (e *Engine) getACL(c *call) (int, any, error) {
 	return e.view(c, func(in *intent) any { return in.acl() })
 }
 
+// setACL is an access list as it is set: an ACL as it was answered may be sent again.
 type setACL struct {
-	Default string       `json:"default_policy"`
-	Entries []grantEntry `json:"entries"`
+	IntentID jsontext.Value `json:"intent_id,omitzero"` // as answered; it says nothing
+	Default  string         `json:"default_policy"`
+	Policy   string         `json:"policy,omitzero"` // where both are given, this one counts
+	Entries  []grantEntry   `json:"entries"`
+}
+
+// policy returns the policy that is asked for. None at all is refused: access is never
+// what nobody has said.
+func (s *setACL) policy() (string, error) {
+	field, policy := "policy", s.Policy
+	if policy == "" {
+		field, policy = "default_policy", s.Default
+	}
+	if !slices.Contains(policies, policy) {
+		return "", invalid(field, "nothing was changed: say who is let in, one of %s", strings.Join(policies, ", "))
+	}
+	if s.Default != "" && s.Default != policy && s.Default != shownPolicy(policy) {
+		return "", invalid("default_policy", "nothing was changed: policy says something else: leave one of them out")
+	}
+	return policy, nil
 }
 
 type grantEntry struct {
@@ -38,6 +63,11 @@ type grantEntry struct {
 	ExpiresAt     stamp   `json:"expires_at,omitzero"`
 	Reason        *string `json:"reason,omitzero"`
 	Home          string  `json:"home,omitzero"`
+
+	// As answered; they say nothing.
+	ID        jsontext.Value `json:"id,omitzero"`
+	GrantedBy jsontext.Value `json:"granted_by,omitzero"`
+	GrantedAt jsontext.Value `json:"granted_at,omitzero"`
 }
 
 func (c *call) entry(in *intent, g grantEntry, at stamp) (Entry, error) {
@@ -74,21 +104,19 @@ func (c *call) entry(in *intent, g grantEntry, at stamp) (Entry, error) {
 
 func (e *Engine) putACL(c *call) (int, any, error) {
 	var body setACL
-	if err := c.decode(&body); err != nil {
+	if err := c.decodeStrictly(&body); err != nil {
 		return 0, nil, err
 	}
-	if body.Default == "" {
-		body.Default = "open"
-	}
-	if !slices.Contains(policies, body.Default) {
-		return 0, nil, invalid("default_policy", "one of %s", strings.Join(policies, ", "))
+	policy, err := body.policy()
+	if err != nil {
+		return 0, nil, err
 	}
 	if len(body.Entries) > maxEntries {
 		return 0, nil, invalid("entries", "at most %d", maxEntries)
 	}
 	var acl ACL
-	err := e.changeAccess(c, levelAdmin, func(in *intent, a *access, at stamp) (*event, error) {
-		a.Policy, a.Entries = body.Default, nil
+	err = e.changeAccess(c, levelAdmin, func(in *intent, a *access, at stamp) (*event, error) {
+		a.Policy, a.Entries = policy, nil
 		for _, g := range body.Entries {
 			p, err := c.entry(in, g, at)
 			if err != nil {
@@ -97,14 +125,14 @@ func (e *Engine) putACL(c *call) (int, any, error) {
 			a.Entries = append(a.Entries, p)
 		}
 		acl = (&intent{id: in.id, access: *a}).acl()
-		return &event{kind: "access_granted", payload: members("default_policy", body.Default, "entries", a.Entries)}, nil
+		return &event{kind: "access_granted", payload: members("default_policy", policy, "entries", a.Entries)}, nil
 	})
 	return http.StatusOK, acl, err
 }
 
 func (e *Engine) addEntry(c *call) (int, any, error) {
 	var body grantEntry
-	if err := c.decode(&body); err != nil {
+	if err := c.decodeStrictly(&body); err != nil {
 		return 0, nil, err
 	}
 	var p Entry

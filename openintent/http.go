@@ -146,11 +146,19 @@ func (e *Engine) serve(c *call, rt *route, identify func(*http.Request) (Caller,
 func (c *call) arg(i int) string { return c.args[i] }
 
 // decode reads the body into v.
-func (c *call) decode(v any) error {
+func (c *call) decode(v any) error { return c.decodeWith(v) }
+
+// decodeStrictly refuses members that v does not have: where access is granted, a word
+// that is mistyped must not mean what its absence means.
+func (c *call) decodeStrictly(v any) error {
+	return c.decodeWith(v, json.RejectUnknownMembers(true))
+}
+
+func (c *call) decodeWith(v any, how ...json.Options) error {
 	if len(bytes.TrimSpace(c.body)) == 0 {
 		return refuse(http.StatusBadRequest, "no_body", "a JSON object is needed as the body, and there is none: /openapi.json describes it")
 	}
-	if err := json.Unmarshal(c.body, v); err != nil {
+	if err := json.Unmarshal(c.body, v, how...); err != nil {
 		return badBody(err)
 	}
 	return nil
@@ -168,7 +176,11 @@ func badBody(err error) error {
 		if len(field) > maxName {
 			field = field[:maxName]
 		}
-		return invalid(strings.ToValidUTF8(field, ""), "a value of another type is needed")
+		field = strings.ToValidUTF8(field, "")
+		if errors.Is(s, json.ErrUnknownName) {
+			return invalid(field, "nothing was changed: there is no such member here: /openapi.json describes those that there are")
+		}
+		return invalid(field, "a value of another type is needed")
 	}
 	return refuse(http.StatusBadRequest, "bad_json", "the body is no valid JSON: names must not repeat, text must be UTF-8")
 }
