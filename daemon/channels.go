@@ -50,7 +50,7 @@ const policyChannel = "channel"
 func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err error) {
 	c, how := new(channels), cfg.Channels
 	c.Carrier, err = carrier.Open(ctx, carrier.Config{
-		Self: d.id, Trusted: d.trust.Get, Peers: d.trust.Peers, Hosts: d.hosts,
+		Self: d.id, Trusted: d.trust.Get, Peers: d.trust.Peers, Hosts: d.hosts, Lines: d.lines,
 		Engine: openintent.Config{
 			Store: d.store, Budget: d.budget, Log: d.log, Lenient: how.Lenient, HeldList: how.HeldList, RequestTTL: how.RequestTTL, Retention: how.Retention,
 			MaxPayload: how.MaxPayload, QuietAgents: how.QuietAgents,

@@ -239,7 +239,11 @@ func (d *Daemon) findCuts(ctx context.Context) error {
 	for _, t := range d.tasks.list(func(t *task) bool { return !t.final() }) {
 		left[t.peer] = true
 	}
-	for _, id := range d.channels.Known() {
+	known, err := d.channels.Known(ctx)
+	if err != nil {
+		return fmt.Errorf("find what untrust has left: %w", err)
+	}
+	for _, id := range known {
 		left[id] = true
 	}
 	for id := range left {

@@ -49,10 +49,11 @@ type Stream interface {
 	Cancel()
 }
 
-// Config is what a carrier works with. All of it is required.
+// Config is what a carrier works with. All of it is required but Lines.
 type Config struct {
 	Self   identity.ID
 	Engine openintent.Config // with Store and Log; Open sets what concerns other hosts
+	Lines  *budget.Log       // for what hosts cause in the log; nil: one of its own
 
 	// Trusted finds a trusted peer, and Peers lists all of them.
 	Trusted func(identity.ID) (identity.Peer, bool)
@@ -99,6 +100,9 @@ func Open(ctx context.Context, cfg Config) (*Carrier, error) {
 	if e.Budget == nil {
 		e.Budget = new(budget.Book)
 	}
+	if cfg.Lines == nil {
+		cfg.Lines = e.Budget.OpenLog(c.log)
+	}
 	c.requests = e.Budget.Open(budget.ChannelRequests)
 	e.Self, e.OpenTo, e.Petname = cfg.Self.String(), c.openTo, c.isPetname
 	e.Forward, e.Follow, e.Gather, e.Changed = c.forward, c.follow, c.gather, func() { c.records.wake.up() }
@@ -112,7 +116,7 @@ func Open(ctx context.Context, cfg Config) (*Carrier, error) {
 	if c.records, err = openRecords(ctx, e.Store, c.log, c.Engine.Record, c.tell); err != nil {
 		return nil, err
 	}
-	if c.parcels, err = openParcels(ctx, e.Store, c.log, c.send); err != nil {
+	if c.parcels, err = openParcels(ctx, e.Store, c.log, cfg.Lines, c.send); err != nil {
 		return nil, err
 	}
 	c.server = c.newServer()
@@ -142,7 +146,10 @@ func (c *Carrier) Link(peer identity.ID, up bool) {
 }
 
 // Known returns the peers for which something is kept that Forget drops.
-func (c *Carrier) Known() []identity.ID { return append(c.parcels.known(), c.records.known()...) }
+func (c *Carrier) Known(ctx context.Context) ([]identity.ID, error) {
+	hosts, err := c.parcels.known(ctx)
+	return append(hosts, c.records.known()...), err
+}
 
 // Forget drops what is for a peer that is trusted no more.
 func (c *Carrier) Forget(ctx context.Context, peer identity.ID) error {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/acpd/acpd/identity"
@@ -79,31 +78,12 @@ func (q *parcels) waits(k lineKey) bool {
 func (q *parcels) run(ctx context.Context) {
 	tick := time.NewTicker(parcelRetry)
 	defer tick.Stop()
-	again := make(map[identity.ID]bool) // by host to which somebody sends now: whether something came meanwhile
-	sent := make(chan identity.ID)
-	var sending sync.WaitGroup
-	defer sending.Wait()
-	send := func(host identity.ID) {
-		again[host] = false
-		sending.Go(func() {
-			q.courier(ctx, host)
-			select {
-			case sent <- host:
-			case <-ctx.Done():
-			}
-		})
-	}
+	couriers := newCouriers(func(host identity.ID) { q.courier(ctx, host) })
+	defer couriers.wait()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case host := <-sent:
-			if again[host] {
-				send(host)
-			} else {
-				delete(again, host)
-			}
-			continue
 		case <-q.wake:
 		case <-tick.C:
 			err := q.db.Write(ctx, false, func(tx *store.Tx) error { return sqlForgetRefused(tx, time.Now().Add(-refusedTime), maxParcels) })
@@ -112,11 +92,7 @@ func (q *parcels) run(ctx context.Context) {
 			}
 		}
 		for host := range q.due() {
-			if _, busy := again[host]; busy {
-				again[host] = true
-			} else {
-				send(host)
-			}
+			couriers.send(host)
 		}
 	}
 }
@@ -144,7 +120,7 @@ func (q *parcels) courier(ctx context.Context, host identity.ID) {
 	if outOfReach(err) {
 		level = slog.LevelDebug
 	}
-	q.log.Log(ctx, level, "messages wait for their host", "host", host.Label(), "err", err)
+	q.warn.Add(host, level, "messages wait for their host", "host", host.Label(), "err", err)
 }
 
 // deliver sends the parcels for a host, one of each line in turn, so that nobody waits
@@ -197,7 +173,7 @@ func (q *parcels) next(ctx context.Context, k lineKey) (sent bool, err error) {
 	}
 	q.change(k, l, 0, -1, -len(p.body))
 	if status >= 300 {
-		q.log.Warn("a message that waited was refused", "id", p.id, "agent", p.agent, "host", p.host.Label(), "status", status)
+		q.warn.Add(k.host, slog.LevelWarn, "a message that waited was refused", "id", p.id, "agent", p.agent, "host", p.host.Label(), "status", status)
 	}
 	return true, nil
 }
@@ -224,15 +200,13 @@ func (q *parcels) drop(ctx context.Context, host identity.ID) error {
 	return q.db.Write(ctx, true, func(tx *store.Tx) error { return sqlDropRefused(tx, host) })
 }
 
-// known returns the hosts for which parcels wait.
-func (q *parcels) known() []identity.ID {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	var hosts []identity.ID
-	for k := range q.lines {
-		hosts = append(hosts, k.host)
-	}
-	return hosts
+// known returns the hosts of which something is kept: parcels that wait, and refusals.
+func (q *parcels) known(ctx context.Context) (hosts []identity.ID, err error) {
+	err = q.db.Read(ctx, func(tx *store.Tx) error {
+		hosts, err = sqlHosts(tx)
+		return err
+	})
+	return hosts, err
 }
 
 // clear drops what waits in a line.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/openintent"
@@ -52,6 +53,7 @@ type parcel struct {
 type parcels struct {
 	db   *store.DB
 	log  *slog.Logger
+	warn *budget.Log // of what hosts cause
 	send send
 	wake wake
 
@@ -66,8 +68,8 @@ type parcels struct {
 // take this one.
 type send func(ctx context.Context, p *parcel) (status int, answer []byte, err error)
 
-func openParcels(ctx context.Context, db *store.DB, log *slog.Logger, send send) (*parcels, error) {
-	q := &parcels{db: db, log: log, send: send, wake: newWake(), lines: make(map[lineKey]*line)}
+func openParcels(ctx context.Context, db *store.DB, log *slog.Logger, warn *budget.Log, send send) (*parcels, error) {
+	q := &parcels{db: db, log: log, warn: warn, send: send, wake: newWake(), lines: make(map[lineKey]*line)}
 	var waiting map[lineKey]int
 	err := db.Read(ctx, func(tx *store.Tx) (err error) {
 		waiting, q.bytes, err = sqlLines(tx)

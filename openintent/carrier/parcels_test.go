@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
@@ -44,6 +45,9 @@ func openStore(t testing.TB) *store.DB {
 	return db
 }
 
+// quiet is the account of log lines of a log that nobody reads.
+func quiet() *budget.Log { return new(budget.Book).OpenLog(slog.New(slog.DiscardHandler)) }
+
 // A host that takes its time keeps nothing from the others, and an agent that has
 // much to say nothing from the other agents. What a host says when it refuses is kept
 // within bounds.
@@ -70,7 +74,7 @@ func TestNobodyWaitsForSomebodyElse(t *testing.T) {
 		arrived = append(arrived, p.id)
 		return http.StatusConflict, []byte(strings.Repeat("no", maxRefusal)), nil
 	}
-	q, err := openParcels(t.Context(), openStore(t), slog.New(slog.DiscardHandler), send)
+	q, err := openParcels(t.Context(), openStore(t), slog.New(slog.DiscardHandler), quiet(), send)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +141,7 @@ func TestWhatWaitsIsForgottenWithItsHost(t *testing.T) {
 		return 0, nil, kinds.Errorf(kinds.Unreachable, "away")
 	}
 	db := openStore(t)
-	q, err := openParcels(t.Context(), db, slog.New(slog.DiscardHandler), send)
+	q, err := openParcels(t.Context(), db, slog.New(slog.DiscardHandler), quiet(), send)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +167,7 @@ func TestWhatWaitsIsForgottenWithItsHost(t *testing.T) {
 			t.Errorf("%s: %d %v", p.id, status, err)
 		}
 	}
-	again, err := openParcels(t.Context(), db, q.log, send)
+	again, err := openParcels(t.Context(), db, q.log, quiet(), send)
 	if err != nil || q.count != 1 || q.bytes != 2 || len(q.lines) != 1 || again.count != 1 || again.bytes != 2 || len(again.lines) != 1 {
 		t.Errorf("%d of %d bytes wait in %d lines, after a restart %d of %d in %d: %v", q.count, q.bytes, len(q.lines), again.count, again.bytes, len(again.lines), err)
 	}

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/store"
@@ -70,23 +68,44 @@ func (q *records) guests(host identity.ID) *guests {
 	return g
 }
 
+// enter waits for the turn to tell a host; leave gives it back.
+func (q *records) enter(ctx context.Context, host identity.ID) (*guests, error) {
+	for {
+		q.mu.Lock()
+		g := q.guests(host)
+		q.mu.Unlock()
+		select {
+		case g.turn <- struct{}{}:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		q.mu.Lock()
+		dropped := q.hosts[host] != g
+		q.mu.Unlock()
+		if !dropped {
+			return g, nil
+		}
+		g.leave() // it was forgotten meanwhile: what is told now counts anew
+	}
+}
+
+func (g *guests) leave() { <-g.turn }
+
 // introduce makes sure that the host knows the agent as it is now. It waits for
 // whoever tells the host something else.
 func (q *records) introduce(ctx context.Context, host identity.ID, agent string) error {
 	record, _ := q.record(agent)
 	q.mu.Lock()
-	g := q.guests(host)
-	told, known := g.told[agent]
+	told, known := q.guests(host).told[agent]
 	q.mu.Unlock()
 	if known && told == record {
 		return nil
 	}
-	select {
-	case g.turn <- struct{}{}:
-		defer func() { <-g.turn }()
-	case <-ctx.Done():
-		return ctx.Err()
+	g, err := q.enter(ctx, host)
+	if err != nil {
+		return err
 	}
+	defer g.leave()
 	record, ended := q.record(agent)
 	q.mu.Lock()
 	told, known = g.told[agent]
@@ -130,10 +149,17 @@ func (q *records) note(ctx context.Context, host identity.ID, g *guests, agent, 
 	return nil
 }
 
-// run tells the hosts in reach what has changed, until ctx ends.
+// run tells the hosts in reach what has changed, until ctx ends. No host waits for
+// another.
 func (q *records) run(ctx context.Context, reach func() []identity.ID) {
 	tick := time.NewTicker(recordTick)
 	defer tick.Stop()
+	couriers := newCouriers(func(host identity.ID) {
+		if err := q.catchUp(ctx, host); err != nil && ctx.Err() == nil {
+			q.log.Debug("a host does not know all agents as they are", "host", host.Label(), "err", err)
+		}
+	})
+	defer couriers.wait()
 	for {
 		select {
 		case <-ctx.Done():
@@ -141,12 +167,8 @@ func (q *records) run(ctx context.Context, reach func() []identity.ID) {
 		case <-q.wake:
 		case <-tick.C:
 		}
-		var telling errgroup.Group
 		for _, host := range reach() {
-			telling.Go(func() error { return q.catchUp(ctx, host) })
-		}
-		if err := telling.Wait(); err != nil && ctx.Err() == nil {
-			q.log.Debug("hosts do not know all agents as they are", "err", err)
+			couriers.send(host)
 		}
 	}
 }
@@ -164,15 +186,21 @@ func (q *records) catchUp(ctx context.Context, host identity.ID) error {
 	return nil
 }
 
-// drop forgets a host that is trusted no more.
+// drop forgets a host that is trusted no more. It waits for whoever tells it something.
 func (q *records) drop(ctx context.Context, host identity.ID) error {
-	q.mu.Lock()
-	if g := q.hosts[host]; g != nil {
-		q.count -= len(g.told)
-		delete(q.hosts, host)
+	g, err := q.enter(ctx, host)
+	if err != nil {
+		return err
 	}
-	q.mu.Unlock()
-	return q.db.Write(ctx, true, func(tx *store.Tx) error { return sqlDropGuests(tx, host) })
+	defer g.leave()
+	if err := q.db.Write(ctx, true, func(tx *store.Tx) error { return sqlDropGuests(tx, host) }); err != nil {
+		return err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.count -= len(g.told)
+	delete(q.hosts, host)
+	return nil
 }
 
 // known returns the hosts that know agents of here.

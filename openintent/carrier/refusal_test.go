@@ -7,9 +7,11 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
@@ -76,7 +78,7 @@ func TestWhatIsKnownOfARequestThatFails(t *testing.T) {
 func sends(t *testing.T, send send, all ...parcel) *parcels {
 	t.Helper()
 	reach := false
-	q, err := openParcels(t.Context(), openStore(t), slog.New(slog.DiscardHandler), func(ctx context.Context, p *parcel) (int, []byte, error) {
+	q, err := openParcels(t.Context(), openStore(t), slog.New(slog.DiscardHandler), quiet(), func(ctx context.Context, p *parcel) (int, []byte, error) {
 		if !reach {
 			return 0, nil, kinds.Errorf(kinds.Unreachable, "away")
 		}
@@ -164,5 +166,39 @@ func TestKeysAreOfAChannel(t *testing.T) {
 	}
 	if q.count != 4 {
 		t.Errorf("%d wait", q.count)
+	}
+}
+
+// A host that refuses all that waits fills no log, and is known for what is kept of that.
+func TestRefusalsOfAHost(t *testing.T) {
+	t.Parallel()
+	var all []parcel
+	for i := range 5 * int(budget.LogLines.Peer) {
+		all = append(all, parcel{id: fmt.Sprint("m", i), agent: "planner", body: []byte("{}")})
+	}
+	q := sends(t, func(context.Context, *parcel) (int, []byte, error) {
+		return http.StatusForbidden, []byte("{}"), nil
+	}, all...)
+	var text strings.Builder
+	q.warn = new(budget.Book).OpenLog(slog.New(slog.NewTextHandler(&text, nil)))
+	q.log = slog.New(slog.NewTextHandler(&text, nil))
+	if err := q.deliver(t.Context(), desk.ID); err != nil || q.count != 0 {
+		t.Fatal(q.count, err)
+	}
+	if n := strings.Count(text.String(), "\n"); n != int(budget.LogLines.Peer) {
+		t.Errorf("%d lines for %d refusals", n, len(all))
+	}
+	q.warn.Close()
+	if last := text.String(); !strings.Contains(last, fmt.Sprintf("lines=%d", len(all)-int(budget.LogLines.Peer))) {
+		t.Errorf("what was left out is not summed up: %s", last)
+	}
+	if hosts, err := q.known(t.Context()); err != nil || !slices.Equal(hosts, []identity.ID{desk.ID}) {
+		t.Errorf("known: %v %v", hosts, err)
+	}
+	if err := q.drop(t.Context(), desk.ID); err != nil {
+		t.Fatal(err)
+	}
+	if hosts, err := q.known(t.Context()); err != nil || len(hosts) > 0 {
+		t.Errorf("known once it is forgotten: %v %v", hosts, err)
 	}
 }

@@ -122,6 +122,19 @@ func sqlForgetRefused(tx *store.Tx, before time.Time, newest int) error {
 	return err
 }
 
+// sqlHosts returns the hosts of which there are parcels, whether they wait or not.
+func sqlHosts(tx *store.Tx) (hosts []identity.ID, err error) {
+	err = tx.Each("SELECT DISTINCT host FROM carrier_parcel", func(scan func(...any) error) error {
+		var host []byte
+		err := scan(&host)
+		var id identity.ID
+		copy(id[:], host)
+		hosts = append(hosts, id)
+		return err
+	})
+	return hosts, err
+}
+
 func sqlDropRefused(tx *store.Tx, host identity.ID) error {
 	_, err := tx.Exec("DELETE FROM carrier_parcel WHERE host = ? AND status <> 0", host[:])
 	return err
