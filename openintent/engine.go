@@ -93,12 +93,13 @@ type Engine struct {
 	wake      chan struct{} // tells Run that an earlier alarm was set
 	sweep     chan struct{} // tells Run that there is something to sweep away
 	unhappy   unhappy
-	unread    *budget.Account       // bytes of answers, and of asks' responses, that other daemons have not taken
-	entries   *budget.Account       // bytes of entries that wait for readers of event streams
-	disk      *budget.Account       // bytes that other daemons' agents have written
-	perIntent share                 // of these on one intent
-	guestbook guestbook             // what other daemons' agents have made
-	relayed   *budget.Account       // bytes of what other hosts have relayed that are kept
+	unread    *budget.Account // bytes of answers, and of asks' responses, that other daemons have not taken
+	entries   *budget.Account // bytes of entries that wait for readers of event streams
+	disk      *budget.Account // bytes that other daemons' agents have written
+	perIntent share           // of these on one intent
+	guestbook guestbook       // what other daemons' agents have made
+	relayed   *budget.Account // bytes of what other hosts have relayed that are kept
+	verifies  verifies
 	openMost  int                   // requests that are open in one channel
 	api       func() jsontext.Value // its description, made when somebody asks for it
 	looked    func(look)            // tests are told what each read has looked at; nil otherwise
@@ -165,6 +166,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		perIntent: share{budget.IntentBytes, budget.IntentEvents}, openMost: maxOpen, relayed: cfg.Budget.Open(budget.RelayedBytes),
 		guestbook: guestbook{agents: cfg.Budget.Open(budget.ChannelAgents), channels: cfg.Budget.Open(budget.Channels), tasks: cfg.Budget.Open(budget.Tasks)}}
 	e.feed.start()
+	e.verifies.start()
 	if err := e.db.Migrate(ctx, "openintent", schema); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,225 @@
+package openintent
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/store"
+)
+
+// ChainVerification is the outcome of recomputing a log (RFC-0019).
+type ChainVerification struct {
+	IntentID string       `json:"intent_id"`
+	Valid    bool         `json:"valid"`
+	Chain    bool         `json:"chain_valid"` // the same
+	Count    int64        `json:"event_count"`
+	First    int64        `json:"first_sequence"`
+	Last     int64        `json:"last_sequence"`
+	Breaks   []ChainBreak `json:"breaks"` // at most 100
+}
+
+// ChainBreak is an event that does not follow from those before it.
+type ChainBreak struct {
+	Sequence int64  `json:"sequence"`
+	EventID  string `json:"event_id"`
+	Problem  string `json:"problem"`
+}
+
+const verifyBytes = 1 << 20 // of events that are checked at a time
+
+func (e *Engine) verifyEvents(c *call) (int, any, error) {
+	in, err := e.intent(c, c.arg(0), levelRead)
+	if err != nil {
+		return 0, nil, err
+	}
+	// What a write sees here is committed when that write is.
+	var head int64
+	var hash string
+	if err := e.db.Write(c.Context(), false, func(*store.Tx) error {
+		in = e.intents[in.id]
+		head, hash = in.sequence, in.hash
+		return nil
+	}); err != nil {
+		return 0, nil, err
+	}
+	leave, err := e.verifies.enter(c.Context(), c.who.Home)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer leave()
+	if v, ok := e.verifies.known(c.who.Home, in.id, hash); ok {
+		return http.StatusOK, v, nil
+	}
+	v := ChainVerification{IntentID: in.id, Breaks: []ChainBreak{}}
+	broken := func(sequence int64, id, problem string) {
+		if len(v.Breaks) < 100 {
+			v.Breaks = append(v.Breaks, ChainBreak{sequence, id, problem})
+		}
+	}
+	previous := ""
+	check := func(row int64, text []byte) {
+		var ev Event
+		if err := json.Unmarshal(text, &ev); err != nil {
+			broken(row, "", "the event cannot be read")
+			ev = Event{}
+		} else if want, err := ev.chain(); err != nil || want != ev.Hash || ev.Sequence != row || ev.IntentID != in.id {
+			broken(row, ev.ID, "event_hash is not that of the event")
+		} else if (ev.Previous == nil) != (previous == "") || ev.Previous != nil && *ev.Previous != previous {
+			broken(row, ev.ID, "previous_event_hash is not that of the event before")
+		}
+		if row != v.Last+1 {
+			broken(row, ev.ID, "events before this one are missing")
+		}
+		if v.Count++; v.Count == 1 {
+			v.First = row
+		}
+		v.Last, previous = row, ev.Hash
+	}
+	for v.Last < head {
+		type logged struct {
+			row  int64
+			text []byte
+		}
+		var page []logged // looked through once nobody waits for the reader
+		if err := e.verifies.page(c.Context(), c.who.Home, func() error {
+			if err := e.read(c.Context(), func(stx *store.Tx, l *look) error {
+				return eventsFrom(stx, l, in.row, v.Last, head, func(row int64, text []byte) { page = append(page, logged{row, text}) })
+			}); err != nil {
+				return err
+			}
+			for _, ev := range page {
+				check(ev.row, ev.text)
+			}
+			return nil
+		}); err != nil {
+			return 0, nil, err
+		}
+		if page == nil {
+			break
+		}
+	}
+	if v.Last != head || previous != hash {
+		broken(head, "", "the last event is missing")
+	}
+	v.Valid = len(v.Breaks) == 0
+	v.Chain = v.Valid
+	e.verifies.keep(c.who.Home, verified{v, hash, time.Now()})
+	return http.StatusOK, v, nil
+}
+
+// verifies lets other daemons' agents verify logs, which costs far more than to ask for it:
+// of each daemon one at a time, and of all together one page at a time, for half of the time.
+// Who is here waits for nobody. Daemons are known by their homes.
+type verifies struct {
+	turn chan struct{} // holds one while a page is looked through
+
+	mu    sync.Mutex // guards the rest
+	homes map[string]*verifying
+	last  map[string]verified
+}
+
+// verifying is those of one daemon that verify, or wait to do so.
+type verifying struct {
+	turn chan struct{} // holds one while one does
+	n    int
+}
+
+// verified is what the last one of a daemon was answered.
+type verified struct {
+	v    ChainVerification
+	hash string // of the last event
+	at   time.Time
+}
+
+// verifiedTime is how long another daemon is answered the same of a log that has not grown.
+const verifiedTime = time.Minute
+
+func (v *verifies) start() {
+	v.turn, v.homes, v.last = make(chan struct{}, 1), make(map[string]*verifying), make(map[string]verified)
+}
+
+// enter waits until no other of that home verifies, or ctx ends. Callers call leave.
+func (v *verifies) enter(ctx context.Context, home string) (leave func(), err error) {
+	if home == "" {
+		return func() {}, nil
+	}
+	v.mu.Lock()
+	q := v.homes[home]
+	if q == nil {
+		q = &verifying{turn: make(chan struct{}, 1)}
+		v.homes[home] = q
+	}
+	q.n++
+	v.mu.Unlock()
+	left := func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if q.n--; q.n == 0 {
+			delete(v.homes, home)
+		}
+	}
+	select {
+	case q.turn <- struct{}{}:
+		return func() {
+			<-q.turn
+			left()
+		}, nil
+	case <-ctx.Done():
+		left()
+		return nil, ctx.Err()
+	}
+}
+
+// page has look look through one page, when it is that home's turn, and then rests for as
+// long as that took. It returns the error of look, or of ctx when that ends.
+func (v *verifies) page(ctx context.Context, home string, look func() error) error {
+	if home == "" {
+		return look()
+	}
+	select {
+	case v.turn <- struct{}{}: // in their order, and of each home there is one
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-v.turn }()
+	began := time.Now()
+	if err := look(); err != nil {
+		return err
+	}
+	rest := time.NewTimer(time.Since(began))
+	defer rest.Stop()
+	select {
+	case <-rest.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// known returns what the home was last answered, if that was about this log as it is.
+func (v *verifies) known(home, intent, hash string) (ChainVerification, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	last, ok := v.last[home]
+	return last.v, ok && last.v.IntentID == intent && last.hash == hash && time.Since(last.at) < verifiedTime
+}
+
+func (v *verifies) keep(home string, last verified) {
+	if home == "" {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.last[home] = last
+}
+
+// forget forgets what a home was answered.
+func (v *verifies) forget(home string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.last, home)
+}

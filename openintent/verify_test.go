@@ -1,0 +1,65 @@
+package openintent
+
+import (
+	"context"
+	"sync"
+	"testing"
+)
+
+// Agents of one daemon that verify a log all at once cost what one of them does, while it
+// does not grow. An agent here always has it looked through.
+func TestVerificationsOfOthersTakeTurns(t *testing.T) {
+	h := start(t, toOthers)
+	in := h.intent("planner")
+	p := h.as("planner")
+	p.post("/intents/"+in+"/events", obj{"event_type": "comment", "payload": obj{}}).ok(201)
+	for range 200 {
+		p.post("/intents/"+in+"/events", obj{"event_type": "comment", "payload": obj{}}).ok(201)
+	}
+	path := "/intents/" + in + "/events/verify"
+	far := h.from(desk, "reviewer")
+	far.get("/intents/" + in).ok(200) // which is an event
+	seen := h.looks()
+	once := func() int {
+		t.Helper()
+		p.get(path).ok(200).has(obj{"valid": true})
+		return seen.bounded(t, "one", 1).rows
+	}
+	want := once()
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if a := far.get(path); a.status != 200 || a.at("valid") != true || a.at("event_count") != float64(want) {
+				t.Errorf("%d %s", a.status, a.raw)
+			}
+		})
+	}
+	all.Wait()
+	if got := seen.bounded(t, "others", 1).rows; got != want {
+		t.Errorf("20 verifications have looked at %d events of %d", got, want)
+	}
+	if got := once(); got != want {
+		t.Errorf("an agent here has %d events looked at of %d", got, want)
+	}
+	p.post("/intents/"+in+"/events", obj{"event_type": "comment", "payload": obj{}}).ok(201)
+	far.get(path).ok(200).has(obj{"valid": true, "event_count": want + 1})
+	if got := seen.bounded(t, "again", 1).rows; got != want+1 {
+		t.Errorf("of a log that has grown %d events are looked at", got)
+	}
+	// Who waits for another of its daemon goes when its time is up; others do not wait.
+	leave, err := h.e.verifies.enter(t.Context(), desk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if a := far.doContext(ctx, "GET", path, nil); a.status != 503 {
+		t.Errorf("two of one daemon verify at once: %d %s", a.status, a.raw)
+	}
+	h.from(laptop, "tester").get(path).ok(200)
+	leave()
+	far.get(path).ok(200)
+	if n := len(h.e.verifies.homes); n != 0 {
+		t.Errorf("%d homes verify when all is over", n)
+	}
+}
