@@ -112,20 +112,21 @@ type Engine struct {
 
 // world is everything but messages and events.
 type world struct {
-	self     string // the daemon's id
-	rows     int64  // the highest row number of intents and channels
-	intents  map[string]*intent
-	channels map[string]*channel
-	guests   map[string]made           // what agents have created, by their home
-	listed   map[string]map[string]int // agents of other daemons that are members: home -> id -> in how many channels
-	onDisk   map[string]int64          // bytes that agents of other daemons have written, by their home
-	agents   map[agentKey]*agent
-	roles    map[string]map[agentKey]bool // agents that say they have a role
-	homes    map[string]int               // how many agents of each daemon there are
-	tasks    map[string]*task
-	coords   map[string]*coordinator
-	leavers  map[string]leaver // by their names
-	graves   []grave           // channels that are gone, whose messages are still in the store
+	self       string // the daemon's id
+	rows       int64  // the highest row number of intents and channels
+	intents    map[string]*intent
+	channels   map[string]*channel
+	guests     map[string]made           // what agents have created, by their home
+	listed     map[string]map[string]int // agents of other daemons that are members: home -> id -> in how many channels
+	onDisk     map[string]int64          // bytes that agents of other daemons have written, by their home
+	agents     map[agentKey]*agent
+	roles      map[string]map[agentKey]bool // agents that say they have a role
+	homes      map[string]int               // how many agents of each daemon there are
+	tasks      map[string]*task
+	coords     map[string]*coordinator
+	leavers    map[string]leaver // by their names
+	departures int64             // how many agents have been to leave
+	graves     []grave           // channels that are gone, whose messages are still in the store
 }
 
 // grave is the row of a channel that is gone, and whose agent had created it.

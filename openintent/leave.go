@@ -16,6 +16,8 @@ type leaver struct {
 	ID     string  `json:"id"`
 	RoleID *string `json:"role_id"`
 	Reason string  `json:"reason"`
+
+	number int64 // which departure it is, of all since the daemon was started
 }
 
 // depart has an agent that was deregistered leave (L2), which [Engine.finishLeaving] does.
@@ -23,7 +25,7 @@ func (t *tx) depart(a *agent, reason string) error {
 	if reason == "" {
 		reason = agentDeregistered
 	}
-	l := leaver{Home: a.doc.Host, ID: a.doc.AgentID, RoleID: a.doc.RoleID, Reason: reason}
+	l := leaver{Home: a.doc.Host, ID: a.doc.AgentID, RoleID: a.doc.RoleID, Reason: reason, number: t.e.departs()}
 	name := t.e.name(agentKey{l.Home, l.ID})
 	if _, err := t.Exec("INSERT OR REPLACE INTO openintent_leaver VALUES (?, ?)", name, text(l)); err != nil {
 		return err
@@ -36,6 +38,12 @@ func (t *tx) depart(a *agent, reason string) error {
 	})
 	t.buried = true
 	return nil
+}
+
+// departs gives out the next number of a departure.
+func (w *world) departs() int64 {
+	w.departures++
+	return w.departures
 }
 
 // finishLeaving takes an agent that leaves, if it does, out of all channels.
@@ -67,13 +75,22 @@ func (e *Engine) finishLeaving(ctx context.Context, name string) error {
 			}
 		}
 	}
+	return e.left(ctx, name, &l)
+}
+
+// left notes that an agent has left, unless that departure is over already: then the agent
+// may be back, or leave again.
+func (e *Engine) left(ctx context.Context, name string, l *leaver) error {
 	return e.write(ctx, true, func(t *tx) error {
-		_, err := t.Exec("DELETE FROM openintent_leaver WHERE name = ?", name)
-		if err == nil {
-			l := e.leavers[name]
-			t.apply(func() { delete(e.leavers, name) }, func() { e.leavers[name] = l })
+		now, leaves := e.leavers[name]
+		if !leaves || now.number != l.number {
+			return nil
 		}
-		return err
+		if _, err := t.Exec("DELETE FROM openintent_leaver WHERE name = ?", name); err != nil {
+			return err
+		}
+		t.apply(func() { delete(e.leavers, name) }, func() { e.leavers[name] = now })
+		return nil
 	})
 }
 
@@ -96,7 +113,7 @@ func (ch *channel) names(name string, at stamp) bool {
 func (e *Engine) leave(ctx context.Context, ch *channel, name string, l *leaver) (more bool, err error) {
 	err = e.write(ctx, ch.durable(e), func(t *tx) error {
 		more = false
-		if _, leaves := e.leavers[name]; !leaves || e.channels[ch.id] != ch || !ch.isOpen(t.now) || !ch.names(name, t.now) {
+		if now, leaves := e.leavers[name]; !leaves || now.number != l.number || e.channels[ch.id] != ch || !ch.isOpen(t.now) || !ch.names(name, t.now) {
 			return nil
 		}
 		var pending []*message

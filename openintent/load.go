@@ -164,6 +164,7 @@ func (w *world) read(stx *store.Tx, at stamp) error {
 			var l leaver
 			var name string
 			err := scanDoc(scan, &l, &name)
+			l.number = w.departs()
 			w.leavers[name] = l
 			return err
 		}),
