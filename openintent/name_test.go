@@ -96,7 +96,7 @@ func TestHomesHaveTheirDigits(t *testing.T) {
 			return o
 		}
 		all := []*answer{p.send(ch, with(obj{}, "to")), p.post(ch+"/ask", with(obj{"timeout": 0.001}, "to")), h.grant(in, with(obj{}, "principal_id")),
-			h.grant(in, with(obj{"principal_type": "role"}, "principal_id")), p.do("PUT", "/intents/"+in+"/acl", obj{"entries": []obj{with(obj{}, "principal_id")}}),
+			h.grant(in, with(obj{"principal_type": "role"}, "principal_id")), p.do("PUT", "/intents/"+in+"/acl", obj{"default_policy": "open", "entries": []obj{with(obj{}, "principal_id")}}),
 			p.post("/intents/"+in+"/agents", with(obj{}, "agent_id")), p.post("/coordinators", with(obj{"intent_id": in}, "agent_id"))}
 		member := any(id)
 		if home != "" {

@@ -46,7 +46,7 @@ func TestGrantsAreForAgentsHere(t *testing.T) {
 					t.Errorf("%s lists %v", id, got)
 				}
 				for _, a := range []*answer{c.get("/intents/" + in), c.get(ch), c.messages(ch), c.get(ch + "/messages/" + waiting), c.send(ch, obj{}), c.respond(ch, waiting),
-					c.patch(ch, obj{"status": "closed"}), c.do("DELETE", ch, nil), c.do("PUT", "/intents/"+in+"/acl", obj{}), c.get("/intents/" + in + "/events"),
+					c.patch(ch, obj{"status": "closed"}), c.do("DELETE", ch, nil), c.do("PUT", "/intents/"+in+"/acl", obj{"default_policy": "open"}), c.get("/intents/" + in + "/events"),
 					c.get("/subscribe" + ch), c.post("/tasks", obj{"intent_id": in, "name": "n"}), c.do("DELETE", "/intents/"+in+"/agents/worker", nil)} {
 					a.refused(404, "not_found")
 				}
