@@ -169,7 +169,7 @@ func TestEntriesThatWaitAreCharged(t *testing.T) {
 		relayed := make(chan error)
 		go func() { relayed <- h.e.Relay(t.Context(), farID, r) }()
 		for i := range 84 {
-			fmt.Fprintf(w, "data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[],\"own\":[\"reviewer\"],\"data\":{\"n\":%d,\"text\":%q}}\nid: %d\n\n", far, i, text, i+1)
+			fmt.Fprintf(w, "data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[],\"own\":[\"reviewer\"],\"data\":{\"intent_id\":%q,\"n\":%d,\"text\":%q}}\nid: %d\n\n", far, far, i, text, i+1)
 			if f := fast.next(); f.data["n"] != float64(i) {
 				t.Fatalf("the fast one got %.200v", f)
 			}

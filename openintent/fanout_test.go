@@ -161,7 +161,7 @@ func TestRelayIsPaced(t *testing.T) {
 		far := strings.Replace(h.intent("planner"), hostID, farID, 1)
 		var entries strings.Builder
 		for i := range n {
-			fmt.Fprintf(&entries, "data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[\"reviewer\"],\"own\":[],\"data\":{}}\nid: %d\n\n", far, i+1)
+			fmt.Fprintf(&entries, "data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[\"reviewer\"],\"own\":[],\"data\":{\"intent_id\":%q}}\nid: %d\n\n", far, far, i+1)
 		}
 		began = time.Now()
 		if err := h.e.Relay(t.Context(), farID, strings.NewReader(entries.String())); err != nil {

@@ -106,13 +106,30 @@ func (e *Engine) relay(s *subscriber, n *entry, at stamp) (*relayed, bool) {
 
 // check refuses what a host must not say.
 func (r *relayed) check(host string) error {
-	if h, ok := HostOf(r.IntentID); !ok || h != host {
+	if !madeBy(host, r.IntentID) {
 		return fmt.Errorf("openintent: relay: %s tells of an intent that is not its own", host)
 	}
 	if !eventForm.MatchString(r.Event) || r.Data.Kind() != '{' || len(r.For) > 10*maxEntries || len(r.Own) > 10*maxEntries {
 		return fmt.Errorf("openintent: relay: %s tells what is no event", host)
 	}
+	var said struct {
+		Intent  string `json:"intent_id"`
+		Channel string `json:"channel_id"`
+	}
+	if err := json.Unmarshal(r.Data, &said); err != nil {
+		return fmt.Errorf("openintent: relay: %s: %w", host, err)
+	}
+	isMessage := r.Event == kindMessage
+	if said.Intent != r.IntentID || isMessage && (said.Channel != r.ChannelID || !madeBy(host, said.Channel)) {
+		return fmt.Errorf("openintent: relay: %s tells of what is not its own: intent %.80q, channel %.80q", host, said.Intent, said.Channel)
+	}
 	return r.Data.Compact()
+}
+
+// madeBy reports whether the daemon with these digits has made an id.
+func madeBy(host, id string) bool {
+	maker, ok := HostOf(id)
+	return ok && maker == host
 }
 
 // concernsHere decides about a relayed entry for a stream of the home.

@@ -180,8 +180,9 @@ func TestOnlyDaemonsFollowHomes(t *testing.T) {
 
 func TestRelayRefusesWhatIsNotTheHosts(t *testing.T) {
 	h := start(t)
-	far := strings.Replace(h.intent("planner"), hostID, farID, 1)
-	good := `data: {"event":"comment","intent_id":"` + far + `","for":["reviewer"],"own":[],"data":{"a":1}}` + "\nid: 7\n\n"
+	here := h.intent("planner")
+	far, ch := strings.Replace(here, hostID, farID, 1), strings.Replace(here, "intent_", "chan_", 1)
+	good := `data: {"event":"comment","intent_id":"` + far + `","for":["reviewer"],"own":[],"data":{"intent_id":"` + far + `","a":1}}` + "\nid: 7\n\n"
 	if err := h.e.Relay(t.Context(), farID, strings.NewReader(": ok\n\nevent: relay\n"+good)); err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +190,10 @@ func TestRelayRefusesWhatIsNotTheHosts(t *testing.T) {
 		t.Errorf("cursor %q, %v", cursor, err)
 	}
 	for _, bad := range []string{
-		strings.Replace(good, farID, hostID, 1), strings.Replace(good, `"comment"`, `"a\nid: 1"`, 1), strings.Replace(good, `{"a":1}`, `1`, 1),
+		strings.Replace(good, farID, hostID, 1), strings.Replace(good, `"data":{"intent_id":"`+far, `"data":{"intent_id":"`+here, 1), strings.ReplaceAll(good, far, here),
+		`data: {"event":"channel_message","intent_id":"` + far + `","channel_id":"` + ch + `","for":["reviewer"],"own":[],"data":{"intent_id":"` + far + `","channel_id":"` + ch + `","sender":"planner"}}` + "\nid: 8\n\n",
+		`data: {"event":"channel_message","intent_id":"` + far + `","channel_id":"` + strings.Replace(ch, hostID, farID, 1) + `","for":["reviewer"],"own":[],"data":{"intent_id":"` + far + `","channel_id":"` + ch + `","sender":"planner"}}` + "\nid: 8\n\n",
+		strings.Replace(good, `"comment"`, `"a\nid: 1"`, 1), strings.Replace(good, `{"intent_id":"`+far+`","a":1}`, `1`, 1),
 		strings.Replace(good, "id: 7", "id: x", 1), strings.Replace(good, "id: 7", "id: -1", 1), "data: {\n", "data: []\n", strings.Repeat("x", maxRelayed+1),
 	} {
 		if err := h.e.Relay(t.Context(), farID, strings.NewReader(bad)); err == nil {
@@ -232,8 +236,8 @@ func TestRelayLosesNothingThatWasNotKept(t *testing.T) {
 func FuzzRelay(f *testing.F) {
 	h := start(f)
 	far := strings.Replace(h.intent("planner"), hostID, farID, 1)
-	f.Add(": ok\n\nevent: relay\ndata: {\"event\":\"comment\",\"intent_id\":\"" + far + "\",\"for\":[\"reviewer\"],\"own\":[],\"data\":{\"a\":1}}\nid: 7\n\n")
-	f.Add("data: {\"event\":\"channel_message\",\"intent_id\":\"" + far + "\",\"channel_id\":\"c\",\"for\":null,\"own\":[\"x\"],\"data\":{}}\nid: 9223372036854775807\n\nid: 1\n\n")
+	f.Add(": ok\n\nevent: relay\ndata: {\"event\":\"comment\",\"intent_id\":\"" + far + "\",\"for\":[\"reviewer\"],\"own\":[],\"data\":{\"intent_id\":\"" + far + "\",\"a\":1}}\nid: 7\n\n")
+	f.Add("data: {\"event\":\"channel_message\",\"intent_id\":\"" + far + "\",\"channel_id\":\"c\",\"for\":null,\"own\":[\"x\"],\"data\":{\"intent_id\":\"" + far + "\",\"channel_id\":\"c\"}}\nid: 9223372036854775807\n\nid: 1\n\n")
 	f.Fuzz(func(t *testing.T, stream string) {
 		before := h.e.feed.next
 		err := h.e.Relay(t.Context(), farID, strings.NewReader(stream))
@@ -249,7 +253,7 @@ func TestRelayedEntriesAreBounded(t *testing.T) {
 	const n, size = 4 * relayStep, 32 << 20 / (2 * relayStep)
 	var b strings.Builder
 	for i := range n {
-		fmt.Fprintf(&b, "data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[\"reviewer\"],\"own\":[],\"data\":{\"a\":%q}}\nid: %d\n\n", far, strings.Repeat("x", size), i+1)
+		fmt.Fprintf(&b, "data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[\"reviewer\"],\"own\":[],\"data\":{\"intent_id\":%q,\"a\":%q}}\nid: %d\n\n", far, far, strings.Repeat("x", size), i+1)
 	}
 	if err := h.e.Relay(t.Context(), farID, strings.NewReader(b.String())); err != nil {
 		t.Fatal(err)

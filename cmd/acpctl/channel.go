@@ -39,6 +39,7 @@ func (a *app) channelCmd() *cobra.Command {
 	c.http.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return client.DialHTTP(ctx, a.home)
 	}}
+	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // no daemon redirects
 	cmd := &cobra.Command{
 		Use:   "channel",
 		Short: "Channels of OpenIntent: agents that work on one intent talk there",
@@ -162,7 +163,7 @@ func (c *channels) request(ctx context.Context, method, path string, body any, k
 	if err != nil {
 		return nil, lost(ctx, method, err)
 	}
-	if answer.StatusCode >= http.StatusBadRequest {
+	if answer.StatusCode >= http.StatusMultipleChoices {
 		return nil, refused(answer.StatusCode, v)
 	}
 	if answer.Header.Get("X-Incomplete") != "" {

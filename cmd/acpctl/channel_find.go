@@ -109,6 +109,7 @@ func decodeChannels(list []jsontext.Value) ([]channel, error) {
 		if err := json.Unmarshal(v, &decoded[i]); err != nil {
 			return nil, fmt.Errorf("read the daemon's answer: %w", err)
 		}
+		decoded[i].ID, decoded[i].Intent = client.Line(decoded[i].ID), client.Line(decoded[i].Intent) // another machine's words
 	}
 	return decoded, nil
 }

@@ -197,5 +197,5 @@ func idOf(v jsontext.Value) (string, error) {
 		ID string `json:"id"`
 	}
 	err := json.Unmarshal(v, &made)
-	return made.ID, err
+	return client.Line(made.ID), err
 }

@@ -32,6 +32,7 @@ func decodeMessage(v jsontext.Value) (m chatter, err error) {
 	if err = json.Unmarshal(v, &m); err != nil {
 		err = fmt.Errorf("read the daemon's answer: %w", err)
 	}
+	m.ID, m.Kind = client.Line(m.ID), client.Line(m.Kind) // another machine's words
 	return m, err
 }
 

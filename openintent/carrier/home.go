@@ -112,7 +112,7 @@ func (c *Carrier) try(p openintent.Parcel, to identity.ID, within time.Duration,
 				return kinds.Errorf(kinds.Unreachable, "it stops").WithDelivered(kinds.DeliveredUnknown)
 			}
 			answer.Body = heard{answer.Body, silence, answerTime}
-			return nil
+			return accept(answer, p.Host, r.URL.Path)
 		},
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { failed = err },
 	}).ServeHTTP(w, r.WithContext(ctx))

@@ -47,6 +47,7 @@ func TestASilentHostIsGivenUp(t *testing.T) {
 		return piped{here}, nil
 	})
 	const channel = "channels/chan_0102030405_01M7WK708745SZDSQ20JGH2Z1P"
+	const message = channel + "/messages/msg_0102030405_01M7WK708745SZDSQ20JGH2Z1P"
 	c.follows.begin(desk.ID) // whose goroutine belongs to no bubble, and may wait as it is
 	await.Until(t, "its try", func() bool { return tries.Load() == 1 })
 	c.ctx.Done()
@@ -74,8 +75,8 @@ func TestASilentHostIsGivenUp(t *testing.T) {
 		"a list that waits nowhere": {nil, "GET", channel + "/messages?wait=40", "", 200, "", 40*time.Second + listTime},
 		"a list":                    {&nothing, "GET", channel + "/messages", "", 200, "", listTime},
 		"a list that waits forever": {&nothing, "GET", channel + "/messages?wait=61", "", 422, "", 0},
-		"half an answer":            {&half, "GET", channel, "", 200, "", answerTime},
-		"an answer in parts":        {&slowly, "GET", channel, "", 200, "", 4 * (answerTime - time.Second)},
+		"half an answer":            {&half, "GET", message, "", 200, "", answerTime},
+		"an answer in parts":        {&slowly, "GET", message, "", 200, "", 4 * (answerTime - time.Second)},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			says.Store(r.says)

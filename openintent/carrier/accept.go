@@ -1,0 +1,81 @@
+package carrier
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"path"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/openintent"
+)
+
+// passedOn are the headers of a host's answer that an agent here is given.
+var passedOn = []string{"Allow", "Content-Length", "Content-Type", "Idempotency-Replayed", "Retry-After"}
+
+// maxNamed bounds an answer that is looked through before it is passed on: a host's lists
+// end at 8 MiB.
+const maxNamed = 9 << 20
+
+// accept fails for an answer of a host that would lead an agent here to what is not that
+// host's: a redirection, or an intent or a channel with an id of another daemon's. It
+// takes all headers off that are none of channels.
+func accept(answer *http.Response, host, asked string) error {
+	if answer.StatusCode < 200 || answer.StatusCode >= 300 && answer.StatusCode < 400 {
+		return fmt.Errorf("it answers with status %d, which no host of channels has", answer.StatusCode)
+	}
+	for name := range answer.Header {
+		if !slices.Contains(passedOn, name) {
+			delete(answer.Header, name)
+		}
+	}
+	dir, last := path.Split(asked)
+	if of := path.Base(dir); answer.StatusCode >= 300 || last != "channels" && of != "channels" && of != "intents" {
+		return nil
+	}
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxNamed+1))
+	if err == nil && len(body) > maxNamed {
+		err = fmt.Errorf("its answer has more than %d bytes", maxNamed)
+	}
+	if err == nil {
+		err = checkMakers(body, host)
+	}
+	answer.Body = struct {
+		io.Reader
+		io.Closer
+	}{bytes.NewReader(body), answer.Body}
+	return err
+}
+
+// checkMakers fails unless the intents and channels of an answer, one or a list, were
+// made by the host with these digits.
+func checkMakers(body []byte, host string) error {
+	if len(body) == 0 {
+		return nil
+	}
+	d := jsontext.NewDecoder(bytes.NewReader(body))
+	if d.PeekKind() == '[' {
+		if _, err := d.ReadToken(); err != nil {
+			return err
+		}
+	}
+	for kind := d.PeekKind(); kind != 0 && kind != ']'; kind = d.PeekKind() {
+		var one struct {
+			ID     string `json:"id"`
+			Intent string `json:"intent_id"`
+		}
+		if err := json.UnmarshalDecode(d, &one); err != nil {
+			return fmt.Errorf("its answer is no intent and no channel: %w", err)
+		}
+		for _, id := range []string{one.ID, one.Intent} {
+			if maker, ok := openintent.HostOf(id); id != "" && (!ok || maker != host) {
+				return fmt.Errorf("it calls %.80q its own, which it has not made", id)
+			}
+		}
+	}
+	return nil
+}
