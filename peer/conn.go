@@ -35,8 +35,9 @@ type conn struct {
 	control controlWriter
 	outbox  outbox
 	credit  credit
-	heard   atomic.Int64 // nanoseconds from node.epoch to the last word
-	leaving atomic.Bool  // no new streams: goaway was sent or received
+	heard   atomic.Int64  // nanoseconds from node.epoch to the last word
+	leaving atomic.Bool   // no new streams: goaway was sent or received
+	left    chan struct{} // closed when leaving is set
 
 	mu           sync.Mutex                       // guards what follows
 	open         int                              // streams of ours without reply or receipt
@@ -66,6 +67,7 @@ func newConn(n *Node, qc *quic.Conn, id identity.ID) *conn {
 		id:       id,
 		ready:    make(chan struct{}),
 		ended:    make(chan struct{}),
+		left:     make(chan struct{}),
 		control:  newControlWriter(),
 		receipts: make(map[quic.StreamID]chan<- receipt),
 		served:   make(map[quic.StreamID]*served),
@@ -254,6 +256,7 @@ func (c *conn) stopOpening(code quic.ApplicationErrorCode) bool {
 	}
 	c.mu.Unlock()
 	if first && c.remote != nil {
+		close(c.left)
 		c.remote.leave()
 	}
 	return first

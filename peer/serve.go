@@ -116,7 +116,7 @@ func (c *conn) serveTyped(s *quic.Stream, sv *served) quic.StreamErrorCode {
 			return streamGoingAway
 		}
 		s.SetReadDeadline(time.Time{})
-		st := &Stream{s: s, done: func() {}}
+		st := &Stream{s: s, left: c.left, done: func() {}}
 		h(s.Context(), c.id, st)
 		st.Close()
 		return streamNone

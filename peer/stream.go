@@ -18,6 +18,7 @@ import (
 // are QUIC's. Exactly one goroutine may read and one may write.
 type Stream struct {
 	s     *quic.Stream
+	left  <-chan struct{} // of its connection
 	done  func() // called once, at the end
 	ended atomic.Bool
 }
@@ -73,7 +74,7 @@ func (c *conn) openStream(ctx context.Context, t wire.StreamType) (*Stream, *kin
 		qs.CancelRead(streamCancelled)
 		qs.CancelWrite(streamCancelled)
 	})
-	s := &Stream{s: qs, done: func() {
+	s := &Stream{s: qs, left: c.left, done: func() {
 		stop()
 		c.finish()
 	}}
@@ -86,6 +87,12 @@ func (c *conn) openStream(ctx context.Context, t wire.StreamType) (*Stream, *kin
 
 func (s *Stream) Read(p []byte) (int, error)  { return s.s.Read(p) }
 func (s *Stream) Write(p []byte) (int, error) { return s.s.Write(p) }
+
+// Leaving returns a channel that is closed when the stream's connection takes no more
+// streams, because the peer shuts down or another connection has replaced it. Whoever
+// would keep a stream open for long ends it then and opens another: the connection lasts
+// as long as the streams on it.
+func (s *Stream) Leaving() <-chan struct{} { return s.left }
 
 // CloseWrite ends the writing half (FIN); the peer reads io.EOF.
 func (s *Stream) CloseWrite() error { return s.s.Close() }

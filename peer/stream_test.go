@@ -212,3 +212,46 @@ func TestSlowReadersDoNotStarve(t *testing.T) {
 		}
 	})
 }
+
+// A stream hears, at both ends, that its connection takes no more streams: it may go on
+// there, and keeps the connection open; when it ends the connection does.
+func TestStreamOnAConnectionThatLeaves(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, b := w.side(nil), w.side(nil)
+		a.trusts(b, "reviewer")
+		b.trusts(a, "planner")
+		b.Handle(wire.StreamHTTP, "channel", func(_ context.Context, _ identity.ID, s *Stream) {
+			<-s.Leaving()
+			s.Write([]byte("!"))
+			io.Copy(io.Discard, s)
+		})
+		w.start()
+		a.serve()
+		b.serve()
+		s, err := a.OpenStream(t.Context(), b.ID(), wire.StreamHTTP)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		select {
+		case <-s.Leaving():
+			t.Error("it leaves already")
+		default:
+		}
+		old := a.remote(b.ID()).current.Load()
+		old.goaway(closeReplaced)
+		<-s.Leaving()
+		if _, err := s.Read(make([]byte, 1)); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute)
+		if old.qc.Context().Err() != nil {
+			t.Error("the connection has ended before its stream")
+		}
+		s.Close()
+		time.Sleep(2 * lingerTime)
+		if old.qc.Context().Err() == nil {
+			t.Error("the connection goes on without a stream")
+		}
+	})
+}

@@ -42,7 +42,8 @@ import (
 type Stream interface {
 	io.ReadWriter
 	CloseWrite() error
-	CloseRead() // what still comes is dropped
+	CloseRead()               // what still comes is dropped
+	Leaving() <-chan struct{} // closed when its connection takes no more streams
 	SetReadDeadline(time.Time) error
 	SetWriteDeadline(time.Time) error
 	Close() error

@@ -147,5 +147,12 @@ func (c *Carrier) relay(ctx context.Context, host identity.ID, begun func()) err
 		return fmt.Errorf("it answered %s", answer.Status)
 	}
 	begun()
+	c.follows.tasks.Go(func() { // its end would keep the connection that another has replaced
+		select {
+		case <-answer.Body.(body).s.Leaving():
+			cancel()
+		case <-ctx.Done():
+		}
+	})
 	return c.Engine.Relay(ctx, host.String(), heard{answer.Body, silence, followIdle})
 }

@@ -68,6 +68,7 @@ func (s *spoken) said() string {
 func (s *spoken) Cancel()                          { s.Close() }
 func (s *spoken) CloseWrite() error                { return nil }
 func (s *spoken) CloseRead()                       { s.deaf.Store(true) }
+func (s *spoken) Leaving() <-chan struct{}         { return nil }
 func (s *spoken) SetReadDeadline(time.Time) error  { return nil }
 func (s *spoken) SetWriteDeadline(time.Time) error { return nil }
 
@@ -234,7 +235,9 @@ type piped struct{ net.Conn }
 
 func (piped) CloseWrite() error { return nil }
 func (piped) CloseRead()        {}
-func (p piped) Cancel()         { p.Close() }
+
+func (piped) Leaving() <-chan struct{} { return nil }
+func (p piped) Cancel()                { p.Close() }
 
 // One daemon takes no more than a host has for one.
 func TestRequestsOfOneHomeAreBounded(t *testing.T) {
