@@ -84,7 +84,7 @@ func TestRelayedEntriesAreShared(t *testing.T) {
 	for part := range 4 {
 		var b strings.Builder
 		for i := range 30 {
-			fmt.Fprintf(&b, "data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[\"reviewer\"],\"own\":[],\"data\":{\"a\":%q}}\nid: %d\n\n", far, strings.Repeat("x", 100_000), 30*part+i+1)
+			fmt.Fprintf(&b, "data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[\"reviewer\"],\"own\":[],\"data\":{\"intent_id\":%q,\"a\":%q}}\nid: %d\n\n", far, far, strings.Repeat("x", 100_000), 30*part+i+1)
 		}
 		if err := h.e.Relay(t.Context(), farID, strings.NewReader(b.String())); err != nil {
 			t.Fatal(err)
