@@ -99,6 +99,7 @@ type Engine struct {
 	perIntent share           // of these on one intent
 	guestbook guestbook       // what other daemons' agents have made
 	relayed   *budget.Account // bytes of what other hosts have relayed that are kept
+	forgets   forgets
 	verifies  verifies
 	openMost  int                   // requests that are open in one channel
 	api       func() jsontext.Value // its description, made when somebody asks for it
@@ -168,6 +169,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		guestbook: guestbook{agents: cfg.Budget.Open(budget.ChannelAgents), channels: cfg.Budget.Open(budget.Channels), tasks: cfg.Budget.Open(budget.Tasks)}}
 	e.feed.start()
 	e.verifies.start()
+	e.forgets.start()
 	if err := e.db.Migrate(ctx, "openintent", schema); err != nil {
 		return nil, err
 	}

@@ -187,13 +187,17 @@ func (e *Engine) Relay(ctx context.Context, host string, stream io.Reader) error
 	lines.Buffer(make([]byte, 0, 4096), maxRelayed)
 	var r *relayed
 	var pace pace
-	payer := peerOf(host)
+	home, payer := host, peerOf(host)
 	host = host[:HostDigits]
+	turn, err := e.forgets.begin(host)
+	if err != nil {
+		return err
+	}
 	var cursor, saved int64 // where the host's feed is, and how far that is written
 	var savedAt time.Time
 	defer func() {
 		if cursor != saved {
-			e.saveCursor(context.WithoutCancel(ctx), host, cursor)
+			e.saveCursor(context.WithoutCancel(ctx), turn, cursor)
 		}
 	}()
 	kept, err := e.relayedOf(ctx, host)
@@ -223,7 +227,8 @@ func (e *Engine) Relay(ctx context.Context, host string, stream io.Reader) error
 		if err != nil || at < 0 {
 			return fmt.Errorf("openintent: relay: %s numbers an entry %q", host, id)
 		}
-		if r == nil { // where the host's feed is, without anything of it
+		if r == nil || len(r.For)+len(r.Own) == 0 { // where the host's feed is, without anything of it for agents here
+			r = nil
 			cursor = at
 			if err := pace.wait(ctx); err != nil {
 				return err
@@ -231,7 +236,7 @@ func (e *Engine) Relay(ctx context.Context, host string, stream io.Reader) error
 			if time.Since(savedAt) < cursorTime {
 				continue
 			}
-			if err := e.saveCursor(ctx, host, cursor); err != nil {
+			if err := e.saveCursor(ctx, turn, cursor); err != nil {
 				return err
 			}
 			saved, savedAt = cursor, time.Now()
@@ -241,11 +246,18 @@ func (e *Engine) Relay(ctx context.Context, host string, stream io.Reader) error
 		doc := text(r)
 		r = nil
 		full := e.relayed.Take(payer, int64(len(doc))) != nil
-		if full && len(kept.list) == 0 {
+		gone := kept.surplus(full)
+		low := e.room(home) != nil
+		if low { // what is kept gets no larger
+			gone = min(max(gone, 1), len(kept.list))
+		}
+		if low || full && len(kept.list) == 0 {
 			doc = text(&relayed{}) // who resumes misses it
 		}
-		gone := kept.surplus(full)
 		if err := e.write(ctx, false, func(t *tx) error {
+			if err := e.forgets.check(turn); err != nil {
+				return err
+			}
 			n.seq = t.number()
 			t.out = append(t.out, n)
 			if err := t.insertRelayed(n.seq, host, at, doc); err != nil || gone == 0 {

@@ -219,7 +219,7 @@ func TestRelayLosesNothingThatWasNotKept(t *testing.T) {
 	})
 	far := strings.Replace(h.intent("planner"), hostID, farID, 1)
 	entry := func(n int) string {
-		return fmt.Sprintf("data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[\"reviewer\"],\"own\":[],\"data\":{\"n\":%d}}\nid: %d\n\n", far, n, n)
+		return fmt.Sprintf("data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[\"reviewer\"],\"own\":[],\"data\":{\"intent_id\":%q,\"n\":%d}}\nid: %d\n\n", far, far, n, n)
 	}
 	if err := h.e.Relay(t.Context(), farID, strings.NewReader(entry(7))); err != nil {
 		t.Fatal(err)

@@ -131,7 +131,7 @@ func (e *Engine) mayShow(s *subscriber, p place) (n entry, may bool) {
 	if p.table == placeRelayed {
 		host, _ := HostOf(s.intent)
 		n.relayed = &relayed{}
-		return n, s.who.Home == "" && (s.intent == "" || host == p.about)
+		return n, s.who.Home == "" && (s.intent == "" || host == p.about) && !e.forgets.hides(p.about)
 	}
 	e.mu.RLock()
 	defer e.mu.RUnlock()

@@ -123,6 +123,11 @@ func (t *tx) buryChannel(ch *channel) error {
 	if _, err := t.Exec("INSERT INTO openintent_grave VALUES (?)", ch.row); err != nil {
 		return err
 	}
+	return t.keepFeed()
+}
+
+// keepFeed notes how far the feed is, where its last number may go.
+func (t *tx) keepFeed() error {
 	_, err := t.Exec("INSERT INTO openintent_feed VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET last = excluded.last", t.e.next-1)
 	return err
 }
@@ -324,9 +329,13 @@ func (e *Engine) relayedOf(ctx context.Context, host string) (kept relayedEntrie
 	return kept, err
 }
 
-// saveCursor notes where a host is in its feed, with its last entry, or an empty one.
-func (e *Engine) saveCursor(ctx context.Context, host string, cursor int64) error {
+// saveCursor notes where the host of a stream is in its feed, with its last entry, or an empty one.
+func (e *Engine) saveCursor(ctx context.Context, turn relayTurn, cursor int64) error {
+	host := turn.host
 	return e.write(ctx, false, func(t *tx) error {
+		if err := e.forgets.check(turn); err != nil {
+			return err
+		}
 		done, err := t.Exec("UPDATE openintent_relayed SET cursor = ?1 WHERE seq = (SELECT max(seq) FROM openintent_relayed WHERE host = ?2)", cursor, host)
 		if err != nil {
 			return err

@@ -28,6 +28,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -131,6 +133,7 @@ func (c *Carrier) Run(ctx context.Context) error {
 	parts.Go(func() { c.parcels.run(ctx) })
 	parts.Go(func() { c.records.run(ctx, c.cfg.Hosts) })
 	parts.Go(func() { c.watchStrangers(ctx) })
+	parts.Go(func() { c.forgetRelayed(ctx) })
 	parts.Wait()
 	c.follows.end()
 	return nil
@@ -154,7 +157,21 @@ func (c *Carrier) Known(ctx context.Context) ([]identity.ID, error) {
 
 // Forget drops what is for a peer that is trusted no more.
 func (c *Carrier) Forget(ctx context.Context, peer identity.ID) error {
-	return errors.Join(c.parcels.drop(ctx, peer), c.records.drop(ctx, peer))
+	return errors.Join(c.parcels.drop(ctx, peer), c.records.drop(ctx, peer), c.Engine.Forget(ctx, peer.String()))
+}
+
+// forgetRelayed drops what hosts have relayed that are not trusted any more, where Forget
+// has not come to its end before the daemon was stopped.
+func (c *Carrier) forgetRelayed(ctx context.Context) {
+	hosts, err := c.Engine.Relayed(ctx)
+	for _, host := range hosts {
+		if err == nil && !slices.ContainsFunc(c.cfg.Peers(), func(p identity.Peer) bool { return strings.HasPrefix(p.ID.String(), host) }) {
+			err = c.Engine.Forget(ctx, host)
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		c.log.Error("what a host has told that is not trusted any more is not removed", "err", err)
+	}
 }
 
 // wake holds one where it is time to look again.
