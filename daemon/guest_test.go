@@ -266,7 +266,7 @@ func (d *running) rows(table string) (n int) {
 // same name that comes again is held again.
 func TestTakenIsBounded(t *testing.T) {
 	ts := table(t)
-	b := openedInbox(t, ts)
+	b, planner := openedInbox(t, ts), "planner"
 	took := func(n, size int) (seqs []uint64) {
 		t.Helper()
 		for range n {
@@ -275,10 +275,10 @@ func TestTakenIsBounded(t *testing.T) {
 				if err := b.hold(t.Context(), env, ""); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := b.list(t.Context(), &client.InboxParams{}, nil, nil, 1<<30); err != nil {
+				if _, err := b.list(t.Context(), &client.InboxParams{}, &planner, nil, 1<<30); err != nil {
 					t.Fatal(err)
 				}
-				if n, err := b.take(t.Context(), &client.AckParams{IDs: []wire.MessageID{env.ID}}, "planner", nil); n != 1 || err != nil {
+				if n, err := b.take(t.Context(), &client.AckParams{IDs: []wire.MessageID{env.ID}}, planner, nil); n != 1 || err != nil {
 					t.Fatal(n, err)
 				}
 			}

@@ -41,7 +41,9 @@ type inbox struct {
 
 	mu   sync.Mutex           // guards what follows
 	held map[heldKey]heldSize // what is held or about to be
-	seen map[uint64]struct{}  // what list has returned and the disk does not know of
+	seen map[uint64]struct{}  // what list has returned to the owner and the disk does not know of
+
+	shown showings // what list has returned to agents; guarded by mu
 
 	unasked, asked share
 }
@@ -172,8 +174,8 @@ func (b *inbox) release(keys []heldKey) {
 }
 
 // list returns held messages in their order, or those that agents took, as many as fit
-// room bytes but always one: all of them, or what an agent may see. From then on they
-// may be acknowledged; see mark.
+// room bytes but always one: all of them, or what an agent may see. From then on that
+// caller may acknowledge them; see mark.
 func (b *inbox) list(ctx context.Context, p *client.InboxParams, of *string, peers []identity.ID, room int) (*client.Inbox, error) {
 	limit := p.Limit
 	if limit == 0 {
@@ -194,6 +196,7 @@ func (b *inbox) list(ctx context.Context, p *client.InboxParams, of *string, pee
 	}
 	answer := &client.Inbox{Messages: []client.HeldMessage{}}
 	var unseen []uint64
+	shown := make(map[uint64]wire.MessageID)
 	for i, r := range rows {
 		env, err := wire.ParseEnvelope(r.envelope)
 		if err != nil {
@@ -204,8 +207,11 @@ func (b *inbox) list(ctx context.Context, p *client.InboxParams, of *string, pee
 			answer.Next = rows[i-1].seq
 			break
 		}
+		if of != nil {
+			shown[r.seq] = env.ID
+		}
 		answer.Messages = append(answer.Messages, client.HeldMessage{Seq: r.seq, Envelope: *env, Agent: r.agent, TakenAt: client.Time{Time: fromMillis(r.taken)}})
-		if !r.seen && r.taken == 0 {
+		if of == nil && !r.seen && r.taken == 0 {
 			unseen = append(unseen, r.seq)
 		}
 	}
@@ -213,6 +219,9 @@ func (b *inbox) list(ctx context.Context, p *client.InboxParams, of *string, pee
 	defer b.mu.Unlock()
 	for _, seq := range unseen {
 		b.seen[seq] = struct{}{}
+	}
+	if of != nil {
+		b.shown.add(*of, shown)
 	}
 	return answer, nil
 }
@@ -245,29 +254,72 @@ func (b *inbox) mark(ctx context.Context) error {
 	return nil
 }
 
-// ack removes messages that list has returned, never others. Where it fails in the
-// middle some are gone, and the same ack again removes the others.
-func (b *inbox) ack(ctx context.Context, p *client.AckParams, peers []identity.ID) (int, error) {
-	return b.settle(ctx, p, peers, sqlRemove)
+// ack removes messages that list has returned to the owner, never others. Where it fails
+// in the middle some are gone, and the same ack again removes the others.
+func (b *inbox) ack(ctx context.Context, p *client.AckParams, peers []identity.ID) (n int, err error) {
+	if err := b.mark(ctx); err != nil {
+		return 0, fmt.Errorf("ack: %w", err)
+	}
+	if p.UpTo > 0 {
+		where, args := filterSQL(p.Kinds, peers, []any{p.UpTo})
+		n, err = b.remove(ctx, false, sqlRemove, "seen = 1 AND seq <= ?"+where, args...)
+	}
+	for ids := range slices.Chunk(p.IDs, changedAtOnce) {
+		args := make([]any, len(ids))
+		for i := range ids {
+			args[i] = ids[i][:]
+		}
+		var some int
+		if some, err = b.remove(ctx, false, sqlRemove, "seen = 1 AND id IN (?"+strings.Repeat(", ?", len(ids)-1)+")", args...); err != nil {
+			break
+		}
+		n += some
+	}
+	if err != nil {
+		return n, fmt.Errorf("ack: %w", err)
+	}
+	return n, nil
 }
 
-// take is ack for an agent: of what list may return to it. What was for any agent lies
+// take is ack for an agent: of what list has returned to it. What was for any agent lies
 // beside the inbox for takenFor, with its name: it answers for what it has taken.
-func (b *inbox) take(ctx context.Context, p *client.AckParams, agent string, peers []identity.ID) (int, error) {
-	own, err := b.settle(ctx, p, peers, func(tx *store.Tx, where string, most int, args ...any) ([]heldKey, error) {
-		return sqlRemove(tx, where+" AND agent = ?", most, append(args, agent)...)
-	})
-	if err != nil {
-		return own, err
-	}
+func (b *inbox) take(ctx context.Context, p *client.AckParams, agent string, peers []identity.ID) (n int, err error) {
 	now := time.Now()
-	common, err := b.settle(ctx, p, peers, func(tx *store.Tx, where string, most int, args ...any) ([]heldKey, error) {
+	own := func(tx *store.Tx, where string, most int, args ...any) ([]heldKey, error) {
+		return sqlRemove(tx, where+" AND agent = ?", most, append(args, agent)...)
+	}
+	common := func(tx *store.Tx, where string, most int, args ...any) ([]heldKey, error) {
 		return sqlTake(tx, agent, now.UnixMilli(), where+" AND agent = ''", most, args...)
-	})
-	if err == nil && common > 0 {
+	}
+	b.mu.Lock()
+	shown := b.shown.of(agent, p)
+	b.mu.Unlock()
+	taken := 0
+	for seqs := range slices.Chunk(shown, changedAtOnce-1) { // one more would be asked for again
+		args := make([]any, len(seqs))
+		for i, seq := range seqs {
+			args[i] = seq
+		}
+		where, args := filterSQL(p.Kinds, peers, args)
+		where = "seq IN (?" + strings.Repeat(", ?", len(seqs)-1) + ")" + where
+		some, err := b.remove(ctx, false, own, where, args...)
+		if n += some; err != nil {
+			return n, fmt.Errorf("ack: %w", err)
+		}
+		some, err = b.remove(ctx, false, common, where, args...)
+		if taken += some; err != nil {
+			return n + taken, fmt.Errorf("ack: %w", err)
+		}
+		if len(p.Kinds)+len(peers) == 0 || p.UpTo == 0 {
+			b.mu.Lock()
+			b.shown.settled(agent, seqs)
+			b.mu.Unlock()
+		}
+	}
+	if taken > 0 {
 		err = b.forgetTaken(ctx, false, "at <= ? OR (SELECT count(*) > ? OR sum(size) > ? FROM daemon_taken)", now.Add(-takenFor).UnixMilli(), maxTaken, maxTakenBytes)
 	}
-	return own + common, err
+	return n + taken, err
 }
 
 // forgetTaken removes what where says of what agents took, a few messages a write.
@@ -288,32 +340,6 @@ func (b *inbox) forgetTaken(ctx context.Context, durable bool, where string, arg
 // settling does something with the first messages of a condition, at most so many, and
 // returns those that are held no more.
 type settling func(tx *store.Tx, where string, most int, args ...any) ([]heldKey, error)
-
-// settle acknowledges what list has returned.
-func (b *inbox) settle(ctx context.Context, p *client.AckParams, peers []identity.ID, do settling) (n int, err error) {
-	if err := b.mark(ctx); err != nil {
-		return 0, fmt.Errorf("ack: %w", err)
-	}
-	if p.UpTo > 0 {
-		where, args := filterSQL(p.Kinds, peers, []any{p.UpTo})
-		n, err = b.remove(ctx, false, do, "seen = 1 AND seq <= ?"+where, args...)
-	}
-	for ids := range slices.Chunk(p.IDs, changedAtOnce) {
-		args := make([]any, len(ids))
-		for i := range ids {
-			args[i] = ids[i][:]
-		}
-		var some int
-		if some, err = b.remove(ctx, false, do, "seen = 1 AND id IN (?"+strings.Repeat(", ?", len(ids)-1)+")", args...); err != nil {
-			break
-		}
-		n += some
-	}
-	if err != nil {
-		return n, fmt.Errorf("ack: %w", err)
-	}
-	return n, nil
-}
 
 // remove does it with what where says, a few messages a write, and returns how many.
 func (b *inbox) remove(ctx context.Context, durable bool, do settling, where string, args ...any) (n int, err error) {

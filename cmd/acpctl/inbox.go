@@ -27,7 +27,7 @@ func (a *app) inboxCmd() *cobra.Command {
   acpctl inbox --json`,
 		Long: `Shows the messages that wait in the inbox, the oldest first, and leaves them there.
 FOR is the agent that a message is for; "-": any. --ack removes those up to a number,
-and only what was shown before. An agent sees and
+and only what you, or the agent, were shown before. An agent sees and
 removes what is for it or for any; the latter --taken shows for 7 days, with its name.`,
 		Args:              words(),
 		ValidArgsFunction: cobra.NoFileCompletions,

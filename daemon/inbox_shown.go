@@ -1,0 +1,72 @@
+package daemon
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/wire"
+)
+
+// maxShowings is for how many agents is kept what they were shown, as many as can be
+// attached. The one that has looked least recently is forgotten first.
+const maxShowings = maxAgents
+
+// maxShown is how many messages are kept for each, as many as can be held.
+const maxShown = 20000
+
+// showings are what agents were shown of the inbox since the daemon started: only that
+// may they acknowledge. Who is forgotten has to look again.
+type showings struct{ agents []showing } // the last one looked last
+
+type showing struct {
+	agent string
+	seqs  map[uint64]wire.MessageID
+}
+
+// add notes what an agent was shown.
+func (s *showings) add(agent string, seqs map[uint64]wire.MessageID) {
+	now := showing{agent, seqs}
+	if i := slices.IndexFunc(s.agents, func(o showing) bool { return o.agent == agent }); i >= 0 {
+		now = s.agents[i]
+		s.agents = slices.Delete(s.agents, i, i+1)
+		for seq, id := range seqs {
+			now.seqs[seq] = id
+		}
+	}
+	s.agents = append(s.agents, now)
+	if n := len(s.agents) - maxShowings; n > 0 {
+		s.agents = slices.Delete(s.agents, 0, n)
+	}
+	if n := len(now.seqs) - maxShown; n > 0 {
+		for _, seq := range slices.Sorted(maps.Keys(now.seqs))[:n] { // most of them held no more
+			delete(now.seqs, seq)
+		}
+	}
+}
+
+// settled forgets what an agent has acknowledged.
+func (s *showings) settled(agent string, seqs []uint64) {
+	for _, o := range s.agents {
+		if o.agent == agent {
+			for _, seq := range seqs {
+				delete(o.seqs, seq)
+			}
+		}
+	}
+}
+
+// of returns what was shown to the agent of what an ack names, in its order.
+func (s *showings) of(agent string, p *client.AckParams) (seqs []uint64) {
+	i := slices.IndexFunc(s.agents, func(o showing) bool { return o.agent == agent })
+	if i < 0 {
+		return nil
+	}
+	for seq, id := range s.agents[i].seqs {
+		if seq <= p.UpTo || slices.Contains(p.IDs, id) {
+			seqs = append(seqs, seq)
+		}
+	}
+	slices.Sort(seqs)
+	return seqs
+}

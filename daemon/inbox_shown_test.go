@@ -1,0 +1,74 @@
+package daemon
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/wire"
+)
+
+// What one caller was shown another cannot acknowledge: it has not read it.
+func TestWhatWasShownIsEachCallersOwn(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	planner, _ := desk.guestAgent(client.AttachParams{Name: "planner", Kinds: []string{"query"}}, say(`{}`))
+	reviewer, _ := desk.guestAgent(client.AttachParams{Name: "reviewer", Kinds: []string{"query"}}, say(`{}`))
+	owner, sender := desk.dial(), laptop.dial()
+	send := func() {
+		t.Helper()
+		sender.must("notify", client.NotifyParams{To: client.To("desk"), Payload: wire.Payload(`{"topic":"t"}`)}, nil)
+	}
+	removes := func(what string, l *local, p client.AckParams, want int) {
+		t.Helper()
+		var acked client.Acked
+		if l.must("ack", p, &acked); acked.Removed != want {
+			t.Errorf("%s removes %d, want %d", what, acked.Removed, want)
+		}
+	}
+	send()
+	var all client.Inbox
+	planner.must("inbox", client.InboxParams{}, &all)
+	id := []wire.MessageID{all.Messages[0].Envelope.ID}
+	removes("the owner, who was shown nothing,", owner, client.AckParams{UpTo: 999}, 0)
+	removes("the owner, by id,", owner, client.AckParams{IDs: id}, 0)
+	removes("the reviewer, who was shown nothing,", reviewer, client.AckParams{UpTo: 999}, 0)
+	removes("the reviewer, by id,", reviewer, client.AckParams{IDs: id}, 0)
+	removes("the planner", planner, client.AckParams{IDs: id}, 1)
+
+	send()
+	owner.must("inbox", nil, nil)
+	removes("the planner, whom only the owner was shown it,", planner, client.AckParams{UpTo: 999}, 0)
+	removes("the owner", owner, client.AckParams{UpTo: 999}, 1)
+
+	// More than one write takes.
+	for range changedAtOnce + 3 {
+		send()
+	}
+	planner.must("inbox", nil, nil)
+	send()
+	removes("the planner", planner, client.AckParams{UpTo: 999}, changedAtOnce+3)
+}
+
+// What is kept of what agents were shown is bounded.
+func TestShowingsAreBounded(t *testing.T) {
+	var s showings
+	name := func(i int) string { return string(rune('a'+i/1000)) + string(rune(0x100+i%1000)) }
+	for i := range 10 * maxShowings {
+		s.add(name(i), map[uint64]wire.MessageID{1: {}})
+	}
+	if n := len(s.agents); n != maxShowings || s.of(name(0), &client.AckParams{UpTo: 1}) != nil {
+		t.Errorf("%d agents are kept", n)
+	}
+	for i := range uint64(10 * maxShown / 1000) {
+		more := make(map[uint64]wire.MessageID)
+		for k := range uint64(1000) {
+			more[i*1000+k+1] = wire.MessageID{}
+		}
+		s.add("planner", more)
+	}
+	got := s.of("planner", &client.AckParams{UpTo: 1 << 60})
+	if len(got) != maxShown || !slices.IsSorted(got) || got[len(got)-1] != 10*maxShown {
+		t.Errorf("%d kept", len(got))
+	}
+}
