@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -43,22 +45,41 @@ const (
 	isOpen   = "open"
 )
 
+// Bounds of a look at what hosts list: a host may be slow, or never end.
+const (
+	hostsTime = 5 * time.Second // for all hosts together
+	maxPages  = 100             // of one list
+	atOnce    = 16              // intents asked about at a time
+)
+
 // all returns the channels of an intent, or of every intent that can be seen. Of
 // those of an intent that cannot be had, on a machine that is out of reach perhaps,
 // it tells, and goes on.
 func (c *channels) all(ctx context.Context, intent string) ([]jsontext.Value, error) {
-	intents := []string{intent}
-	if intent == "" {
-		var err error
-		if intents, err = c.intents(ctx); err != nil {
+	if intent != "" {
+		own, err := c.isHere(ctx, intent)
+		if err != nil {
 			return nil, err
 		}
+		return c.ofOne(ctx, intent, own)
 	}
-	var found []jsontext.Value
+	here, away, err := c.intents(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := c.ofHere(ctx, here)
+	if err != nil {
+		return nil, err
+	}
+	return append(found, c.ofHosts(ctx, away)...), nil
+}
+
+// ofHere returns the channels of intents of this daemon.
+func (c *channels) ofHere(ctx context.Context, intents []string) (found []jsontext.Value, err error) {
 	for _, id := range intents {
 		of, err := c.of(ctx, id)
-		if away := (*kinds.Error)(nil); intent == "" && errors.As(err, &away) && away.Code != kinds.DaemonUnavailable {
-			fmt.Fprintf(c.err, "acpctl channel: %s: %s\n", id, client.Line(away.Message))
+		if refused := (*kinds.Error)(nil); errors.As(err, &refused) && refused.Code != kinds.DaemonUnavailable {
+			fmt.Fprintf(c.err, "acpctl channel: %s: %s\n", id, client.Line(refused.Message))
 			continue
 		}
 		if err != nil {
@@ -69,38 +90,158 @@ func (c *channels) all(ctx context.Context, intent string) ([]jsontext.Value, er
 	return found, nil
 }
 
-// A list also ends when it is long in bytes: not before a page is empty there is no more.
+// ofHosts returns the channels of intents of other daemons, as far as they come within
+// hostsTime, and tells of the others.
+func (c *channels) ofHosts(ctx context.Context, intents []string) (found []jsontext.Value) {
+	ctx, cancel := context.WithTimeout(ctx, hostsTime)
+	defer cancel()
+	lists, errs := make([][]jsontext.Value, len(intents)), make([]error, len(intents))
+	places := make(chan struct{}, atOnce)
+	var asked sync.WaitGroup
+	for i, id := range intents {
+		asked.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			if errs[i] = ctx.Err(); errs[i] == nil {
+				lists[i], errs[i] = c.of(ctx, id)
+			}
+		})
+	}
+	asked.Wait()
+	for i, err := range errs {
+		found = append(found, lists[i]...)
+		refused := (*kinds.Error)(nil)
+		switch {
+		case err == nil:
+		case errors.As(err, &refused):
+			fmt.Fprintf(c.err, "acpctl channel: %s: %s\n", intents[i], client.Line(refused.Message))
+		case ctx.Err() != nil:
+			fmt.Fprintf(c.err, "acpctl channel: %s: its machine has not answered within %s\n", intents[i], hostsTime)
+		default:
+			fmt.Fprintf(c.err, "acpctl channel: %s: %s\n", intents[i], client.Line(err.Error()))
+		}
+	}
+	return found
+}
 
-// of returns the channels of an intent.
+// ofOne returns the channels of one intent. A daemon elsewhere has hostsTime for that.
+func (c *channels) ofOne(ctx context.Context, intent string, own bool) ([]jsontext.Value, error) {
+	if own {
+		return c.of(ctx, intent)
+	}
+	short, cancel := context.WithTimeout(ctx, hostsTime)
+	defer cancel()
+	list, err := c.of(short, intent)
+	if err != nil && short.Err() != nil && ctx.Err() == nil {
+		return nil, kinds.Errorf(kinds.Timeout, "the machine of %s has not answered within %s: try again, or name the channel by its id", intent, hostsTime)
+	}
+	return list, err
+}
+
+// tellAway tells an agent which trusted machines are out of reach: what is there is in no list.
+func (c *channels) tellAway(ctx context.Context) error {
+	away, err := c.outOfReach(ctx)
+	if err == nil && len(away) > 0 {
+		fmt.Fprintf(c.err, "acpctl channel list: out of reach, and not in this list: %s\n", client.Line(strings.Join(away, ", ")))
+	}
+	return err
+}
+
+// outOfReach returns the names of the trusted machines that are not connected; none for
+// an operator, who is one here alone.
+func (c *channels) outOfReach(ctx context.Context) (away []string, err error) {
+	if c.speaker() == "" {
+		return nil, nil
+	}
+	peers, err := c.daemon.Peers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range peers {
+		if p.State == client.PeerTrusted {
+			away = append(away, cmp.Or(p.Name, p.ID.Label()))
+		}
+	}
+	return away, nil
+}
+
+// of returns the channels of an intent. A list also ends when it is long in bytes: not
+// before a page has nothing new there is no more.
 func (c *channels) of(ctx context.Context, intent string) ([]jsontext.Value, error) {
-	for list := []jsontext.Value{}; ; {
-		var next []jsontext.Value
-		if err := c.read(ctx, fmt.Sprintf("%s?limit=1000&offset=%d", path("intents", intent, "channels"), len(list)), &next); err != nil {
+	list, known := []jsontext.Value{}, make(map[string]bool)
+	for range maxPages {
+		var page []jsontext.Value
+		if err := c.read(ctx, fmt.Sprintf("%s?limit=1000&offset=%d", path("intents", intent, "channels"), len(list)), &page); err != nil {
 			return nil, err
 		}
-		if list = append(list, next...); len(next) == 0 {
+		found := false
+		for _, v := range page {
+			id, err := idOf(v)
+			if err != nil {
+				return nil, err
+			}
+			if !known[id] {
+				known[id], found = true, true
+				list = append(list, v)
+			}
+		}
+		if !found {
 			return list, nil
 		}
 	}
+	return nil, kinds.Errorf(kinds.TooLarge, "the list of the channels of %s does not end: name the channel by its id", intent)
 }
 
-func (c *channels) intents(ctx context.Context) ([]string, error) {
-	for ids := []string{}; ; {
+// intents returns the ids of the intents of this daemon that can be seen, and of those
+// of other daemons. An operator sees the former alone.
+func (c *channels) intents(ctx context.Context) (here, away []string, err error) {
+	known := make(map[string]bool)
+	for range maxPages {
 		var list struct {
 			Intents []struct {
 				ID string `json:"id"`
 			} `json:"intents"`
 		}
-		if err := c.read(ctx, fmt.Sprintf("%s?limit=1000&offset=%d", path("intents"), len(ids)), &list); err != nil {
-			return nil, err
+		if err := c.read(ctx, fmt.Sprintf("%s?limit=1000&offset=%d", path("intents"), len(known)), &list); err != nil {
+			return nil, nil, err
 		}
+		before := len(known)
 		for _, in := range list.Intents {
-			ids = append(ids, in.ID)
+			if known[in.ID] {
+				continue
+			}
+			known[in.ID] = true
+			own, err := c.isHere(ctx, in.ID)
+			if err != nil {
+				return nil, nil, err
+			}
+			if own {
+				here = append(here, in.ID)
+			} else {
+				away = append(away, in.ID)
+			}
 		}
-		if len(list.Intents) == 0 {
-			return ids, nil
+		if len(known) == before {
+			break
 		}
 	}
+	return here, away, nil
+}
+
+// isHere reports whether an intent is one of this daemon, whose id the intent's begins with.
+func (c *channels) isHere(ctx context.Context, intent string) (bool, error) {
+	if c.speaker() == "" {
+		return true, nil
+	}
+	if c.self == (identity.ID{}) {
+		me, err := c.daemon.Whoami(ctx)
+		if err != nil {
+			return false, err
+		}
+		c.self = me.ID
+	}
+	digits, _, _ := strings.Cut(strings.TrimPrefix(intent, intentID), "_")
+	return digits != "" && strings.HasPrefix(c.self.String(), digits), nil
 }
 
 func decodeChannels(list []jsontext.Value) ([]channel, error) {
@@ -114,53 +255,73 @@ func decodeChannels(list []jsontext.Value) ([]channel, error) {
 	return decoded, nil
 }
 
-// find returns the id of the channel that CHANNEL means.
+// find returns the id of the channel that CHANNEL means. One of this daemon comes first:
+// what others call theirs hides none, and they are asked only where there is none here.
 func (c *channels) find(ctx context.Context, arg string) (string, error) {
 	if strings.HasPrefix(arg, chanID) {
 		return arg, nil
 	}
 	intent, name := apart(arg)
-	list, err := c.all(ctx, intent)
-	if err != nil {
-		return "", err
-	}
-	known, err := decodeChannels(list)
-	if err != nil {
-		return "", err
-	}
-	var found []channel
-	for _, ch := range known {
-		if ch.Name == name && ch.Status == isOpen {
-			found = append(found, ch)
+	var list []jsontext.Value
+	var away []string
+	var err error
+	own := false
+	if intent != "" {
+		if own, err = c.isHere(ctx, intent); err == nil {
+			list, err = c.ofOne(ctx, intent, own)
+		}
+	} else {
+		var here []string
+		if here, away, err = c.intents(ctx); err == nil {
+			list, err = c.ofHere(ctx, here)
 		}
 	}
-	switch len(found) {
-	case 1:
+	if err != nil {
+		return "", err
+	}
+	found, closed, err := named(list, name)
+	if err == nil && len(found) == 0 && len(away) > 0 {
+		found, _, err = named(c.ofHosts(ctx, away), name)
+	}
+	switch {
+	case err != nil:
+		return "", err
+	case len(found) == 1:
 		return found[0].ID, nil
-	case 0:
+	case len(found) > 1:
+		return "", usagef("CHANNEL: %d channels are called %q: name one as %s/%s or by its id", len(found), arg, found[0].Intent, name)
+	case closed != "":
+		return "", kinds.Errorf(kinds.NotFound, "the channel %q is closed: name it by its id, %s", arg, closed)
+	}
+	if !own {
 		if err := c.elsewhere(ctx, arg); err != nil {
 			return "", err
 		}
-		return "", hint{kinds.Errorf(kinds.NotFound, "there is no open channel %q that you can see", arg), "acpctl channel list shows those that there are, with --as AGENT those of other machines too"}
 	}
-	return "", usagef("CHANNEL: %d channels are called %q: name one as %s/%s or by its id", len(found), arg, found[0].Intent, arg)
+	return "", hint{kinds.Errorf(kinds.NotFound, "there is no open channel %q that you can see", arg), "acpctl channel list shows those that there are, with --as AGENT those of other machines too"}
+}
+
+// named returns the open channels of a name, and the id of one that is closed.
+func named(list []jsontext.Value, name string) (found []channel, closed string, err error) {
+	known, err := decodeChannels(list)
+	for _, ch := range known {
+		switch {
+		case ch.Name != name:
+		case ch.Status == isOpen:
+			found = append(found, ch)
+		default:
+			closed = ch.ID
+		}
+	}
+	return found, closed, err
 }
 
 // elsewhere is the error of a channel that is not found while it may be on a machine
 // that is out of reach; nil if there is none that would be asked.
 func (c *channels) elsewhere(ctx context.Context, arg string) error {
-	if c.speaker() == "" {
-		return nil // an operator is one here alone
-	}
-	peers, err := c.daemon.Peers(ctx)
+	away, err := c.outOfReach(ctx)
 	if err != nil {
 		return err
-	}
-	var away []string
-	for _, p := range peers {
-		if p.State == client.PeerTrusted {
-			away = append(away, cmp.Or(p.Name, p.ID.Label()))
-		}
 	}
 	switch len(away) {
 	case 0:
@@ -189,6 +350,9 @@ func (c *channels) listCmd() *cobra.Command {
 		ValidArgsFunction: c.completeIntents,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			list, err := c.all(cmd.Context(), first(args))
+			if err == nil && len(args) == 0 {
+				err = c.tellAway(cmd.Context())
+			}
 			if err != nil {
 				return err
 			}

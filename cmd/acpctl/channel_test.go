@@ -126,3 +126,38 @@ func TestChannelListGoesOn(t *testing.T) {
 		t.Errorf("an answer that is none: %+v", got)
 	}
 }
+
+// A channel here is found by its name whatever other machines list: endless pages, one
+// of the same name, silence.
+func TestChannelHereIsFoundFirst(t *testing.T) {
+	f := newFake(t)
+	f.on(client.MethodWhoami, &client.Whoami{ID: me})
+	f.on(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: deskID, Name: "plan", State: client.PeerTrusted}}})
+	here, there := "intent_"+me.String()[:10]+"_1", "intent_"+deskID.String()[:10]+"_1"
+	ch := func(id, name, status string) string {
+		return `{"id":"chan_` + id + `","name":"` + name + `","status":"` + status + `"}`
+	}
+	endless := "[" + ch("9", "questions", "open") + "," + ch("8", "far", "open") + "]"
+	f.web(map[string]string{
+		"GET intents":                               `{"intents":[{"id":"` + there + `"},{"id":"` + here + `"}]}`,
+		"GET intents from 2":                        `{"intents":[{"id":"` + there + `"},{"id":"` + here + `"}]}`,
+		"GET intents/" + here + "/channels":         "[" + ch("1", "questions", "open") + "," + ch("2", "old", "closed") + "]",
+		"GET intents/" + there + "/channels":        endless,
+		"GET intents/" + there + "/channels from 2": endless,
+		"GET channels/chan_1":                       ch("1", "questions", "open"),
+		"GET channels/chan_8":                       ch("8", "far", "open"),
+	})
+	for name, want := range map[string]string{"questions": "chan_1", "far": "chan_8"} {
+		if got := f.run("channel", "show", name, "--as", "reviewer"); got.code != 0 || !strings.Contains(got.out, want) || got.err != "" {
+			t.Errorf("%s: %+v, want %s", name, got, want)
+		}
+	}
+	if got := f.run("channel", "list", "--as", "reviewer"); got.code != 0 || !strings.Contains(got.err, "out of reach, and not in this list: plan\n") || strings.Count(got.out, "chan_") != 4 {
+		t.Errorf("list: %+v", got)
+	}
+	for name, words := range map[string]string{"old": "is closed: name it by its id, chan_2", here + "/old": "is closed: name it by its id, chan_2", here + "/none": "that you can see"} {
+		if got := f.run("channel", "show", name, "--as", "reviewer"); got.code != 1 || !strings.Contains(got.err, words) {
+			t.Errorf("%s: %+v, want %q", name, got, words)
+		}
+	}
+}
