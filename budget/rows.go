@@ -86,8 +86,11 @@ var (
 	// ChannelAgents, Channels and Tasks are what a peer's agents have made here: records
 	// of themselves, channels and tasks, each of some KiB in memory and on disk.
 	ChannelAgents = Row{Name: "channel_agents", Peer: 1000, All: 10_000}
-	Channels      = Row{Name: "channels", Peer: 2000, All: 50_000}
-	Tasks         = Row{Name: "tasks", Peer: 2000, All: 25_000}
+	// ChannelAgentBytes are the bytes of these records, which are in memory.
+	ChannelAgentBytes = Row{Name: "channel_agent_bytes", Unit: Bytes, Peer: 4 * mib, All: 64 * mib}
+
+	Channels = Row{Name: "channels", Peer: 2000, All: 50_000}
+	Tasks    = Row{Name: "tasks", Peer: 2000, All: 25_000}
 
 	// RelayedBytes are entries of another daemon's channels that are kept for agents
 	// here that resume. The oldest go.

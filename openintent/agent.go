@@ -1,6 +1,7 @@
 package openintent
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -38,6 +39,7 @@ type heartbeats struct {
 
 type agent struct {
 	doc  Agent
+	size int          // of the record, of one that is at home elsewhere
 	seen atomic.Int64 // a stamp: its last request; not kept over a restart, which counts as one
 }
 
@@ -49,6 +51,9 @@ func (w *world) addAgent(a *agent, doc Agent) {
 	k := a.key()
 	w.agents[k] = a
 	w.homes[k.home]++
+	if a.size = recordSize(doc); a.size > 0 {
+		w.records[k.home] += int64(a.size)
+	}
 	if doc.RoleID == nil {
 		return
 	}
@@ -60,6 +65,14 @@ func (w *world) addAgent(a *agent, doc Agent) {
 	all[k] = true
 }
 
+// recordSize is what a record of another daemon's agent takes, 0 of one here.
+func recordSize(doc Agent) int {
+	if doc.Host == "" {
+		return 0
+	}
+	return len(text(doc))
+}
+
 // dropAgent takes an agent out of the world, if it is there.
 func (w *world) dropAgent(a *agent) {
 	k := a.key()
@@ -67,9 +80,12 @@ func (w *world) dropAgent(a *agent) {
 		return
 	}
 	delete(w.agents, k)
+	w.records[k.home] -= int64(a.size)
 	if w.homes[k.home]--; w.homes[k.home] == 0 {
 		delete(w.homes, k.home)
+		delete(w.records, k.home)
 	}
+	a.size = 0
 	if role := a.doc.RoleID; role != nil {
 		if delete(w.roles[*role], k); len(w.roles[*role]) == 0 {
 			delete(w.roles, *role)
@@ -241,9 +257,16 @@ func (e *Engine) deregisterAgent(c *call) (int, any, error) {
 
 func (e *Engine) changeAgent(c *call, status, reason string) (*agent, error) {
 	var a *agent
+	key := agentKey{c.who.Home, c.arg(0)}
 	// Its notices may go to audited channels.
 	err := e.write(c.Context(), status == agentDeregistered, func(t *tx) error {
-		if a = e.agents[agentKey{c.who.Home, c.arg(0)}]; a == nil {
+		if a = e.agents[key]; a == nil && c.who.Operator && status == agentDeregistered {
+			if a = e.agents[e.key(c.arg(0))]; a != nil {
+				key = a.key()
+				return errors.Join(t.removeAgent(a), t.depart(a, reason))
+			}
+		}
+		if a == nil {
 			return refuse(http.StatusNotFound, "not_found", "no such agent is registered")
 		}
 		if !c.owns(&a.doc) {
@@ -266,7 +289,7 @@ func (e *Engine) changeAgent(c *call, status, reason string) (*agent, error) {
 		return nil
 	})
 	if err == nil {
-		e.leaves(c.Context(), agentKey{c.who.Home, c.arg(0)})
+		e.leaves(c.Context(), key)
 		e.changed()
 	}
 	return a, err

@@ -83,7 +83,9 @@ func (e *Engine) createCoordinator(c *call) (int, any, error) {
 			return conflict("intent_terminal", "the intent is %s: there is nothing to coordinate", in.status)
 		}
 		if len(in.coords) >= maxEntries {
-			return tooMany("coordinators of this intent", maxEntries, "let one of them go on")
+			if err := t.dropCoordinator(in); err != nil {
+				return err
+			}
 		}
 		k, err := c.grantee(in, "agent_id", body.AgentID, body.Home)
 		if err != nil {
@@ -107,6 +109,30 @@ func (e *Engine) createCoordinator(c *call) (int, any, error) {
 		return nil
 	})
 	return http.StatusCreated, doc, err
+}
+
+// dropCoordinator makes room for one more coordinator of an intent: of those that were
+// silent for too long the one that was appointed first goes.
+func (t *tx) dropCoordinator(in *intent) error {
+	i := slices.IndexFunc(in.coords, func(co *coordinator) bool { return !co.live(t.now) })
+	if i < 0 {
+		return tooMany("coordinators of this intent", maxEntries, "let one of them go on")
+	}
+	co := in.coords[i]
+	if _, err := t.Exec("DELETE FROM openintent_coordinator WHERE id = ?", co.doc.ID); err != nil {
+		return err
+	}
+	before, k := in.coords, agentKey{co.doc.Home, co.doc.AgentID}
+	t.apply(func() {
+		in.coords = slices.Delete(slices.Clone(before), i, i+1)
+		delete(t.e.coords, co.doc.ID)
+		t.e.reserve(in, []agentKey{k}, -1)
+	}, func() {
+		in.coords = before
+		t.e.coords[co.doc.ID] = co
+		t.e.reserve(in, []agentKey{k}, 1)
+	})
+	return nil
 }
 
 // beaten returns the document after a heartbeat.

@@ -32,12 +32,16 @@ func (t *tx) roomOnDisk(in *intent, who Caller, bytes int) error {
 	has, most := in.shares[who.Home], e.perIntent
 	if has.bytes+int64(bytes) > most.bytes || has.events >= most.events {
 		e.disk.Refuse(peer)
-		return refuse(http.StatusTooManyRequests, codeDiskShare, "agents of your daemon have written %d bytes and %d events on this intent, of at most %d and %d: delete channels of yours, or use another intent",
-			has.bytes, has.events, most.bytes, most.events).with("row", e.disk.Row().Name)
+		remedy := "delete channels of yours there, which frees their messages and no events of the log, or use another intent"
+		if has.events >= most.events {
+			remedy = "events of a log are kept for good, so use another intent"
+		}
+		return refuse(http.StatusTooManyRequests, codeDiskShare, "agents of your daemon have written %d bytes and %d events on this intent, of at most %d and %d: %s",
+			has.bytes, has.events, most.bytes, most.events, remedy).with("row", e.disk.Row().Name)
 	}
 	// Only writes change what is held, and they come one after the other.
 	if err := e.disk.Take(peer, int64(bytes)); err != nil {
-		return exceeded(err, codeDiskShare, "delete channels of yours, or let them keep fewer messages")
+		return exceeded(err, codeDiskShare, "delete channels of yours, or let them keep fewer messages; events of logs are kept for good")
 	}
 	e.disk.Give(peer, int64(bytes))
 	return nil

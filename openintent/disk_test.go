@@ -132,8 +132,8 @@ func TestDiskIsShared(t *testing.T) {
 		t.Errorf("%d events, %d refused", s.events, refused)
 	}
 	h.accounted(desk)
-	if !strings.Contains(string(worker.send(few, large).raw), "50 events") {
-		t.Error("the refusal does not say what there is too much of")
+	if text := string(worker.send(few, large).raw); !strings.Contains(text, "50 events") || strings.Contains(text, "delete") {
+		t.Errorf("the refusal does not say what there is too much of, or what does not help: %s", text)
 	}
 }
 

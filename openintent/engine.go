@@ -122,6 +122,7 @@ type world struct {
 	onDisk     map[string]int64          // bytes that agents of other daemons have written, by their home
 	agents     map[agentKey]*agent
 	roles      map[string]map[agentKey]bool // agents that say they have a role
+	records    map[string]int64             // bytes of the records of agents of each other daemon
 	homes      map[string]int               // how many agents of each daemon there are
 	tasks      map[string]*task
 	coords     map[string]*coordinator
@@ -166,7 +167,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	e := &Engine{cfg: cfg, host: cfg.Self[:HostDigits], db: cfg.Store, done: make(chan struct{}), wake: make(chan struct{}, 1), sweep: make(chan struct{}, 1), api: sync.OnceValue(describeAPI),
 		unread: cfg.Budget.Open(budget.Answers), entries: cfg.Budget.Open(budget.StreamEntries), disk: cfg.Budget.Open(budget.ChannelBytes),
 		perIntent: share{budget.IntentBytes, budget.IntentEvents}, openMost: maxOpen, relayed: cfg.Budget.Open(budget.RelayedBytes),
-		guestbook: guestbook{agents: cfg.Budget.Open(budget.ChannelAgents), channels: cfg.Budget.Open(budget.Channels), tasks: cfg.Budget.Open(budget.Tasks)}}
+		guestbook: guestbook{agents: cfg.Budget.Open(budget.ChannelAgents), records: cfg.Budget.Open(budget.ChannelAgentBytes), channels: cfg.Budget.Open(budget.Channels), tasks: cfg.Budget.Open(budget.Tasks)}}
 	e.feed.start()
 	e.verifies.start()
 	e.forgets.start()

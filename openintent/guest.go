@@ -23,7 +23,7 @@ func (w *world) count(home string, channels, tasks int) {
 
 // guestbook are the accounts of what other daemons' agents have made. They say what the
 // world does.
-type guestbook struct{ agents, channels, tasks *budget.Account }
+type guestbook struct{ agents, records, channels, tasks *budget.Account }
 
 // count is that of the world, which the accounts follow, as they do addAgent and
 // dropAgent.
@@ -48,8 +48,23 @@ func (e *Engine) holdMade(home string) {
 	}
 	peer, n := peerOf(home), e.guests[home]
 	hold(e.guestbook.agents, peer, int64(e.homes[home]))
+	hold(e.guestbook.records, peer, e.records[home])
 	hold(e.guestbook.channels, peer, int64(n.channels))
 	hold(e.guestbook.tasks, peer, int64(n.tasks))
+}
+
+// roomForRecord refuses a record of another daemon's agent that is longer than there is
+// room for.
+func (e *Engine) roomForRecord(a *agent, doc Agent) error {
+	more, peer := int64(recordSize(doc)-a.size), peerOf(doc.Host)
+	if doc.Host == "" || more <= 0 {
+		return nil
+	}
+	if err := e.guestbook.records.Take(peer, more); err != nil {
+		return exceeded(err, codeTooMany, "give shorter records, or use fewer agent ids")
+	}
+	e.guestbook.records.Give(peer, more)
+	return nil
 }
 
 // mayMake refuses one more of what an account counts to another daemon's agents. Only
@@ -168,6 +183,11 @@ func (e *Engine) takeRecord(c *call) (int, any, error) {
 		}
 		doc := a.doc
 		doc.Status, doc.RoleID, doc.Name, doc.PublicKey, doc.LastSeen = body.Status, r.RoleID, r.Name, r.PublicKey, t.now
+		if doc.Status != agentDeregistered {
+			if err := e.roomForRecord(a, doc); err != nil {
+				return err
+			}
+		}
 		if err := t.saveAgent(a, doc); err != nil {
 			return err
 		}

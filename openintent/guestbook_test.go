@@ -27,7 +27,7 @@ func TestWhatOthersMakeIsShared(t *testing.T) {
 	}
 	book := &budget.Book{Peers: func() int { return 3 }}
 	small := func(name string) *budget.Account { return book.Open(budget.Row{Name: name, Peer: 6, All: 12}) }
-	h.e.guestbook = guestbook{small("channel_agents"), small("channels"), small("tasks")}
+	h.e.guestbook = guestbook{small("channel_agents"), book.Open(budget.ChannelAgentBytes), small("channels"), small("tasks")}
 	in := h.intent("planner")
 	kinds := map[string]func(c *client, i int) *answer{
 		"channel_agents": func(c *client, i int) *answer {
@@ -98,5 +98,88 @@ func TestRelayedEntriesAreShared(t *testing.T) {
 		if n := held(h.e.relayed, farID); kept > peer+200_000 || kept < peer/4 || n != kept {
 			t.Fatalf("%d bytes are kept, %d are counted", kept, n)
 		}
+	}
+}
+
+// Records of agents elsewhere are charged to their daemon in bytes, also after a restart,
+// and the operator may remove one.
+func TestRecordsOfOthersAreCharged(t *testing.T) {
+	h := start(t, toOthers)
+	restrict := func() {
+		h.e.guestbook.records = new(budget.Book).Open(budget.Row{Name: "channel_agent_bytes", Unit: budget.Bytes, Peer: 128 << 10, All: 1 << 20})
+		h.e.holdShares()
+	}
+	restrict()
+	long := obj{"metadata": obj{"text": strings.Repeat("x", 30<<10)}}
+	stored := func() (n int64) {
+		t.Helper()
+		if err := h.db.Read(t.Context(), func(stx *store.Tx) error {
+			return stx.QueryRow("SELECT coalesce(sum(octet_length(doc)), 0) FROM openintent_agent WHERE home = ?", desk).Scan(&n)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	taken := 0
+	for i := range 40 {
+		if a := h.from(desk, fmt.Sprint("worker", i)).register(long); a.status < 300 {
+			taken++
+		} else {
+			a.refused(429, "too_many").has(obj{"row": "channel_agent_bytes"})
+		}
+	}
+	check := func() {
+		t.Helper()
+		if n, want := held(h.e.guestbook.records, desk), stored(); n > want+100 || n < want-100 || n > 128<<10 {
+			t.Errorf("%d bytes are charged, %d are there", n, want)
+		}
+	}
+	if check(); taken != 4 {
+		t.Errorf("%d records were taken", taken)
+	}
+	h.from(laptop, "tester").register(long).ok(201)
+	h.as("planner").register(long).ok(201)
+	h.from(desk, "worker0").register(long).ok(200) // which is no longer than it was
+	h.restart()
+	restrict()
+	check()
+	in := h.intent("planner")
+	ch := h.channel("planner", in, "talk", obj{"members": []any{"planner", obj{"agent_id": "worker0", "home": desk}}})
+	h.as("planner").do("DELETE", "/agents/"+at(desk, "worker0"), nil).refused(404, "not_found")
+	h.as("").do("DELETE", "/agents/"+at(desk, "worker0"), nil).ok(200).has(obj{"status": "deregistered"})
+	h.as("planner").get("/agents/"+at(desk, "worker0")).refused(404, "not_found")
+	h.as("planner").get(ch).has(obj{"members": []string{"planner"}})
+	check()
+	h.from(desk, "other").register(long).ok(201)
+	h.restart()
+	h.as("planner").get("/agents/"+at(desk, "worker0")).refused(404, "not_found")
+}
+
+// Of as many coordinators as an intent may have, one that was silent for too long makes room
+// for the next.
+func TestSilentCoordinatorsMakeRoom(t *testing.T) {
+	h := start(t)
+	id := h.intent("planner")
+	appoint := func() *answer {
+		return h.as("planner").post("/coordinators", obj{"agent_id": "leader", "intent_id": id})
+	}
+	first := appoint().ok(201).id()
+	for range maxEntries - 1 {
+		appoint().ok(201)
+	}
+	appoint().refused(429, "too_many")
+	in := h.e.intents[id]
+	in.coords[7].doc.ExpiresAt = 1
+	silent := in.coords[7].doc.ID
+	last := appoint().ok(201).id()
+	appoint().refused(429, "too_many")
+	for range 2 {
+		h.as("planner").get("/coordinators/"+silent).refused(404, "not_found")
+		h.as("planner").get("/coordinators/" + first).ok(200)
+		h.as("planner").get("/coordinators/" + last).ok(200)
+		if in := h.e.intents[id]; len(in.coords) != maxEntries || in.reserved["leader"] != maxEntries {
+			t.Errorf("%d coordinators, the id is reserved %d times", len(in.coords), in.reserved["leader"])
+		}
+		h.restart()
 	}
 }

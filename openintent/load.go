@@ -16,7 +16,7 @@ func (e *Engine) load(ctx context.Context) error {
 		at := now()
 		w := world{
 			self: e.cfg.Self, intents: make(map[string]*intent), channels: make(map[string]*channel), agents: make(map[agentKey]*agent), roles: make(map[string]map[agentKey]bool), homes: make(map[string]int),
-			tasks: make(map[string]*task), coords: make(map[string]*coordinator), guests: make(map[string]made), leavers: make(map[string]leaver), listed: make(map[string]map[string]int), onDisk: make(map[string]int64),
+			tasks: make(map[string]*task), coords: make(map[string]*coordinator), guests: make(map[string]made), leavers: make(map[string]leaver), records: make(map[string]int64), listed: make(map[string]map[string]int), onDisk: make(map[string]int64),
 		}
 		if err := w.read(stx, at); err != nil {
 			return err

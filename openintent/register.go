@@ -94,6 +94,9 @@ func (e *Engine) registerAgent(c *call) (int, any, error) {
 		doc.Status, doc.LastSeen = agentActive, t.now
 		doc.RoleID, doc.Name, doc.Capabilities, doc.Capacity, doc.Endpoint = body.RoleID, body.Name, append([]string{}, body.Capabilities...), body.Capacity, body.Endpoint
 		doc.Heartbeat, doc.Metadata, doc.DrainTimeout, doc.PublicKey = *body.Heartbeat, body.Metadata, body.DrainTimeout, body.PublicKey
+		if err := e.roomForRecord(a, doc); err != nil {
+			return err
+		}
 		return t.saveAgent(a, doc)
 	})
 	if err != nil {

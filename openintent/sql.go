@@ -101,6 +101,20 @@ func (t *tx) saveAgent(a *agent, doc Agent) error {
 	return nil
 }
 
+// removeAgent removes what is said of an agent that is at home elsewhere. Its home may tell
+// of it again.
+func (t *tx) removeAgent(a *agent) error {
+	if _, err := t.Exec("DELETE FROM openintent_agent WHERE home = ? AND id = ?", a.doc.Host, a.doc.AgentID); err != nil {
+		return err
+	}
+	old := a.doc
+	t.apply(func() {
+		t.e.dropAgent(a)
+		a.doc.Status = agentDeregistered
+	}, func() { t.e.addAgent(a, old) })
+	return nil
+}
+
 func (t *tx) saveTask(in *intent, doc Task) error {
 	_, err := t.Exec("INSERT INTO openintent_task VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET doc = excluded.doc", doc.ID, in.row, text(doc))
 	return err
