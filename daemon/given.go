@@ -185,6 +185,11 @@ func (d *Daemon) onReport(ctx context.Context, sender identity.Peer, env *wire.E
 	if err := d.gate.admit(sender, env.Kind, ""); err != nil {
 		return refused(err)
 	}
+	if state, _ := d.tasks.stateOf(t); !final(state) {
+		if err := d.space.room(sender.ID); err != nil {
+			return refused(err)
+		}
+	}
 	open, err := d.report(ctx, t, env)
 	if err != nil {
 		return refused(err)

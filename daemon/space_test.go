@@ -119,3 +119,39 @@ func TestReserveWaitsForNoPeer(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// TestResultsAreRefusedOnALowDisk: what a peer reports is its writes too.
+func TestResultsAreRefusedOnALowDisk(t *testing.T) {
+	t.Parallel()
+	var free atomic.Uint64
+	free.Store(1 << 40)
+	desk := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, look: func(string) (disk.Space, error) {
+		return disk.Space{Free: free.Load(), Total: 1 << 41}, nil
+	}})
+	laptop := start(t, stateDir(t), "laptop")
+	befriend(t, desk, laptop)
+	worker := laptop.agent(client.AttachParams{Name: "reviewer", Kinds: []string{"delegate"}}, func(_ context.Context, r *client.Request) { r.Reply(wire.Payload(accepted)) })
+	asker := desk.dial()
+	given := delegateTo(asker, "laptop", task1(""))
+	report := func(status string) error {
+		return worker.call("result", client.ResultParams{Ref: given.ID, Head: client.Head{ID: wire.NewMessageID()}, Payload: kinds.Encode(&kinds.Result{Status: status, Outcome: "done"})}, nil)
+	}
+	free.Store(1<<30 - 1)
+	await.Until(t, "the floor is noticed", func() bool { return desk.space.state.Low() })
+	for _, status := range []string{"partial", "completed"} {
+		if e := kinds.AsError(report(status)); e.Code != kinds.Overloaded || !strings.Contains(e.Message, "budget: free_space") {
+			t.Errorf("%s on a low disk: %v", status, e)
+		}
+	}
+	if s := asker.state(given.ID); s.State != client.TaskAccepted || s.Partials != 0 {
+		t.Errorf("on a low disk: %+v", s)
+	}
+	free.Store(1 << 40)
+	await.Until(t, "the space is noticed", func() bool { return !desk.space.state.Low() })
+	if err := report("completed"); err != nil {
+		t.Errorf("with space again: %v", err)
+	}
+	if s := asker.state(given.ID); s.State != client.TaskCompleted {
+		t.Errorf("with space again: %+v", s)
+	}
+}

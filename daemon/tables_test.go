@@ -1,8 +1,10 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -351,4 +353,56 @@ func TestBucketsAreBounded(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A delegation that cannot be entered pushes none out.
+func TestAnEntryThatFailsEvictsNone(t *testing.T) {
+	ts := table(t)
+	for range maxTasks {
+		one, _, err := ts.begin(t.Context(), &task{direction: client.Given, peer: identity.ID{1}, id: wire.NewMessageID(), created: time.Now()}, "task")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ts.mu.Lock()
+		ts.settle(one, ending{state: client.TaskFailed})
+		ts.mu.Unlock()
+	}
+	before := len(ts.reopen(t).table)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := ts.begin(over, &task{direction: client.Given, peer: identity.ID{1}, id: wire.NewMessageID(), created: time.Now()}, "task"); err == nil {
+		t.Fatal("it is entered")
+	}
+	if n := len(ts.table); n != maxTasks || before != maxTasks {
+		t.Errorf("%d are left of %d, %d on disk", n, maxTasks, before)
+	}
+}
+
+// What becomes of a delegation is written before anybody sees it.
+func TestStatesAreWrittenFirst(t *testing.T) {
+	ts := table(t)
+	for state, move := range map[string]func(*task) error{
+		client.TaskUnknown: func(one *task) error { return ts.set(t.Context(), one, client.TaskUnknown) },
+		client.TaskRefused: func(one *task) error { return ts.refuse(t.Context(), one, "no") },
+	} {
+		one, _, err := ts.begin(t.Context(), &task{direction: client.Given, peer: identity.ID{1}, id: wire.NewMessageID(), created: time.Now()}, "task")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var during []string
+		ts.db.Observe(func(store.Cost) {
+			s, _ := ts.stateOf(one)
+			during = append(during, s)
+		})
+		if err := move(one); err != nil {
+			t.Fatal(err)
+		}
+		if after, _ := ts.stateOf(one); after != state || !slices.Equal(during, []string{client.TaskSent}) {
+			t.Errorf("%s: %v while it is written, %s afterwards", state, during, after)
+		}
+		ts.db.Observe(nil)
+		if again := ts.reopen(t).get(client.Given, one.peer, one.id); again == nil || again.state != state {
+			t.Errorf("%s: after a restart %+v", state, again)
+		}
+	}
 }

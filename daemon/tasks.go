@@ -152,6 +152,9 @@ func (ts *tasks) begin(ctx context.Context, t *task, text string) (entry *task, 
 	if err != nil {
 		ts.mu.Lock()
 		delete(ts.table, t.key())
+		if evicted != nil && ts.table[evicted.key()] == nil {
+			ts.table[evicted.key()] = evicted
+		}
 		ts.unshare(t)
 		ts.mu.Unlock()
 		return nil, false, fmt.Errorf("enter the delegation: %w", err)

@@ -35,29 +35,37 @@ func (ts *tasks) ack(ctx context.Context, t *task, state string, payload wire.Pa
 
 // set moves a task between states that are not the end: sent and unknown.
 func (ts *tasks) set(ctx context.Context, t *task, state string) error {
-	ts.mu.Lock()
-	if t.ending || final(t.state) && t.state != client.TaskRefused || t.state == client.TaskAccepted {
-		ts.mu.Unlock()
-		return nil
+	may := func() bool {
+		return !t.ending && (!final(t.state) || t.state == client.TaskRefused) && t.state != client.TaskAccepted
 	}
-	t.state = state
-	ts.change(t)
-	ts.mu.Unlock()
-	return ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return sqlState(tx, t.row, state) })
+	return ts.move(ctx, t, state, may, func(tx *store.Tx) error { return sqlState(tx, t.row, state) })
 }
 
 // refuse enters that the peer answered a delegation with an error. It may be sent
 // again under the same id.
 func (ts *tasks) refuse(ctx context.Context, t *task, why string) error {
+	may := func() bool { return !t.ending && !final(t.state) && t.state != client.TaskAccepted }
+	return ts.move(ctx, t, client.TaskRefused, may, func(tx *store.Tx) error { return sqlRefused(tx, t.row, why) })
+}
+
+// move writes a state and then makes it that of t, if it may, which is asked before
+// and after. What has become of an exchange that is over counts also where it could
+// not be written: after a restart nothing is known of it then.
+func (ts *tasks) move(ctx context.Context, t *task, state string, may func() bool, write func(*store.Tx) error) error {
 	ts.mu.Lock()
-	if t.ending || final(t.state) || t.state == client.TaskAccepted {
-		ts.mu.Unlock()
+	open := may()
+	ts.mu.Unlock()
+	if !open {
 		return nil
 	}
-	t.state = client.TaskRefused
-	ts.change(t)
-	ts.mu.Unlock()
-	return ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return sqlRefused(tx, t.row, why) })
+	err := ts.db.Write(context.WithoutCancel(ctx), false, write)
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if may() && (err == nil || state != client.TaskSent) {
+		t.state = state
+		ts.change(t)
+	}
+	return err
 }
 
 // partial records a partial result; it counts as the ack. It reports whether the
