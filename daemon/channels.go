@@ -11,7 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/acpd/acpd/client"
@@ -80,7 +79,7 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 	}
 	most := min(maxHTTP, d.files.local)
 	limited := func(l net.Listener, most int) net.Listener {
-		return partsListener{netutil.LimitListener(newPatientListener(l, d.log), most)}
+		return newPlaces(partsListener{newPatientListener(l, d.log)}, most)
 	}
 	c.add(d.log, limited(own, most), openintent.Local)
 	guests, err := d.home.openGuestDoor(ctx, client.HTTPSocketName, cfg.Agents.UIDs)
@@ -131,7 +130,7 @@ func (c *channels) add(log *slog.Logger, l net.Listener, identify func(*http.Req
 		Handler: c.Engine.Handler(identify), MaxHeaderBytes: maxHeader,
 		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
 		ErrorLog:    slog.NewLogLogger(log.Handler(), httpBacklog),
-		ConnContext: withConn,
+		ConnContext: withConn, ConnState: noteIdle,
 	}
 	c.listener, c.servers = append(c.listener, l), append(c.servers, s)
 }
