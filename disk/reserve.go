@@ -22,6 +22,7 @@ type Reserve struct {
 	look     func(string) (Space, error)
 	spending atomic.Int64 // calls of Spend that are under way
 	size     atomic.Int64 // of the file; changed under file
+	releases atomic.Int64 // how often the file was removed
 
 	// file orders what is done to the file, and is held over that: only who needs the
 	// file waits for it.
@@ -58,8 +59,9 @@ func (r *Reserve) Spend(free func() error) error {
 	if left, err := r.look(filepath.Dir(r.path)); err == nil && left.Free < scarce {
 		r.release()
 	}
+	before := r.releases.Load()
 	err := free()
-	if IsFull(err) && r.release() {
+	if IsFull(err) && (r.release() || r.releases.Load() != before) { // by this call, or by another since it began
 		err = free()
 	}
 	return err
@@ -79,6 +81,7 @@ func (r *Reserve) release() bool {
 		return false
 	}
 	r.size.Store(0)
+	r.releases.Add(1)
 	return true
 }
 

@@ -113,8 +113,33 @@ func TestReserveUnderAQuota(t *testing.T) {
 	calls := 0
 	if err := r.Spend(func() error {
 		return r.Spend(func() error { calls++; return unix.EDQUOT })
-	}); calls != 2 || err != unix.EDQUOT {
+	}); calls != 3 || err != unix.EDQUOT { // both begin before the reserve is spent, and it is spent once
 		t.Errorf("where the reserve does not suffice: %d attempts, and then %v", calls, err)
+	}
+}
+
+// TestReserveForTwoAtOnce: of two that fail at once each has a second attempt, whoever
+// has spent the reserve.
+func TestReserveForTwoAtOnce(t *testing.T) {
+	r := OpenReserve(filepath.Join(t.TempDir(), "reserve"), func(string) (Space, error) { return Space{Free: 1 << 40}, nil })
+	outer, inner := 0, 0
+	err := r.Spend(func() error {
+		if outer++; outer > 1 {
+			return nil
+		}
+		err := r.Spend(func() error {
+			if inner++; inner == 1 {
+				return unix.EDQUOT
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		return unix.EDQUOT
+	})
+	if err != nil || outer != 2 || inner != 2 {
+		t.Errorf("%d and %d attempts, and then %v", outer, inner, err)
 	}
 }
 
