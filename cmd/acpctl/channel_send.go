@@ -34,6 +34,9 @@ daemon sends it when that is back; "pending: …" on standard error tells of tha
 				return err
 			}
 			body := map[string]any{"payload": payload, "message_type": "notify"}
+			if request && to == "" {
+				return usagef("--request: somebody is to reply: say who, by --to")
+			}
 			if request {
 				body["message_type"] = "request"
 			}

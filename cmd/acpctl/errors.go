@@ -112,6 +112,8 @@ func inWords(cmd *cobra.Command, message string) string {
 	flag := strings.ReplaceAll(param, "_", "-")
 	switch {
 	case !ok:
+	case strings.HasPrefix(rest, "connected to "): // before that stands the method, which may be called as a flag is
+		return rest
 	case flag == "parent" && !cmd.Flags().Changed(flag):
 		return "ACP_ID: " + rest
 	case cmd.Flags().Lookup(flag) != nil:

@@ -107,3 +107,17 @@ func TestUnknownDeliveryNamesTheID(t *testing.T) {
 		f.want(f.run(args...), 5, "", "acpctl "+verb+": gone; repeat with --id "+someID.String()+" when it is back\n")
 	}
 }
+
+// A method that is called as a flag is none in the message of a daemon that is silent.
+func TestSilenceNamesNoFlag(t *testing.T) {
+	f := newFake(t)
+	f.on(client.MethodAck, kinds.Errorf(kinds.DaemonUnavailable, "ack: connected to a socket, and the daemon has not answered for 5s"))
+	f.want(f.run("inbox", "--ack", "1"), 6, "", "acpctl inbox: connected to a socket, and the daemon has not answered for 5s\n")
+}
+
+func TestRequestNeedsARecipient(t *testing.T) {
+	f := newFake(t)
+	if got := f.run("channel", "send", "chan_1", "hi", "--request"); got.code != exitUsage || !strings.Contains(got.err, "--to") {
+		t.Errorf("%+v", got)
+	}
+}

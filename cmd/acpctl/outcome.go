@@ -49,6 +49,9 @@ func ending(t *client.Task) (words string, data jsontext.Value) {
 	if e, err := kinds.Parse[kinds.Error](t.Result); err == nil && e.Message != "" {
 		return e.Message, nil
 	}
+	if t.Outcome == "" && t.State == client.TaskExpired {
+		return "the deadline passed", nil
+	}
 	return t.Outcome, nil
 }
 

@@ -104,3 +104,10 @@ func TestInterruptedWait(t *testing.T) {
 	f.want(ran{code, out.String(), talk.String()}, exitInterrupted, "",
 		"accepted: "+id+"\nacpctl delegate: interrupted; the task was accepted: see acpctl wait "+id+", or acpctl cancel "+id+"\n")
 }
+
+// A deadline that passed without a word of the other side is still said in words.
+func TestExpiredSaysWhy(t *testing.T) {
+	f := newFake(t)
+	f.on(client.MethodWait, &client.Task{ID: someID, State: client.TaskExpired})
+	f.want(f.run("wait", someID.String()), exitTimeout, "", "acpctl wait: expired: the deadline passed\n")
+}
