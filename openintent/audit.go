@@ -80,7 +80,7 @@ type audited struct {
 
 // asSeen returns an audited message's event of the intent as who may see it: with the
 // hash of its payload instead of that where who may not see the message.
-func (e *Engine) asSeen(stx *store.Tx, in *intent, who Caller, doc []byte) ([]byte, error) {
+func (e *Engine) asSeen(stx *store.Tx, l *look, in *intent, who Caller, doc []byte) ([]byte, error) {
 	if who.Operator {
 		return doc, nil
 	}
@@ -92,7 +92,7 @@ func (e *Engine) asSeen(stx *store.Tx, in *intent, who Caller, doc []byte) ([]by
 	if err := json.Unmarshal(ev.Payload, &of); err != nil {
 		return nil, err
 	}
-	sees, err := e.seesAudited(stx, in, who, ev.Actor, &of)
+	sees, err := e.seesAudited(stx, l, in, who, ev.Actor, &of)
 	if err != nil || sees {
 		return doc, err
 	}
@@ -106,7 +106,7 @@ func (e *Engine) asSeen(stx *store.Tx, in *intent, who Caller, doc []byte) ([]by
 
 // seesAudited reports whether who may see the message that an event tells of. Its
 // channel may be gone, and the message too: then what the event says decides.
-func (e *Engine) seesAudited(stx *store.Tx, in *intent, who Caller, sender string, of *audited) (bool, error) {
+func (e *Engine) seesAudited(stx *store.Tx, l *look, in *intent, who Caller, sender string, of *audited) (bool, error) {
 	e.mu.RLock()
 	ch := e.channels[of.Channel]
 	e.mu.RUnlock()
@@ -119,6 +119,7 @@ func (e *Engine) seesAudited(stx *store.Tx, in *intent, who Caller, sender strin
 			return false, err
 		}
 		if kept != nil {
+			l.takes(len(kept.reads), 0)
 			m = kept
 		}
 	}

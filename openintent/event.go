@@ -249,7 +249,7 @@ type eventFilter struct {
 	since       stamp  // those of a later time
 	skip, limit int
 
-	show func(*store.Tx, []byte) ([]byte, error) // what is shown of an audited message's event
+	show func(*store.Tx, *look, []byte) ([]byte, error) // what is shown of an audited message's event
 
 	list        parts // an array without its end
 	found, size int
@@ -279,7 +279,7 @@ func (e *Engine) listEvents(c *call) (int, any, error) {
 	}
 	q := c.query()
 	f := &eventFilter{kind: q.Get("event_type"), trace: strings.ToLower(q.Get("trace_id")), list: parts{[]byte("[")}}
-	f.show = func(stx *store.Tx, doc []byte) ([]byte, error) { return e.asSeen(stx, in, c.who, doc) }
+	f.show = func(stx *store.Tx, l *look, doc []byte) ([]byte, error) { return e.asSeen(stx, l, in, c.who, doc) }
 	if f.limit, f.skip, err = q.page(100); err != nil {
 		return 0, nil, err
 	}

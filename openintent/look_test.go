@@ -150,3 +150,50 @@ func TestReadsOfLongTextsAreBounded(t *testing.T) {
 	}
 	seen.bounded(t, "resume", 400*250_000/(resumeBytes+250_000))
 }
+
+// Receipts that are read with messages count as what a read looks at.
+func TestReceiptsCountAsLookedAt(t *testing.T) {
+	h := start(t)
+	in := h.intent("planner")
+	ch := h.channel("planner", in, "talk", obj{"options": obj{"audit": true}})
+	const n, receipts = 20, 900
+	for range n {
+		h.as("planner").say(ch, obj{"to": "role:leads"})
+	}
+	if err := h.db.Write(t.Context(), false, func(stx *store.Tx) error {
+		if _, err := stx.Exec(`WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM n WHERE n < ?)
+			INSERT INTO openintent_receipt SELECT seq, 'reader' || n, 1 FROM openintent_message, n`, receipts); err != nil {
+			return err
+		}
+		_, err := stx.Exec("UPDATE openintent_message SET receipts = 1")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	h.restart()
+	seen := h.looks()
+	h.as("reviewer").get("/intents/" + in + "/events").ok(200)
+	// The last of a read may have as many as one message has.
+	check := func(what string) {
+		t.Helper()
+		seen.mu.Lock()
+		defer seen.mu.Unlock()
+		rows := 0
+		for _, l := range seen.all {
+			if rows += l.rows; l.rows > maxLooked+receipts {
+				t.Errorf("%s: a read has looked at %d rows", what, l.rows)
+			}
+		}
+		if rows < n*receipts || len(seen.all) < n*receipts/(maxLooked+receipts) {
+			t.Errorf("%s: %d reads, which have looked at %d rows", what, len(seen.all), rows)
+		}
+		seen.all = nil
+	}
+	check("a list of events")
+	s := h.followFrom(h.as(""), "/subscribe"+ch, "0")
+	for range n {
+		s.next()
+	}
+	s.stop()
+	check("a stream that resumes")
+}

@@ -113,7 +113,7 @@ func (e *Engine) missed(stx *store.Tx, l *look, s *subscriber, after, upTo int64
 				return false, err
 			}
 			page = append(page, n)
-			more = l.takes(0, size) && more
+			more = l.takes(n.receipts(), size) && more
 		}
 		if !more || len(page) >= resumePage || l.bytes >= resumeBytes {
 			end = p.seq
@@ -153,6 +153,14 @@ func (e *Engine) mayShow(s *subscriber, p place) (n entry, may bool) {
 		return n, e.key(p.to).home == s.who.Home
 	}
 	return n, n.message.receives(s.who.name)
+}
+
+// receipts is how many receipts were read with an entry.
+func (n *entry) receipts() int {
+	if n.message == nil {
+		return 0
+	}
+	return len(n.message.reads)
 }
 
 // fill reads the entry at a place, and returns how many bytes it has.

@@ -175,9 +175,10 @@ func (f *eventFilter) eventsBack(c *call, stx *store.Tx, l *look, intent, before
 				return err
 			}
 			if more = l.takes(0, len(doc)) && more; kind == kindMessage {
-				if doc, err = f.show(stx, doc); err != nil {
+				if doc, err = f.show(stx, l, doc); err != nil {
 					return err
 				}
+				more = l.takes(0, 0) && more
 			}
 			if err := c.take(len(doc)); err != nil {
 				return err
