@@ -19,7 +19,7 @@ import (
 type Stream struct {
 	s     *quic.Stream
 	left  <-chan struct{} // of its connection
-	done  func() // called once, at the end
+	done  func()          // called once, at the end
 	ended atomic.Bool
 }
 
