@@ -363,8 +363,9 @@ var largestInputs = []largest{
 		return err
 	}},
 	{"an entry of 500 KB that a host relays", nothing, func(h *hall) error {
-		line := fmt.Sprintf("data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[\"planner\"],\"own\":[],\"data\":{\"a\":%q}}\nid: %d\n\n",
-			strings.Replace(h.intent, insideHere[:openintent.HostDigits], insidePeer[:openintent.HostDigits], 1), strings.Repeat("x", 500_000), h.n)
+		far := strings.Replace(h.intent, insideHere[:openintent.HostDigits], insidePeer[:openintent.HostDigits], 1)
+		line := fmt.Sprintf("data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[\"planner\"],\"own\":[],\"data\":{\"intent_id\":%q,\"a\":%q}}\nid: %d\n\n",
+			far, far, strings.Repeat("x", 500_000), h.n)
 		return h.engine.Relay(h.ctx, insidePeer, strings.NewReader(line))
 	}},
 }
