@@ -181,7 +181,7 @@ func FuzzConnection(f *testing.F) {
 	f.Add([]byte{1, 4, 2, 3, 9, 6, 0, 4, 1, 2, 3, 4, 4, 1, 4, 5, 1, 0, 12, 100})      // bridges, a second control stream
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if len(text) > 512 {
-			t.Skip()
+			return // longer ones show nothing more
 		}
 		synctest.Test(t, func(t *testing.T) {
 			w, keys := newNetwork(t, nil), fuzzKeys()
