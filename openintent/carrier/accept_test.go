@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/acpd/acpd/openintent"
@@ -18,14 +19,15 @@ import (
 // place nor gives it an id of another daemon's, and sets nothing in its client.
 func TestAnswersLeadNowhereElse(t *testing.T) {
 	t.Parallel()
-	var says string
+	var says atomic.Value // what the host answers next: it is followed, too, while this changes
+	says.Store("")
 	c := home(t, func(context.Context) (Stream, error) {
 		here, there := net.Pipe()
 		go func() {
 			defer there.Close()
 			if r, err := http.ReadRequest(bufio.NewReader(there)); err == nil {
 				io.Copy(io.Discard, r.Body)
-				io.WriteString(there, says)
+				io.WriteString(there, says.Load().(string))
 			}
 		}()
 		return piped{here}, nil
@@ -56,7 +58,7 @@ func TestAnswersLeadNowhereElse(t *testing.T) {
 		"an id that is none":          {"GET", "channels/" + channel, json(object("questions", intent)), 502},
 		"two ids":                     {"GET", "channels/" + channel, json(`{"id":"` + channel + `","id":"` + other + `"}`), 502},
 	} {
-		says = r.says
+		says.Store(r.says)
 		request := httptest.NewRequest(r.method, api+r.path, nil)
 		speak(request, "planner")
 		w := httptest.NewRecorder()
