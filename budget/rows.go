@@ -15,6 +15,14 @@ func EnvelopesRead(maxMessage int) Row {
 	return Row{Name: "envelopes", Unit: Bytes, Peer: max(4*mib, two), All: max(64*mib, two)}
 }
 
+// RepliesRead are the bytes of replies to calls from here that are being read: every
+// call that may be open with 64 KiB, or two of the largest. They have a row of their own:
+// a peer's requests that wait here for its replies must not be what these lack room for.
+func RepliesRead(maxMessage int) Row {
+	peer := max(16*mib, 2*int64(maxMessage))
+	return Row{Name: "replies", Unit: Bytes, Peer: peer, All: 4 * peer}
+}
+
 // InboxBytes are the bytes of what [Inbox] counts. The largest message always fits.
 func InboxBytes(maxMessage int) Row {
 	return Row{Name: "inbox_bytes", Unit: Bytes, Peer: max(16*mib, 2*int64(maxMessage)), All: 64 * mib}

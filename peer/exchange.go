@@ -10,6 +10,7 @@ import (
 
 	"github.com/quic-go/quic-go"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -19,7 +20,9 @@ import (
 // peer is found dead. It fills in what the sender of an envelope sets (v, from,
 // to, ts, and id where it is zero) and checks it. rtt runs from the first byte out
 // to the last byte in. The error is a *kinds.Error; an error envelope of the peer
-// comes back as one with From set. When ctx ends, the peer's handler is told.
+// comes back as one with From set. When ctx ends, the peer's handler is told. A reply
+// that the peer's share has no room for is overloaded, delivered unknown: the peer has
+// the message then.
 func (n *Node) Exchange(ctx context.Context, to identity.ID, env *wire.Envelope) (reply *wire.Envelope, rtt time.Duration, err error) {
 	out, err := n.seal(to, env, kinds.Exchange, wire.StreamExchange)
 	if err != nil {
@@ -139,21 +142,49 @@ func (c *conn) exchange(ctx context.Context, env *wire.Envelope, out *sealed) (*
 	})
 	defer stop()
 	if err = c.outbox.write(s, out.take()); err == nil {
-		err = readAll(s, in, c.node.cfg.MaxMessage)
+		var size int64
+		size, err = c.readReply(s, in)
+		defer c.remote.replies.Give(size)
 	} else {
 		s.CancelRead(streamCancelled)
 	}
 	rtt := time.Since(start)
 	if err != nil {
-		if errors.Is(err, errTooLarge) {
+		over := (*budget.Exceeded)(nil)
+		switch {
+		case errors.Is(err, errTooLarge):
 			s.CancelRead(streamTooLarge)
 			return nil, rtt, kinds.Errorf(kinds.TooLarge, "%s: the reply of %s is over %d bytes; ask for less", env.Kind, c.node.nameOf(c.id), c.node.cfg.MaxMessage)
+		case errors.As(err, &over):
+			s.CancelRead(streamOverloaded)
+			return nil, rtt, c.noRoom(env, over)
 		}
 		return nil, rtt, c.node.callError(ctx, c, err)
 	}
 	c.hear()
 	reply, fail := c.parseReply(env, in.Bytes())
 	return reply, rtt, fail
+}
+
+// readReply reads a reply against the size limit and the peer's share; the caller gives
+// size back to the share, whatever the error. Nothing waits for room: calls that hold a
+// part each would wait for each other.
+func (c *conn) readReply(s io.Reader, buf *bytes.Buffer) (size int64, err error) {
+	err = readAll(s, buf, c.node.cfg.MaxMessage, func(n int) error {
+		if err := c.remote.replies.Take(int64(n)); err != nil {
+			return err
+		}
+		size += int64(n)
+		return nil
+	})
+	return size, err
+}
+
+// noRoom is the error of a call whose reply has begun and found no room here.
+func (c *conn) noRoom(env *wire.Envelope, over *budget.Exceeded) *kinds.Error {
+	e := kinds.Errorf(kinds.Overloaded, "%s: %s answers, but there is no room here for its reply: %v; wait for other calls to end, or ask for less, then repeat with the same id", env.Kind, c.node.nameOf(c.id), over)
+	e.RetryAfterMS = 1000
+	return e.WithDelivered(kinds.DeliveredUnknown)
 }
 
 // openError says why a stream could not be opened; nothing has left.
@@ -211,8 +242,9 @@ func putBuffer(b *bytes.Buffer) {
 
 var errTooLarge = errors.New("message too large")
 
-// readAll reads to the end of the stream, limit bytes at most.
-func readAll(r io.Reader, buf *bytes.Buffer, limit int) error {
+// readAll reads to the end of the stream, limit bytes at most; take is asked whether
+// there is room for what came.
+func readAll(r io.Reader, buf *bytes.Buffer, limit int, take func(int) error) error {
 	for {
 		buf.Grow(2 << 10)
 		b := buf.AvailableBuffer()
@@ -220,6 +252,9 @@ func readAll(r io.Reader, buf *bytes.Buffer, limit int) error {
 		buf.Write(b[:n])
 		if buf.Len() > limit {
 			return errTooLarge
+		}
+		if over := take(n); over != nil {
+			return over
 		}
 		if err == io.EOF {
 			return nil

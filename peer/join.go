@@ -122,7 +122,7 @@ func (n *Node) join(ctx context.Context, qc *quic.Conn, inv identity.Invitation)
 	}
 	s.Close()
 	var in bytes.Buffer
-	if err := readAll(s, &in, joinBytes); err != nil {
+	if err := readAll(s, &in, joinBytes, func(int) error { return nil }); err != nil {
 		return identity.Peer{}, unreachable(err)
 	}
 	var reply joinReply
@@ -254,7 +254,7 @@ func (n *Node) serveJoin(qc *quic.Conn, id identity.ID) {
 
 func (n *Node) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, id identity.ID) joinReply {
 	var in bytes.Buffer
-	if err := readAll(s, &in, joinBytes); err != nil || in.Len() == 0 {
+	if err := readAll(s, &in, joinBytes, func(int) error { return nil }); err != nil || in.Len() == 0 {
 		return joinReply{Code: string(kinds.Invalid), Message: "the request did not arrive whole"}
 	}
 	var req joinRequest

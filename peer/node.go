@@ -95,7 +95,7 @@ const (
 
 // rows are the accounts of what peers may cost a node.
 type rows struct {
-	envelopes, streams, connections, greeting *budget.Account
+	envelopes, replies, streams, connections, greeting *budget.Account
 }
 
 // Listen opens the socket. Nothing is answered before [Node.Serve] runs; a node
@@ -148,6 +148,7 @@ func Listen(cfg Config) (*Node, error) {
 	b := n.cfg.Budget
 	n.rows = rows{
 		envelopes:   b.Open(budget.EnvelopesRead(cfg.MaxMessage)),
+		replies:     b.Open(budget.RepliesRead(cfg.MaxMessage)),
 		streams:     b.Open(budget.Streams),
 		connections: b.Open(budget.Connections),
 		greeting:    b.Open(budget.Greeting),

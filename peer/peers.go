@@ -23,7 +23,12 @@ func (n *Node) remote(id identity.ID) *remote {
 	if r := n.remotes[id]; r != nil {
 		return r
 	}
-	r = &remote{node: n, id: id, envelopes: n.rows.envelopes.Share(id, envelopeChunk), streams: n.rows.streams.Share(id, streamChunk)}
+	r = &remote{
+		node: n, id: id,
+		envelopes: n.rows.envelopes.Share(id, envelopeChunk),
+		replies:   n.rows.replies.Share(id, envelopeChunk),
+		streams:   n.rows.streams.Share(id, streamChunk),
+	}
 	n.remotes[id] = r
 	return r
 }

@@ -22,6 +22,7 @@ type remote struct {
 	opened  opened
 
 	envelopes *budget.Share // bytes of those that are being received or answered
+	replies   *budget.Share // bytes of those to calls from here that are being read
 	streams   *budget.Share // that are served
 	unread    int64         // bytes that its frames take which nobody has read; the watch's alone
 

@@ -74,6 +74,7 @@ func (n *Node) look() (much bool) {
 	for _, r := range remotes {
 		r.streams.Trim()
 		r.envelopes.Trim()
+		r.replies.Trim()
 		much = r.count() || much
 		for r.unread > n.watch.account.Row().Peer {
 			r.shed()
