@@ -28,6 +28,9 @@ func replyMeans(m *wire.MailReply) any {
 	means := map[string]any{"result": m.Result}
 	if m.Code != "" {
 		means["code"], means["message"] = m.Code, m.Message
+		if m.Scope != "" {
+			means["scope"] = m.Scope
+		}
 	}
 	return means
 }
@@ -88,6 +91,11 @@ func mail() []vector {
 		no(reply, result+" without code", framed(m.without("code").cbor()), "code")
 		no(reply, result+", message of 1025 bytes", framed(m.with("message", str(strings.Repeat("m", 1025))).cbor()), "message")
 	}
+	one := answer("refused_retry").with("code", str("overloaded")).with("message", str("wait")).with("scope", str("message"))
+	ok(reply, "refused_retry, of this message alone", framed(one.cbor()), true, `{"result":"refused_retry","code":"overloaded","message":"wait","scope":"message"}`)
+	ok(reply, "refused_retry, a scope that is not known", framed(one.with("scope", str("project")).cbor()), true, `{"result":"refused_retry","code":"overloaded","message":"wait","scope":"project"}`)
+	no(reply, "scope of 65 bytes", framed(one.with("scope", str(strings.Repeat("s", 65))).cbor()), "scope")
+	no(reply, "scope as a number", framed(one.with("scope", num(1)).cbor()), "scope")
 	no(reply, "another result", framed(answer("perhaps").cbor()), "result")
 	no(reply, "no result", framed(dict()), "result")
 	no(reply, "a byte after it", append(framed(answer("stored").cbor()), 0), "")

@@ -26,6 +26,10 @@ const (
 	MailRetry     = "refused_retry"     // the same may be taken later
 )
 
+// MailScopeMessage is the scope of a refusal that concerns this message alone: others
+// may be sent meanwhile. Any other, and none, is of all mail of the sender.
+const MailScopeMessage = "message"
+
 // Limits of the fields of a mail item, in bytes.
 const (
 	MaxMailProject = 128
@@ -57,6 +61,7 @@ type MailReply struct {
 	Result  string
 	Code    string // with a refusal: a code of package kinds
 	Message string // with a refusal: why, for a person
+	Scope   string // with a refusal: [MailScopeMessage], or ""
 }
 
 // AppendMailRequest appends a request with its length. It refuses what
@@ -91,6 +96,9 @@ func AppendMailReply(b []byte, m *MailReply) ([]byte, error) {
 			text = text[:len(text)-n]
 		}
 		fields["code"], fields["message"] = m.Code, text
+		if m.Scope != "" {
+			fields["scope"] = m.Scope
+		}
 	}
 	return appendMail(b, fields)
 }
@@ -178,6 +186,8 @@ func ReadMailReply(r *bufio.Reader) (*MailReply, error) {
 			m.Code, err = v.text()
 		case "message":
 			m.Message, err = v.text()
+		case "scope":
+			m.Scope, err = v.text()
 		}
 		return err
 	}, "result")
@@ -251,6 +261,9 @@ func (m *MailReply) check() error {
 		}
 		if len(m.Message) > maxMailText {
 			return malformed("message", fmt.Sprintf("%d bytes: expected at most %d", len(m.Message), maxMailText))
+		}
+		if len(m.Scope) > maxMailWord {
+			return malformed("scope", fmt.Sprintf("%d bytes: expected at most %d", len(m.Scope), maxMailWord))
 		}
 		return nil
 	}

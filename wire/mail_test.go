@@ -21,7 +21,8 @@ func mailRequests() []*MailRequest {
 
 func mailReplies() []*MailReply {
 	return []*MailReply{{Result: MailStored}, {Result: MailDuplicate}, {Result: MailOK},
-		{Result: MailRefused, Code: "not_found", Message: "no such agent"}, {Result: MailRetry, Code: "internal", Message: "disk full"}}
+		{Result: MailRefused, Code: "not_found", Message: "no such agent"}, {Result: MailRetry, Code: "internal", Message: "disk full"},
+		{Result: MailRetry, Code: "overloaded", Message: "16 of the name", Scope: MailScopeMessage}}
 }
 
 func stream(b []byte) *bufio.Reader { return bufio.NewReader(bytes.NewReader(b)) }
@@ -102,7 +103,7 @@ func TestMailRefusals(t *testing.T) {
 	if m, err := ReadMailRequest(stream(framed(t, map[string]any{"v": 1, "op": "x"}))); err != nil || m.Op != "x" {
 		t.Errorf("an unknown operation: %+v, %v", m, err)
 	}
-	for _, m := range []map[string]any{{"result": "perhaps"}, {"result": "refused_retry"}, {}} {
+	for _, m := range []map[string]any{{"result": "perhaps"}, {"result": "refused_retry"}, {}, {"result": "refused_retry", "code": "overloaded", "scope": 1}} {
 		if got, err := ReadMailReply(stream(framed(t, m))); !errors.As(err, new(*FormatError)) {
 			t.Errorf("%v: %+v, %v", m, got, err)
 		}

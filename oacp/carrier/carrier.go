@@ -13,8 +13,9 @@
 // once, whoever dies when: a ledger in the daemon's database knows what came, by
 // sender, recipient, file name and hash. Nothing is overwritten, rewritten or
 // lost; what cannot be carried stays where it is, parked with a reason, and holds
-// up nothing else. What a peer has no room for now holds up what is for that peer, for
-// a minute at most. What came from the network is never sent on. A peer delivers
+// up nothing else. A peer that has no room left for our mail holds up what is for that
+// peer, for a minute at most; what it has no room for in one inbox holds up nothing else.
+// What came from the network is never sent on. A peer delivers
 // only to agents that are hosted here, and only from agents that are bound to it:
 // who a message is from is proved, which OACP by itself does not do.
 //

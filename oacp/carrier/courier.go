@@ -208,7 +208,7 @@ func (c *Carrier) fly(ctx context.Context, k *courier, e *entry) {
 		c.later(k, e, err.Error())
 	case reply.Result == wire.MailRetry:
 		c.later(k, e, said)
-		if reply.Code == string(kinds.Overloaded) {
+		if reply.Code == string(kinds.Overloaded) && reply.Scope != wire.MailScopeMessage {
 			k.full(now)
 		}
 	case reply.Result == wire.MailRefused:

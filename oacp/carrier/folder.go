@@ -232,7 +232,7 @@ func free(dir *os.Root, name string, size int64, hash [sha256.Size]byte) error {
 			return nil
 		}
 	}
-	return kinds.Errorf(kinds.Overloaded, "%d messages of the name %s wait there to be read: it is tried again", maxNumbered, name)
+	return &alone{kinds.Errorf(kinds.Overloaded, "%d messages of the name %s wait there to be read: it is tried again", maxNumbered, name)}
 }
 
 // same reports whether a file is a message of so many bytes and that hash. It reads no

@@ -54,6 +54,9 @@ func (c *Carrier) Serve(ctx context.Context, from identity.ID, s Stream) {
 	if err != nil {
 		e := c.coded(err)
 		reply = &wire.MailReply{Result: wire.MailRefused, Code: string(e.Code), Message: e.Message}
+		if errors.As(err, new(*alone)) {
+			reply.Scope = wire.MailScopeMessage
+		}
 		switch {
 		case e.Retryable, e.Code == kinds.Internal, e.Code == kinds.Cancelled: // a disk, a shutdown
 			reply.Result = wire.MailRetry
@@ -70,6 +73,12 @@ func (c *Carrier) Serve(ctx context.Context, from identity.ID, s Stream) {
 	s.SetWriteDeadline(time.Now().Add(idleTime)) // a peer may give it no credit
 	s.Write(b)
 }
+
+// alone marks the refusal of one message that says nothing of others: its sender goes on
+// with these.
+type alone struct{ error }
+
+func (a *alone) Unwrap() error { return a.error }
 
 // refused logs why a peer's request was refused.
 func (c *Carrier) refused(from identity.ID, m *wire.MailRequest, e *kinds.Error, err error) {
@@ -146,7 +155,7 @@ func (c *Carrier) consumed(ctx context.Context, from identity.ID, p place, m *wi
 	case !ours: // no copy lies here
 		return nil
 	case landing: // the ledger does not have it yet
-		return kinds.Errorf(kinds.Overloaded, "its delivery is not over: say that again")
+		return &alone{kinds.Errorf(kinds.Overloaded, "its delivery is not over: say that again")}
 	}
 	if err := c.cfg.DB.Write(ctx, false, func(tx *store.Tx) error { return sqlConsumed(tx, from, p, m.File, m.Hash) }); err != nil {
 		return fmt.Errorf("note what is consumed: %w", err)
@@ -240,7 +249,7 @@ func (c *Carrier) enter(key arrivalKey) (leave func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, twice := c.arriving[key]; twice {
-		return nil, kinds.Errorf(kinds.Overloaded, "another stream brings the same message just now")
+		return nil, &alone{kinds.Errorf(kinds.Overloaded, "another stream brings the same message just now: it is tried again")}
 	}
 	if err := c.shares.underWay.Take(key.peer, 1); err != nil {
 		return nil, exceeded(err, remedyUnderWay)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -67,6 +68,50 @@ func TestNoRoomThere(t *testing.T) {
 	desk.Carrier.mu.Unlock()
 	await.Until(t, "all arrive", func() bool { return len(laptop.arrivedFiles()) == letters })
 	await.Until(t, "nothing is put off", func() bool { return pause() == 0 })
+}
+
+// TestOneWithoutRoom: what a peer has no room for for its own sake alone, a seventeenth of
+// one name and one that another stream brings just now, holds up nothing else.
+func TestOneWithoutRoom(t *testing.T) {
+	desk, laptop := bound(t)
+	for n := range maxNumbered {
+		letter := text1("planner", "reviewer", fmt.Sprint("there ", n))
+		if r := desk.says(laptop, letterOf("demo", "reviewer", "a.yaml", letter), letter); r.Result != wire.MailStored {
+			t.Fatalf("%+v", r)
+		}
+	}
+	other := desk.begins(t, laptop, 0)
+	await.Until(t, "it is under way", func() bool { return laptop.shares.underWay.Held(desk.key.ID()) == 1 })
+	desk.send("reviewer", "a.yaml", text1("planner", "reviewer", "one more"))
+	desk.send("reviewer", "m-0.yaml", text1("planner", "reviewer", "0"))
+	for file, why := range map[string]string{"a.yaml": "16 messages of the name", "m-0.yaml": "another stream brings the same"} {
+		await.Until(t, file+" waits", func() bool {
+			q := desk.queued(file)
+			return q.State == Waiting && strings.Contains(q.Reason, why)
+		})
+	}
+	name, _ := desk.question("now")
+	await.Until(t, "another arrives", func() bool { return slices.Contains(laptop.arrivedFiles(), name) })
+	k := desk.courierTo(laptop)
+	desk.Carrier.mu.Lock()
+	if !k.fullUntil.IsZero() {
+		t.Errorf("all mail was put off until %v", k.fullUntil)
+	}
+	desk.Carrier.mu.Unlock()
+	other.Cancel()
+	await.Until(t, "its place is free", func() bool { return laptop.shares.underWay.Held(desk.key.ID()) == 0 })
+	os.Remove(filepath.Join(laptop.inbox("reviewer"), "a_7.yaml"))
+	desk.Carrier.mu.Lock()
+	k.stale = true
+	for _, e := range desk.spools[place{"demo", "reviewer"}].entries {
+		e.due = time.Time{} // so that this test need not wait
+	}
+	k.signal()
+	desk.Carrier.mu.Unlock()
+	await.Until(t, "the two arrive", func() bool {
+		got := laptop.arrivedFiles()
+		return slices.Contains(got, "a_7.yaml") && slices.Contains(got, "m-0.yaml")
+	})
 }
 
 // TestPauses: they grow to a minute, and no further.

@@ -55,7 +55,7 @@ func (s *side) delivers(to *side, name string, size int) *wire.MailReply {
 // refusedBy checks that a reply is that a row of the budget is used up, for now.
 func refusedBy(t *testing.T, r *wire.MailReply, row budget.Row) {
 	t.Helper()
-	if r.Result != wire.MailRetry || r.Code != string(kinds.Overloaded) || !strings.Contains(r.Message, "budget: "+row.Name+": ") {
+	if r.Result != wire.MailRetry || r.Code != string(kinds.Overloaded) || r.Scope != "" || !strings.Contains(r.Message, "budget: "+row.Name+": ") {
 		t.Fatalf("%+v, expected %s of %s by %s", r, wire.MailRetry, kinds.Overloaded, row.Name)
 	}
 }
@@ -310,7 +310,7 @@ func TestSameName(t *testing.T) {
 	for n := range 10 * maxNumbered {
 		letter := text1("planner", "reviewer", fmt.Sprintf("%d", n))
 		r := desk.says(laptop, letterOf("demo", "reviewer", "a.yaml", letter), letter)
-		if n < maxNumbered && r.Result != wire.MailStored || n >= maxNumbered && (r.Result != wire.MailRetry || !strings.Contains(r.Message, "16 messages of the name a.yaml")) {
+		if n < maxNumbered && r.Result != wire.MailStored || n >= maxNumbered && (r.Result != wire.MailRetry || r.Scope != wire.MailScopeMessage || !strings.Contains(r.Message, "16 messages of the name a.yaml")) {
 			t.Fatalf("message %d: %+v", n, r)
 		}
 	}
