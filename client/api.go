@@ -192,8 +192,8 @@ const (
 )
 
 // Receipt is the result of notify, result and error. A notify to a list is
-// answered by a list of them in its order, each with To and either a state or an
-// error.
+// answered by a list of them in its order, each with To, ID and either a state or
+// an error.
 type Receipt struct {
 	To    string         `json:"to,omitzero"`
 	ID    wire.MessageID `json:"id,omitzero"`

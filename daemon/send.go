@@ -223,9 +223,11 @@ func (d *Daemon) notify(ctx context.Context, s *session, p *client.NotifyParams)
 	g.SetLimit(recipients)
 	for i, to := range p.To.Names {
 		g.Go(func() error {
-			r, err := d.notifyOne(ctx, s, &p.Head, to, p.Payload, wait)
+			h := p.Head
+			h.ID = wire.NewMessageID() // told also where it fails, so that it can be repeated
+			r, err := d.notifyOne(ctx, s, &h, to, p.Payload, wait)
 			if err != nil {
-				r = &client.Receipt{Error: kinds.AsError(s.judge(err))}
+				r = &client.Receipt{ID: h.ID, Error: kinds.AsError(s.judge(err))}
 			}
 			r.To = to
 			receipts[i] = *r

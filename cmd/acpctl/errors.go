@@ -82,6 +82,7 @@ func (a *app) report(ctx context.Context, cmd *cobra.Command, args []string, err
 	if e.From != "" {
 		message = a.called(ctx, e.From) + " says: " + message
 	}
+	message += arrived(e)
 	fmt.Fprintf(a.err, "%s: %s\n", cmd.CommandPath(), message)
 	if code == exitUsage {
 		fmt.Fprintf(a.err, "See: %s --help\n", cmd.CommandPath())

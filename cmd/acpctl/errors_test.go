@@ -84,28 +84,41 @@ func TestRemediesCanBeTyped(t *testing.T) {
 	}
 }
 
-// Where a message may have arrived, the id is told under which it can be repeated.
-func TestUnknownDeliveryNamesTheID(t *testing.T) {
+// Where a message is lost, the text says whether it may have arrived, and under which id
+// it can be repeated; --json has both in the details.
+func TestLossSaysWhetherItWasDelivered(t *testing.T) {
 	f := newFake(t)
-	for verb, args := range map[string][]string{"delegate": {"x"}, "notify": {"t", "x"}} {
-		lost := kinds.Errorf(kinds.Unreachable, "gone").WithDelivered(kinds.DeliveredUnknown)
-		var sent client.Head
-		f.does(verb, func(r *client.Request) (any, error) {
-			if err := json.Unmarshal(r.Params, &sent); err != nil {
-				return nil, err
+	for verb, args := range map[string][]string{"query": {"x"}, "delegate": {"x"}, "notify": {"t", "x"}} {
+		for _, code := range []kinds.Code{kinds.Unreachable, kinds.Timeout} {
+			for _, delivered := range []kinds.Delivered{kinds.DeliveredNo, kinds.DeliveredUnknown} {
+				var sent client.Head
+				f.does(verb, func(r *client.Request) (any, error) {
+					if err := json.Unmarshal(r.Params, &sent); err != nil {
+						return nil, err
+					}
+					return nil, kinds.Errorf(code, "gone").WithDelivered(delivered)
+				})
+				line := append([]string{verb, "desk"}, args...)
+				got := f.run(line...)
+				f.want(got, code.Info().Exit, "", "acpctl "+verb+": gone; delivered: "+string(delivered)+"; repeat it with --id "+sent.ID.String()+"\n")
+				got = f.run(append(line, "--json")...)
+				if want := `"details":{"delivered":"` + string(delivered) + `","id":"` + sent.ID.String() + `"}`; !strings.Contains(got.out, want) {
+					t.Errorf("%s\nwant %s", got.out, want)
+				}
 			}
-			return nil, lost
-		})
-		f.on(verb, lost)
-		args = append([]string{verb, "desk", "--id", someID.String()}, args...)
-		f.want(f.run(args...), 5, "", "acpctl "+verb+": gone; it may have arrived: repeat it with --id "+someID.String()+"\n")
-		if got := f.run(append(args, "--json")...); !strings.Contains(got.out, `"details":{"delivered":"unknown","id":"`+someID.String()+`"}`) {
-			t.Errorf("%s", got.out)
 		}
-		// The daemon's remedy is not told twice.
+		// The daemon's remedy is not told twice, and where there is no daemon it comes last.
+		line := append([]string{verb, "desk", "--id", someID.String()}, args...)
 		f.on(verb, kinds.Errorf(kinds.Unreachable, "gone; repeat with the same id when it is back").WithDelivered(kinds.DeliveredUnknown))
-		f.want(f.run(args...), 5, "", "acpctl "+verb+": gone; repeat with --id "+someID.String()+" when it is back\n")
+		f.want(f.run(line...), 5, "", "acpctl "+verb+": gone; repeat with --id "+someID.String()+" when it is back; delivered: unknown\n")
+		f.on(verb, kinds.Errorf(kinds.DaemonUnavailable, "no daemon; start one with: acpd").WithDelivered(kinds.DeliveredNo))
+		f.want(f.run(line...), 6, "", "acpctl "+verb+": no daemon; start one with: acpd\n")
 	}
+	gone := kinds.Errorf(kinds.Unreachable, "desk: gone").WithDelivered(kinds.DeliveredNo)
+	f.on(client.MethodPing, gone)
+	f.want(f.run("ping", "desk", "-c", "1"), 5, "desk: seq=1 gone; delivered: no\n--- desk: 1 sent, 0 received\n", "")
+	f.on(client.MethodNotify, []client.Receipt{{To: "desk", ID: someID, Error: gone}, {To: "laptop", ID: someID, State: client.Held}})
+	f.want(f.run("notify", "desk,laptop", "t", "x"), 5, "laptop\theld\n", "acpctl notify: desk: gone; delivered: no; repeat it with --id "+someID.String()+"\n")
 }
 
 // A method that is called as a flag is none in the message of a daemon that is silent.

@@ -91,25 +91,42 @@ func (m *message) encode(ctx context.Context, a *app, build func() (any, error))
 	return p, nil
 }
 
-// repeatable names, in an error after which a message may have arrived, the id under
+// arrival is what the details of an error say of a message that it ended.
+type arrival struct {
+	Delivered kinds.Delivered `json:"delivered"`
+	ID        wire.MessageID  `json:"id,omitzero"` // under which it can be repeated
+}
+
+// repeatable names, in an error that says whether a message was delivered, the id under
 // which it can be repeated.
 func repeatable(err error, id wire.MessageID) error {
 	e := (*kinds.Error)(nil)
-	if !errors.As(err, &e) || e.Delivered() != kinds.DeliveredUnknown {
+	if !errors.As(err, &e) || e.Delivered() == "" || id.IsZero() {
 		return err
 	}
 	told := *e
-	remedy := "--id " + id.String()
-	if told.Message = strings.Replace(e.Message, "the same id", remedy, 1); told.Message == e.Message {
-		told.Message += "; it may have arrived: repeat it with " + remedy
-	}
-	if details, err := json.Marshal(struct {
-		Delivered kinds.Delivered `json:"delivered"`
-		ID        wire.MessageID  `json:"id"`
-	}{kinds.DeliveredUnknown, id}); err == nil {
+	told.Message = strings.Replace(e.Message, "the same id", "--id "+id.String(), 1)
+	if details, err := json.Marshal(arrival{e.Delivered(), id}); err == nil {
 		told.Details = details
 	}
 	return &told
+}
+
+// arrived is the end of an error's text, which says whether the message was delivered
+// and how it is repeated; "" where the daemon does not say, or has got no message.
+func arrived(e *kinds.Error) string {
+	var a arrival
+	if len(e.Details) == 0 || json.Unmarshal(e.Details, &a) != nil || a.Delivered == "" {
+		return ""
+	}
+	if e.Code == kinds.DaemonUnavailable && (a.ID.IsZero() || a.Delivered == kinds.DeliveredNo) {
+		return ""
+	}
+	said := "; delivered: " + string(a.Delivered)
+	if remedy := "--id " + a.ID.String(); !a.ID.IsZero() && !strings.Contains(e.Message, remedy) {
+		said += "; repeat it with " + remedy
+	}
+	return said
 }
 
 // retry repeats a call, which cannot have arrived, while again says so, for as

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -98,6 +99,9 @@ func (a *app) notifyAll(ctx context.Context, params client.NotifyParams) error {
 	}
 	var failed error
 	for _, r := range receipts {
+		if r.Error != nil {
+			errors.As(repeatable(r.Error, r.ID), &r.Error)
+		}
 		if r.Error != nil && failed == nil {
 			failed = exit(exitOf(r.Error))
 		}
@@ -107,7 +111,8 @@ func (a *app) notifyAll(ctx context.Context, params client.NotifyParams) error {
 				return err
 			}
 		case r.Error != nil:
-			fmt.Fprintf(a.err, "acpctl notify: %s: %s\n", client.Text(r.To), client.Text(strings.TrimPrefix(r.Error.Message, "to: ")))
+			said := strings.TrimPrefix(strings.TrimPrefix(r.Error.Message, "to: "), r.To+": ")
+			fmt.Fprintf(a.err, "acpctl notify: %s: %s%s\n", client.Text(r.To), client.Text(said), arrived(r.Error))
 		default:
 			a.say("%s\t%s", client.Text(r.To), a.paint(colours[r.State], r.State))
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -84,7 +85,7 @@ func (a *app) ping(ctx context.Context, peer string, count int, interval time.Du
 			if a.json {
 				a.print(pingLost{sent, e})
 			} else {
-				a.say("%s: seq=%d %s", client.Text(peer), sent, client.Text(e.Message))
+				a.say("%s: seq=%d %s%s", client.Text(peer), sent, client.Text(strings.TrimPrefix(e.Message, peer+": ")), arrived(e))
 			}
 		default:
 			return err

@@ -25,7 +25,8 @@ func (a *app) queryCmd() *cobra.Command {
   acpctl query desk --json --payload '{"question": "Status?", "max_tokens": 50}'`,
 		Long: `Asks an agent that is attached to the daemon of PEER. The answer's summary goes to
 standard output, its data below as JSON. QUESTION may be - (standard input) or
-@file. Interrupting gives the question up at the other side too.`,
+@file. Interrupting gives the question up at the other side too. A question that is
+repeated, also under the same --id, is asked again.`,
 		Args:              m.args("QUESTION"),
 		ValidArgsFunction: a.completePeer,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -71,7 +72,7 @@ func (a *app) query(ctx context.Context, params client.QueryParams, patience tim
 		return err
 	})
 	if err != nil {
-		return err
+		return repeatable(err, params.ID)
 	}
 	if a.json {
 		return a.print(answer)
