@@ -115,6 +115,11 @@ var (
 	// kept there, whatever else they hold; see package disk.
 	FreeSpace = Row{Name: "free_space", Unit: BytesFree}
 
+	// Policy and Rate count what the configuration refuses. They bound nothing: the
+	// policy and limits.rate do.
+	Policy = Row{Name: "policy"}
+	Rate   = Row{Name: "rate"}
+
 	// LogLines are lines that peers cause in the log, and events for subscribers, in
 	// a minute; beyond, one line a minute says how many there were.
 	LogLines = Row{Name: "log_lines", Peer: 10, All: 20 * 60}

@@ -165,7 +165,7 @@ func (d *Daemon) open(ctx context.Context) error {
 	d.places = d.budget.Open(budget.Places)
 	d.repeats = newRepeats(d.budget)
 	d.slowTakers = d.budget.Open(budget.SlowTakers)
-	d.gate = newGate(trust, cfg)
+	d.gate = newGate(trust, cfg, d.budget, d.lines)
 	if d.mailHome, err = oacpHome(cfg.OACP.Home); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"fmt"
+	"log/slog"
 	"math"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -22,7 +24,9 @@ const maxBuckets = 8192
 // gate decides what a trusted peer may initiate and how often. It is the one
 // place that does. Replies never come here.
 type gate struct {
-	trust *identity.TrustStore
+	trust           *identity.TrustStore
+	forbidden, fast *budget.Account // count refusals alone
+	lines           *budget.Log
 
 	mu      sync.Mutex // guards the rest; all of it is replaced by set
 	policy  config.Policy
@@ -37,8 +41,8 @@ type bucketKey struct {
 	kind string // of the rule: "*" counts all kinds together
 }
 
-func newGate(trust *identity.TrustStore, cfg *config.Config) *gate {
-	g := &gate{trust: trust, holders: make(map[string]identity.ID)}
+func newGate(trust *identity.TrustStore, cfg *config.Config, book *budget.Book, lines *budget.Log) *gate {
+	g := &gate{trust: trust, forbidden: book.Open(budget.Policy), fast: book.Open(budget.Rate), lines: lines, holders: make(map[string]identity.ID)}
 	for _, b := range trust.Blocks() {
 		g.holders[b.Name] = b.ID
 	}
@@ -105,13 +109,25 @@ func (g *gate) decide(peer identity.Peer, kind, domain string) config.Decision {
 	return policy.Decide(peer.ID, peer.Name, kind, domain)
 }
 
-// admit returns nil, or the error that refuses the message. domain is "" where it
-// has none. Results, errors and cancels of a delegation are free of the policy.
+// admit returns nil, or the error that refuses the message, which is counted and told
+// to the log. domain is "" where the message has none. Results, errors and cancels of
+// a delegation are free of the policy.
 func (g *gate) admit(peer identity.Peer, kind, domain string) error {
 	if d := g.decide(peer, kind, domain); !d.Allowed {
+		g.note(g.forbidden, peer, kind, d.Rule)
 		return kinds.Errorf(kinds.NotAuthorized, "the receiver's policy does not allow it (%s): its owner may change that", d.Rule)
 	}
-	return g.allow(peer, kind)
+	err := g.allow(peer, kind)
+	if err != nil {
+		g.note(g.fast, peer, kind, kinds.AsError(err).Message)
+	}
+	return err
+}
+
+// note leaves a trace of a refusal on this side, where the owner looks for it.
+func (g *gate) note(row *budget.Account, peer identity.Peer, kind, reason string) {
+	row.Refuse(peer.ID)
+	g.lines.Add(peer.ID, slog.LevelWarn, "message refused", "peer", peer.ID.Label(), "name", peer.Name, "kind", kind, "row", row.Row().Name, "reason", reason)
 }
 
 // admit is the gate's for what a peer does on a stream of a bridge.

@@ -1,11 +1,16 @@
 package daemon
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
@@ -51,6 +56,56 @@ policy:
 		t.Error("an unknown key was taken")
 	}
 	asker.refused(kinds.Overloaded, "ping", client.PingParams{To: "laptop"}) // the old one stays
+}
+
+// What policy and rate refuse is counted and told on the refusing side, in as many
+// lines as a peer may cause.
+func TestRefusalsLeaveATrace(t *testing.T) {
+	t.Parallel()
+	var text bytes.Buffer
+	book := &budget.Book{}
+	lines := book.OpenLog(slog.New(slog.NewTextHandler(&text, nil)))
+	trust := identity.NewTrust()
+	g := newGate(trust, &config.Config{
+		Policy: config.Policy{"desk": {Kinds: []string{kinds.KindPing}}},
+		Limits: config.Limits{Rate: []config.Rate{{Peer: "*", Kind: "*", PerSecond: 0.001, Burst: 1}}},
+	}, book, lines)
+	desk := identity.Peer{ID: identity.ID{1}, Name: "desk"}
+	if err := g.admit(desk, kinds.KindPing, ""); err != nil {
+		t.Fatal(err)
+	}
+	for range 7 {
+		if err := g.admit(desk, kinds.KindPing, ""); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
+			t.Fatal(err)
+		}
+	}
+	const many = 20
+	for range many {
+		if err := g.admit(desk, kinds.KindDelegate, ""); !errors.Is(err, &kinds.Error{Code: kinds.NotAuthorized}) {
+			t.Fatal(err)
+		}
+	}
+	lines.Close()
+	refused := make(map[string]uint64)
+	for _, u := range book.Usage() {
+		refused[u.Row.Name] = u.Refused
+	}
+	if refused["rate"] != 7 || refused["policy"] != many {
+		t.Errorf("counted %v", refused)
+	}
+	said := text.String()
+	for _, want := range []string{
+		`name=desk kind=ping row=rate reason="over the receiver's rate limit`,
+		`name=desk kind=delegate row=policy reason="policy.desk: kinds [ping] do not include`,
+		fmt.Sprintf("lines=%d", 7+many-budget.LogLines.Peer),
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("the log does not say %s:\n%s", want, said)
+		}
+	}
+	if n := strings.Count(said, "message refused"); n != int(budget.LogLines.Peer) {
+		t.Errorf("%d lines", n)
+	}
 }
 
 // Mail and requests of channels count by rates of their own.
