@@ -304,6 +304,7 @@ type Untrusted struct {
 	Name      string      `json:"name"`
 	Unwritten []string    `json:"unwritten,omitzero"` // parts that are not on disk yet; the daemon goes on trying
 	Reason    string      `json:"reason,omitzero"`    // why the last of them is not
+	Already   bool        `json:"already,omitzero"`   // it was blocked before this call
 }
 
 // NamedPeer is the result of join and trust.

@@ -26,6 +26,9 @@ func (d *Daemon) resolve(s *session, to string) (p identity.Peer, agent string, 
 		return p, "", kinds.Errorf(kinds.UnknownPeer, "to: missing: name a trusted peer, or one of its agents as peer/agent; peers lists them")
 	}
 	name, agent, one := strings.Cut(to, "/")
+	if one && name == "" {
+		return p, "", kinds.Errorf(kinds.Invalid, "to: %q names no peer before the /: write peer/agent, or the peer alone", to)
+	}
 	if one && agent == "" {
 		return p, "", kinds.Errorf(kinds.Invalid, "to: %q names no agent after the /: write peer/agent, or the peer alone", to)
 	}

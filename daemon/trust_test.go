@@ -380,11 +380,14 @@ func TestBlockedPeerIsNamed(t *testing.T) {
 		for _, e := range []*kinds.Error{
 			l.refused(kinds.UnknownPeer, "ping", client.PingParams{To: ref}),
 			l.refused(kinds.UnknownPeer, "trust", client.TrustParams{Peer: ref}),
-			l.refused(kinds.UnknownPeer, "untrust", client.UntrustParams{Peer: ref}),
 		} {
 			if !strings.HasSuffix(e.Message, "acpctl trust "+old.String()) {
 				t.Error(e)
 			}
+		}
+		var again client.Untrusted
+		if l.must("untrust", client.UntrustParams{Peer: ref}, &again); again.ID != old || again.Name != "planner" || !again.Already {
+			t.Errorf("untrust %s once more: %+v", ref, again)
 		}
 	}
 	l.must("trust", client.TrustParams{Peer: other.String(), Name: "planner"}, nil)

@@ -74,6 +74,9 @@ func (d *Daemon) untrust(ctx context.Context, _ *session, p *client.UntrustParam
 	who, err := d.trust.Resolve(p.Peer)
 	if err != nil {
 		met, err := d.candidate("untrust", p.Peer)
+		if b, ok := d.blocked(p.Peer); err != nil && ok {
+			met.ID, err = b.ID, nil // called again, by the name that it had
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -81,6 +84,7 @@ func (d *Daemon) untrust(ctx context.Context, _ *session, p *client.UntrustParam
 			who.Name = d.nameOf(who.ID)
 		}
 	}
+	already := d.trust.Blocked(who.ID)
 	if who.ID == d.id {
 		return nil, kinds.Errorf(kinds.Invalid, "untrust: %s is this daemon itself: name the other one", d.id.Label())
 	}
@@ -112,7 +116,7 @@ func (d *Daemon) untrust(ctx context.Context, _ *session, p *client.UntrustParam
 		}
 		return anyFull(left)
 	})
-	answer := &client.Untrusted{ID: who.ID, Name: who.Name}
+	answer := &client.Untrusted{ID: who.ID, Name: who.Name, Already: already}
 	for _, u := range left {
 		answer.Unwritten = append(answer.Unwritten, u.part)
 		answer.Reason = u.err.Error()

@@ -74,7 +74,7 @@ ACP_SOCKET is set.`,
 			if err := filled(cmd, args); err != nil {
 				return err
 			}
-			return run(cmd, args)
+			return misspelt(cmd, args, run(cmd, args))
 		}
 	}
 	return cmd
@@ -216,7 +216,7 @@ func refused(status int, body []byte) error {
 	if said.Code == "unknown_host" {
 		code = kinds.UnknownPeer
 	}
-	e := kinds.Errorf(code, "%s", asFlags.Replace(said.Message))
+	e := kinds.Errorf(code, "%s", asFlag(said.Message))
 	e.Details = jsontext.Value(kinds.Encode(struct {
 		Error  string `json:"error"`
 		Status int    `json:"status"`
@@ -224,8 +224,18 @@ func refused(status int, body []byte) error {
 	return e
 }
 
-// asFlags gives the headers that an error begins with their names on the command line.
-var asFlags = strings.NewReplacer("X-Agent-ID: ", "--as: ", "Idempotency-Key: ", "--key: ")
+// asFlag gives the header or field that an error begins with its name on the command line.
+func asFlag(message string) string {
+	for _, names := range [][2]string{
+		{"X-Agent-ID: ", "--as: "}, {"Idempotency-Key: ", "--key: "}, {"members: ", "--member: "}, {"name: ", "NAME: "}, {"min_responses: ", "--min: "},
+		{"expires_at: ", "--expires: "}, {"task_id: ", "--task: "}, {"options: max_messages: ", "--keep: "}, {"options: ttl_seconds: ", "--ttl: "},
+	} {
+		if rest, ok := strings.CutPrefix(message, names[0]); ok {
+			return names[1] + rest
+		}
+	}
+	return message
+}
 
 // read makes a request as call does and decodes the answer into out.
 func (c *channels) read(ctx context.Context, path string, out any) error {

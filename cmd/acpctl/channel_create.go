@@ -35,6 +35,9 @@ everybody who has access to the intent.`,
 				options["ttl_seconds"] = int64(ttl / time.Second)
 			}
 			if cmd.Flags().Changed("keep") {
+				if keep < 1 || keep > 10000 {
+					return usagef("--keep: expected 1 to 10000")
+				}
 				options["max_messages"] = keep
 			}
 			if audit {

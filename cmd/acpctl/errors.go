@@ -67,6 +67,9 @@ func (a *app) report(ctx context.Context, cmd *cobra.Command, args []string, err
 	told.Message = sameID.Replace(e.Message)
 	if e.From == "" && a.begun {
 		told.Message = inWords(cmd, told.Message)
+		if e.Code == kinds.Invalid && code == exitLocal && isTyped(cmd, told.Message) {
+			code = exitUsage
+		}
 	}
 	if h := (hint{}); errors.As(err, &h) {
 		told.Message += "; " + h.next
@@ -119,12 +122,33 @@ func inWords(cmd *cobra.Command, message string) string {
 		return "ACP_ID: " + rest
 	case cmd.Flags().Lookup(flag) != nil:
 		return "--" + flag + ": " + rest
+	case param == "to" && slices.Contains(usageWords(cmd), "AGENT"):
+		return "AGENT: " + rest
 	case param == "to":
 		return "PEER: " + rest
 	case param == "id":
 		return "ID: " + rest
 	}
 	return message
+}
+
+// isTyped reports whether a message begins with a word of the usage, so that it is about
+// what was typed. The form of ids and names has been checked before the daemon was
+// asked: what it says of them is about what it knows.
+func isTyped(cmd *cobra.Command, message string) bool {
+	word, _, ok := strings.Cut(message, ": ")
+	if word == "--id" || word == "ID" || word == "--name" {
+		return false
+	}
+	if flag, is := strings.CutPrefix(word, "--"); ok && is {
+		return cmd.Flags().Lookup(flag) != nil
+	}
+	return ok && (word == "ACP_ID" || slices.Contains(usageWords(cmd), word))
+}
+
+// usageWords are the words of a verb's usage, without what stands around them.
+func usageWords(cmd *cobra.Command) []string {
+	return strings.FieldsFunc(cmd.Use, func(r rune) bool { return strings.ContainsRune(" []/,…", r) })
 }
 
 // judge puts an error into the form that is printed, with its exit code.

@@ -75,7 +75,11 @@ func TestRemediesCanBeTyped(t *testing.T) {
 	f.on(client.MethodWait, kinds.Errorf(kinds.NotFound, "id: unknown"))
 	f.want(f.run("wait", id), exitLocal, "", "acpctl wait: ID: unknown\n")
 	f.on(client.MethodQuery, kinds.Errorf(kinds.Invalid, "max_tokens: too many"))
-	f.want(f.run("query", "desk", "x"), exitLocal, "", "acpctl query: --max-tokens: too many\n")
+	f.want(f.run("query", "desk", "x"), exitUsage, "", "acpctl query: --max-tokens: too many\nSee: acpctl query --help\n")
+	f.on(client.MethodQuery, kinds.Errorf(kinds.Invalid, "to: nobody's"))
+	f.want(f.run("query", "desk/", "x"), exitUsage, "", "acpctl query: PEER: nobody's\nSee: acpctl query --help\n")
+	f.on(client.MethodQuery, kinds.Errorf(kinds.Invalid, "no such thing as typed"))
+	f.want(f.run("query", "desk", "x"), exitLocal, "", "acpctl query: no such thing as typed\n")
 	f.on(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: deskID, Name: "desk", State: client.PeerBlocked}}})
 	for _, ref := range []string{"desk", deskID.String()[:8]} {
 		if got := f.run("trust", ref); got.code != kinds.UnknownPeer.Info().Exit || !strings.Contains(got.err, "by its full id, "+deskID.String()) {

@@ -159,7 +159,7 @@ func (s *server) serve(ctx context.Context, p client.AttachParams) (err error) {
 	}
 	s.app.daemon.As = client.SpeakParams{} // an agent of its own, also below another
 	if err := s.disown(stopped, p.Name, p.Key); err != nil {
-		return err
+		return s.keyRemedy(err)
 	}
 	h := s.handler(p.Kinds)
 	takes := strings.Join(p.Kinds, ", ")
@@ -175,7 +175,7 @@ func (s *server) serve(ctx context.Context, p client.AttachParams) (err error) {
 	select {
 	case err := <-ended:
 		s.stop()
-		return err
+		return s.keyRemedy(err)
 	case <-stopped.Done():
 	}
 	s.stop()

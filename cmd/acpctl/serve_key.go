@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
 )
 
 // agentSocket is the socket that commands get: $ACP_SOCKET, or the one in the agents'
@@ -41,9 +43,13 @@ func readKeyFile(path string) (string, error) {
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("--key-file: %w", err)
+		return "", fmt.Errorf("--key-file: %w: name another file, or none that is there", err)
 	}
-	return strings.TrimSpace(string(text)), nil
+	key := strings.TrimSpace(string(text))
+	if b, err := hex.DecodeString(key); key != "" && (err != nil || len(b) != 32) {
+		return "", fmt.Errorf("--key-file: %s holds no key, which is 64 hex digits: remove it if it is of no use, or name another file", path)
+	}
+	return key, nil
 }
 
 // writeKeyFile keeps a key in a file that its owner alone can read.
@@ -67,4 +73,22 @@ func writeKeyFile(path, key string) error {
 		return err
 	}
 	return os.Rename(made, path)
+}
+
+// keyRemedy tells, in the refusal of a name that is kept, how the key is shown here.
+func (s *server) keyRemedy(err error) error {
+	e := (*kinds.Error)(nil)
+	if !errors.As(err, &e) || e.Code != kinds.NotAuthorized {
+		return err
+	}
+	told := *e
+	how := "start again with --key-file and the file in which that agent kept its key"
+	if s.keyFile != "" {
+		how = "--key-file: " + s.keyFile + " does not have its key: name the file that has"
+	}
+	told.Message = strings.Replace(e.Message, "show its key", how, 1)
+	if strings.HasPrefix(e.Message, client.MethodSpeak+": key: ") {
+		told.Message = fmt.Sprintf("--key-file: %s has not the key of the agent %q, which is another's name here: name the file that has it, or choose another name with --name", s.keyFile, s.name)
+	}
+	return &told
 }

@@ -31,6 +31,9 @@ invite --list): whoever has one can come with another key.`,
 				return a.print(peer)
 			}
 			a.say("%s", peer.ID)
+			if peer.Already {
+				fmt.Fprintf(a.err, "acpctl untrust: %s is blocked already\n", client.Line(peer.Name))
+			}
 			if len(peer.Unwritten) > 0 {
 				a.warnUnwritten(peer)
 			}
