@@ -62,6 +62,10 @@ type Config struct {
 	// there are no others.
 	Gather func(ctx context.Context, who Caller, path string) map[string][]byte
 
+	// Unsent lists the messages of an agent here, or of all for the operator, that wait
+	// for other hosts or were refused by them. nil: there are none.
+	Unsent func(ctx context.Context, who Caller, limit, offset int) ([]jsontext.Value, error)
+
 	// Changed is told when the record of an agent here has changed. It must not
 	// block. nil: nobody wants to know.
 	Changed func()

@@ -49,6 +49,23 @@ type Message struct {
 	ReadBy      map[string]stamp `json:"read_by,omitzero"`
 }
 
+// Unsent describes a message that has not come to its host.
+type Unsent struct {
+	Message
+	Host        string   `json:"host"`
+	IntentID    string   `json:"intent_id,omitzero"` // of one to a channel by its name
+	ChannelName string   `json:"channel_name,omitzero"`
+	Truncated   bool     `json:"truncated,omitzero"`
+	Refusal     *Refusal `json:"refusal,omitzero"`
+}
+
+// Refusal describes what a host has said to a message that it did not take.
+type Refusal struct {
+	Status  int    `json:"status"`
+	Error   string `json:"error"`
+	Message string `json:"message"`
+}
+
 // Problem describes the body of an error.
 type Problem struct {
 	Detail  any    `json:"detail"`

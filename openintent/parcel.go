@@ -86,8 +86,27 @@ func (c *call) pend(p *Parcel) error {
 		}
 		return s
 	}
-	p.Pending = members("id", p.MessageID, "channel_id", channel, "sender", who.Agent, "to", orNull(d.to), "message_type", d.kind,
+	message := []any{"id", p.MessageID, "channel_id", channel, "sender", who.Agent, "to", orNull(d.to), "message_type", d.kind,
 		"correlation_id", orNull(d.correlation), "payload", d.payload, "metadata", d.metadata, "created_at", at, "expires_at", d.expires,
-		"status", "pending", "read_at", nil)
+		"status", "pending", "read_at", nil}
+	if channel == nil {
+		message = append(message, "intent_id", c.arg(0), "channel_name", c.arg(1))
+	}
+	p.Pending = members(message...)
 	return nil
+}
+
+// listUnsent lists what of the caller's messages has not come to its host.
+func (e *Engine) listUnsent(c *call) (int, any, error) {
+	limit, offset, err := c.query().page(100)
+	if err != nil {
+		return 0, nil, err
+	}
+	list := []jsontext.Value{}
+	if e.cfg.Unsent != nil && c.who.Home == "" {
+		if list, err = e.cfg.Unsent(c.Context(), c.who, limit, offset); err != nil {
+			return 0, nil, err
+		}
+	}
+	return array(c, maxListBytes, list, func(v jsontext.Value) any { return v })
 }

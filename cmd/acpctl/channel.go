@@ -66,7 +66,7 @@ ACP_SOCKET is set.`,
 	cmd.RegisterFlagCompletionFunc("as", ofFlag(c.completeAgents))
 	cmd.AddCommand(
 		c.listCmd(), c.createCmd(), c.showCmd(), c.sendCmd(), c.askCmd(), c.replyCmd(),
-		c.tailCmd(), c.closeCmd(), c.homesCmd(),
+		c.tailCmd(), c.unsentCmd(), c.closeCmd(), c.homesCmd(),
 	)
 	for _, verb := range cmd.Commands() {
 		run := verb.RunE

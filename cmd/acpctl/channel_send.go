@@ -189,7 +189,7 @@ func (c *channels) sent(v jsontext.Value) error {
 		return err
 	}
 	if m.Status == "pending" && !c.json {
-		fmt.Fprintln(c.err, "pending: its host is out of reach; it is sent when that is back")
+		fmt.Fprintln(c.err, "pending: its host is out of reach; it is sent when that is back; acpctl channel unsent tells what becomes of it")
 	}
 	return c.made(v)
 }

@@ -26,6 +26,13 @@ type chatter struct {
 	Payload jsontext.Value `json:"payload"`
 	Status  string         `json:"status"`
 	At      time.Time      `json:"created_at"`
+
+	Channel string `json:"channel_id"` // this and the next are of what is unsent
+	Intent  string `json:"intent_id"`
+	Name    string `json:"channel_name"`
+	Refusal struct {
+		Message string `json:"message"`
+	} `json:"refusal"`
 }
 
 func decodeMessage(v jsontext.Value) (m chatter, err error) {
@@ -45,7 +52,8 @@ func (c *channels) tailCmd() *cobra.Command {
 		Example: `  acpctl channel tail questions
   acpctl channel tail questions -n 0 -f --as reviewer --json`,
 		Long: `Shows what you can see: your messages, those to you or a role of yours, and those to
-everybody; without --as all of them. With -f it ends when the channel is closed, and
+everybody; without --as all of them. Of your messages to a channel on another machine it
+also shows those that wait for that machine, or that it refused. With -f it ends when the channel is closed, and
 goes on where it was after the daemon or the channel's machine was away.`,
 		Args:              words("CHANNEL"),
 		ValidArgsFunction: c.completeChannels,
@@ -57,7 +65,7 @@ goes on where it was after the daemon or the channel's machine was away.`,
 			if err != nil {
 				return err
 			}
-			return c.tail(cmd.Context(), id, last, follow)
+			return c.tail(cmd.Context(), id, args[0], last, follow)
 		},
 	}
 	cmd.Flags().IntVarP(&last, "lines", "n", 10, "how many messages there are to be at first")
@@ -70,11 +78,12 @@ const outage = 24 * time.Hour
 
 // tail follows by asking for what comes after the last message that it has seen,
 // so that nothing is missing and nothing comes twice.
-func (c *channels) tail(ctx context.Context, id string, last int, follow bool) error {
+func (c *channels) tail(ctx context.Context, id, arg string, last int, follow bool) error {
 	messages := path("channels", id, "messages")
+	unsent := unsentOf{c, id, arg, make(map[string]string)}
 	list, since, err := c.after(ctx, messages+"?limit="+fmt.Sprint(max(1, last)), "")
 	if err != nil {
-		return err
+		return cmp.Or(unsent.show(ctx, last == 0), err)
 	}
 	for list = list[:min(last, len(list))]; ; {
 		for _, v := range list {
@@ -82,11 +91,15 @@ func (c *channels) tail(ctx context.Context, id string, last int, follow bool) e
 				return err
 			}
 		}
-		if !follow {
-			return nil
+		if err := unsent.show(ctx, last == 0); err != nil || !follow {
+			return err
 		}
+		last = 1 // whatever comes now is shown
 		var ch channel
 		err = retry(ctx, outage, 2*time.Second, c.isAway(), func() (err error) {
+			if err := unsent.show(ctx, false); err != nil {
+				return err
+			}
 			list, since, err = c.after(ctx, messages+"?wait=60&since="+url.QueryEscape(since), since)
 			if err != nil || len(list) > 0 {
 				return err
@@ -140,10 +153,17 @@ func (c *channels) showMessage(ctx context.Context, v jsontext.Value) error {
 	}
 	from, to, said := c.called(ctx, m.Sender), c.called(ctx, cmp.Or(m.To, "*")), wording(m.Payload)
 	if !c.outTTY {
-		c.say("%s", strings.Join([]string{c.moment(m.At), from, to, m.Kind, m.ID, client.Line(said)}, "\t"))
+		columns := []string{c.moment(m.At), from, to, m.Kind, m.ID, client.Line(said)}
+		if note := m.becoming(); note != "" {
+			columns = append(columns, note)
+		}
+		c.say("%s", strings.Join(columns, "\t"))
 		return nil
 	}
 	c.say("%s  %s to %s  %s  %s\n  %s", c.moment(m.At), c.paint(bold, from), to, m.Kind, m.ID,
 		strings.ReplaceAll(client.Text(said), "\n", "\n  "))
+	if note := m.becoming(); note != "" {
+		c.say("  (%s)", note)
+	}
 	return nil
 }

@@ -56,10 +56,10 @@ func (c *Carrier) pass(p openintent.Parcel, to identity.ID, w http.ResponseWrite
 			id: p.MessageID, host: to, agent: who.Agent, key: r.Header.Get(headerKey), path: r.URL.EscapedPath(), body: p.Body, answer: p.Pending,
 		}, w)
 	}
-	// A message that waits here is not there yet.
+	// A message that waits here is not there yet, and one that was refused never.
 	if maker, ok := openintent.HostOf(last); ok && r.Method == http.MethodGet && strings.HasPrefix(c.cfg.Self.String(), maker) {
-		if status, answer, err := c.parcels.find(ctx, last, who.Agent); err == nil && status != 0 {
-			answerWith(w, status, answer)
+		if message, err := c.parcels.find(ctx, last, who.Agent); err == nil && message != nil {
+			answerWith(w, http.StatusOK, message)
 			return nil
 		}
 	}

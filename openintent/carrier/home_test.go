@@ -390,9 +390,9 @@ func TestMessagesWaitForTheirHost(t *testing.T) {
 		}
 	}
 	await.Until(t, "the refusal", func() bool {
-		answer := reviewer.do("GET", channel+"/messages/"+refused, nil)
-		answer.Body.Close()
-		return answer.StatusCode == 422
+		m := reviewer.must(200, "GET", channel+"/messages/"+refused, nil)
+		why, _ := m["refusal"].(object)
+		return m["status"] == "refused" && why["status"] == 422.0
 	})
 	await.Until(t, "a line without parcels", func() bool {
 		return reviewer.must(201, "POST", channel+"/messages", notify(21))["status"] == "delivered"

@@ -86,8 +86,7 @@ func (q *parcels) run(ctx context.Context) {
 			return
 		case <-q.wake:
 		case <-tick.C:
-			err := q.db.Write(ctx, false, func(tx *store.Tx) error { return sqlForgetRefused(tx, time.Now().Add(-refusedTime), maxParcels) })
-			if err != nil && ctx.Err() == nil {
+			if err := q.forgetRefused(ctx, time.Now().Add(-refusedTime)); err != nil && ctx.Err() == nil {
 				q.log.Warn("parcels", "err", err)
 			}
 		}
@@ -159,19 +158,16 @@ func (q *parcels) next(ctx context.Context, k lineKey) (sent bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	err = q.db.Write(context.WithoutCancel(ctx), true, func(tx *store.Tx) error {
-		if status < 300 {
-			return sqlDrop(tx, p.seq)
-		}
-		if len(answer) > maxRefusal {
-			answer = []byte(longRefusal)
-		}
-		return sqlRefuse(tx, p.seq, digest(p.body), status, answer, time.Now())
-	})
+	size := len(p.body)
+	if status < 300 {
+		err = q.db.Write(context.WithoutCancel(ctx), true, func(tx *store.Tx) error { return sqlDrop(tx, p.seq) })
+	} else {
+		err = q.refuse(context.WithoutCancel(ctx), p, status, answer)
+	}
 	if err != nil {
 		return false, err
 	}
-	q.change(k, l, 0, -1, -len(p.body))
+	q.change(k, l, 0, -1, -size)
 	if status >= 300 {
 		q.warn.Add(k.host, slog.LevelWarn, "a message that waited was refused", "id", p.id, "agent", p.agent, "host", p.host.Label(), "status", status)
 	}
@@ -197,7 +193,7 @@ func (q *parcels) drop(ctx context.Context, host identity.ID) error {
 			return err
 		}
 	}
-	return q.db.Write(ctx, true, func(tx *store.Tx) error { return sqlDropRefused(tx, host) })
+	return q.dropRefused(ctx, true, func(tx *store.Tx) (int64, error) { return sqlDropRefused(tx, host) })
 }
 
 // known returns the hosts of which something is kept: parcels that wait, and refusals.

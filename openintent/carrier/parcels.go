@@ -2,7 +2,6 @@ package carrier
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -28,10 +27,6 @@ const (
 	maxAnswer      = 2 << 20
 	parcelTime     = 20 * time.Second // for the host to answer one
 	parcelRetry    = 15 * time.Second // where nothing says that the host is back
-	refusedTime    = 24 * time.Hour   // for which it is told that the host refused one
-	maxRefusal     = 4 << 10          // bytes of what the host says then
-
-	longRefusal = `{"detail":"the host refused the message","message":"the host refused the message","error":"refused"}`
 )
 
 // parcel is a message of a local agent for a channel of another host.
@@ -44,7 +39,9 @@ type parcel struct {
 	path   string
 	body   []byte // its SHA-256 once the host has refused it
 	status int    // 0: it waits; else the host has refused it
-	answer []byte // the pending message, or the refusal
+	answer []byte // the message as its sender is told of it
+
+	refusal []byte // what the host has said
 }
 
 // parcels holds back what a host that is out of reach cannot take, on disk, and
@@ -57,10 +54,13 @@ type parcels struct {
 	send send
 	wake wake
 
-	mu    sync.Mutex // guards the rest
-	lines map[lineKey]*line
-	count int
-	bytes int
+	mu      sync.Mutex // guards the rest
+	lines   map[lineKey]*line
+	count   int
+	bytes   int
+	refused int // that are told of
+
+	mostRefused, mostAllRefused int // maxRefused and maxAllRefused; tests set less
 }
 
 // send sends a message, and returns what the host says of it for good. An error is a
@@ -69,10 +69,13 @@ type parcels struct {
 type send func(ctx context.Context, p *parcel) (status int, answer []byte, err error)
 
 func openParcels(ctx context.Context, db *store.DB, log *slog.Logger, warn *budget.Log, send send) (*parcels, error) {
-	q := &parcels{db: db, log: log, warn: warn, send: send, wake: newWake(), lines: make(map[lineKey]*line)}
+	q := &parcels{db: db, log: log, warn: warn, send: send, wake: newWake(), lines: make(map[lineKey]*line), mostRefused: maxRefused, mostAllRefused: maxAllRefused}
 	var waiting map[lineKey]int
 	err := db.Read(ctx, func(tx *store.Tx) (err error) {
-		waiting, q.bytes, err = sqlLines(tx)
+		if waiting, q.bytes, err = sqlLines(tx); err != nil {
+			return err
+		}
+		q.refused, err = sqlRefused(tx)
 		return err
 	})
 	for k, n := range waiting {
@@ -154,7 +157,11 @@ func (p *parcel) repeat(again *parcel, w http.ResponseWriter) error {
 		return &openintent.Error{Status: http.StatusUnprocessableEntity, Code: "key_reused", Message: "Idempotency-Key: it was used for another message: choose a new one"}
 	}
 	w.Header().Set("Idempotency-Replayed", "true")
-	answerWith(w, cmp.Or(p.status, http.StatusCreated), p.answer)
+	if p.status != 0 {
+		answerWith(w, p.status, p.refusal)
+	} else {
+		answerWith(w, http.StatusCreated, p.answer)
+	}
 	return nil
 }
 
@@ -227,11 +234,12 @@ func answerWith(w http.ResponseWriter, status int, body []byte) {
 	w.Write(body)
 }
 
-// find returns the answer to who asks for a message that waits, or was refused.
-func (q *parcels) find(ctx context.Context, id, agent string) (status int, answer []byte, err error) {
+// find returns the message of an agent that waits, or was refused, as the agent is told of
+// it; nil where there is none.
+func (q *parcels) find(ctx context.Context, id, agent string) (message []byte, err error) {
 	p, err := q.read(ctx, func(tx *store.Tx) (*parcel, error) { return sqlParcel(tx, id) })
 	if err != nil || p == nil || p.agent != agent {
-		return 0, nil, err
+		return nil, err
 	}
-	return cmp.Or(p.status, http.StatusOK), p.answer, nil
+	return p.answer, nil
 }

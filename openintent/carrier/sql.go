@@ -31,17 +31,22 @@ CREATE TABLE carrier_guest (
 	agent  TEXT NOT NULL,
 	record TEXT NOT NULL,
 	PRIMARY KEY (host, agent)
-) STRICT, WITHOUT ROWID;`,
+) STRICT, WITHOUT ROWID;`, `
+DELETE FROM carrier_parcel WHERE status <> 0;
+ALTER TABLE carrier_parcel ADD COLUMN refusal BLOB NOT NULL DEFAULT x'';
+CREATE INDEX carrier_parcel_refused ON carrier_parcel (at, seq) WHERE status <> 0;
+CREATE INDEX carrier_parcel_refused_of ON carrier_parcel (host, agent, seq) WHERE status <> 0;
+CREATE INDEX carrier_parcel_agent ON carrier_parcel (agent, seq);`,
 }
 
 // Parcels.
 
-const parcelColumns = "seq, id, host, agent, key, path, body, status, answer"
+const parcelColumns = "seq, id, host, agent, key, path, body, status, answer, refusal"
 
 func scanParcel(row interface{ Scan(...any) error }) (*parcel, error) {
 	p := new(parcel)
 	var host []byte
-	err := row.Scan(&p.seq, &p.id, &host, &p.agent, &p.key, &p.path, &p.body, &p.status, &p.answer)
+	err := row.Scan(&p.seq, &p.id, &host, &p.agent, &p.key, &p.path, &p.body, &p.status, &p.answer, &p.refusal)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -109,18 +114,61 @@ func sqlDrop(tx *store.Tx, seq int64) error {
 	return err
 }
 
-// sqlRefuse keeps what the host said instead of the parcel.
-func sqlRefuse(tx *store.Tx, seq int64, digest []byte, status int, answer []byte, at time.Time) error {
-	_, err := tx.Exec("UPDATE carrier_parcel SET status = ?, answer = ?, body = ?, at = ? WHERE seq = ?", status, answer, digest, at.UnixMilli(), seq)
+// sqlRefused returns how many refusals are kept.
+func sqlRefused(tx *store.Tx) (n int, err error) {
+	err = tx.QueryRow("SELECT count(*) FROM carrier_parcel WHERE status <> 0").Scan(&n)
+	return n, err
+}
+
+// sqlRefuse keeps of a parcel what the host said, and what its sender is told.
+func sqlRefuse(tx *store.Tx, p *parcel, at time.Time) error {
+	_, err := tx.Exec("UPDATE carrier_parcel SET status = ?, answer = ?, refusal = ?, body = ?, at = ? WHERE seq = ?", p.status, p.answer, p.refusal, p.body, at.UnixMilli(), p.seq)
 	return err
 }
 
-// sqlForgetRefused drops the refusals from before then, and all but the newest.
-func sqlForgetRefused(tx *store.Tx, before time.Time, newest int) error {
-	_, err := tx.Exec("DELETE FROM carrier_parcel WHERE status <> 0 AND (at < ? OR seq <= (SELECT seq FROM carrier_parcel WHERE status <> 0 ORDER BY seq DESC LIMIT 1 OFFSET ?))",
-		before.UnixMilli(), newest)
-	return err
+// sqlTrimRefused forgets what the host has refused that agent beyond so many, and of all so
+// many of the oldest. It returns how many it has forgotten.
+func sqlTrimRefused(tx *store.Tx, k lineKey, most, oldest int) (gone int64, err error) {
+	r, err := tx.Exec("DELETE FROM carrier_parcel WHERE seq = (SELECT seq FROM carrier_parcel WHERE host = ? AND agent = ? AND status <> 0 ORDER BY seq DESC LIMIT 1 OFFSET ?)", k.host[:], k.agent, most)
+	if err != nil {
+		return 0, err
+	}
+	if gone, err = r.RowsAffected(); err != nil || int64(oldest) <= gone {
+		return gone, err
+	}
+	r, err = tx.Exec("DELETE FROM carrier_parcel WHERE seq IN (SELECT seq FROM carrier_parcel WHERE status <> 0 ORDER BY at, seq LIMIT ?)", int64(oldest)-gone)
+	if err != nil {
+		return gone, err
+	}
+	more, err := r.RowsAffected()
+	return gone + more, err
 }
+
+// sqlForgetRefused drops the refusals from before then, and returns how many there were.
+func sqlForgetRefused(tx *store.Tx, before time.Time) (gone int64, err error) {
+	r, err := tx.Exec("DELETE FROM carrier_parcel WHERE status <> 0 AND at < ?", before.UnixMilli())
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
+}
+
+// sqlUnsent reads the parcels of an agent, or of all without one, in the order in which
+// they were sent, whether they wait or were refused. An error of each ends it.
+func sqlUnsent(tx *store.Tx, agent string, limit, offset int, each func(*parcel) error) error {
+	return tx.Each("SELECT "+parcelColumns+" FROM carrier_parcel WHERE ?1 = '' OR agent = ?1 ORDER BY seq LIMIT ?2 OFFSET ?3", func(scan func(...any) error) error {
+		p, err := scanParcel(scanner(scan))
+		if err != nil {
+			return err
+		}
+		return each(p)
+	}, agent, limit, offset)
+}
+
+// scanner is what is scanned of a row.
+type scanner func(...any) error
+
+func (s scanner) Scan(to ...any) error { return s(to...) }
 
 // sqlHosts returns the hosts of which there are parcels, whether they wait or not.
 func sqlHosts(tx *store.Tx) (hosts []identity.ID, err error) {
@@ -135,9 +183,12 @@ func sqlHosts(tx *store.Tx) (hosts []identity.ID, err error) {
 	return hosts, err
 }
 
-func sqlDropRefused(tx *store.Tx, host identity.ID) error {
-	_, err := tx.Exec("DELETE FROM carrier_parcel WHERE host = ? AND status <> 0", host[:])
-	return err
+func sqlDropRefused(tx *store.Tx, host identity.ID) (gone int64, err error) {
+	r, err := tx.Exec("DELETE FROM carrier_parcel WHERE host = ? AND status <> 0", host[:])
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
 }
 
 // sqlDropLine drops what waits in a line, and returns how much that was.

@@ -424,7 +424,7 @@ func (w *weather) settle(channel string) {
 			w.t.Errorf("%s was said not to be delivered and is there", token)
 		case c.pending && n == 0:
 			status, answer := w.home.ask(c.agent, "GET", "channels/"+channel+"/messages/"+c.id, "")
-			if status/100 == 2 || status == http.StatusNotFound {
+			if status != http.StatusOK || answer["status"] != "refused" {
 				w.t.Errorf("%s was pending, did not arrive, and is said to be %d %v", token, status, answer)
 			}
 		}
