@@ -3,6 +3,7 @@ package openintent
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -66,8 +67,9 @@ func (f *forgets) done(host string) {
 	f.hosts[host] = forgotten{f.hosts[host].times, false}
 }
 
-// Forget removes what another daemon has relayed, and its place in that one's feed, when it
-// is trusted no more: from streams at once, from the store in slices. It ends the streams of
+// Forget removes what another daemon has relayed, its place in that one's feed, and the
+// records of its agents, when it is trusted no more: from streams at once, from the store in
+// slices. What grants and channels name these agents stays: their daemon may be trusted again. It ends the streams of
 // that host. What fails can be tried again; until then nothing of it is shown, and no stream
 // of that host begins.
 func (e *Engine) Forget(ctx context.Context, home string) error {
@@ -95,8 +97,51 @@ func (e *Engine) Forget(ctx context.Context, home string) error {
 		return err
 	}
 	hold(e.relayed, peerOf(home), 0)
+	if err := e.forgetAgents(ctx, home); err != nil {
+		return err
+	}
 	e.forgets.done(host)
 	return nil
+}
+
+// forgetAgents removes the records of a daemon's agents.
+func (e *Engine) forgetAgents(ctx context.Context, home string) error {
+	var all []*agent
+	e.mu.RLock()
+	for k, a := range e.agents {
+		if k.home == home && home != "" {
+			all = append(all, a)
+		}
+	}
+	e.mu.RUnlock()
+	for some := range slices.Chunk(all, sliceRows) {
+		if err := e.write(ctx, true, func(t *tx) error {
+			for _, a := range some {
+				if e.agents[a.key()] != a {
+					continue
+				}
+				if err := t.removeAgent(a); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Homes returns the ids of the other daemons of whose agents there are records.
+func (e *Engine) Homes() (homes []string) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	for home := range e.homes {
+		if home != "" {
+			homes = append(homes, home)
+		}
+	}
+	return homes
 }
 
 // Relayed returns the digits of the hosts of which something is kept that they have relayed.

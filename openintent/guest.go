@@ -156,6 +156,19 @@ func (e *Engine) listDeparted(c *call) (int, any, error) {
 	return http.StatusOK, gone, nil
 }
 
+// listRecords says of which agents of the daemon that asks there are records here.
+func (e *Engine) listRecords(c *call) (int, any, error) {
+	known := listOf{Agents: []string{}}
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	for k := range e.agents {
+		if k.home == c.who.Home {
+			known.Agents = append(known.Agents, k.id)
+		}
+	}
+	return http.StatusOK, known, nil
+}
+
 func (e *Engine) takeRecord(c *call) (int, any, error) {
 	var body guest
 	if err := c.decode(&body); err != nil {

@@ -88,6 +88,7 @@ func routes() table {
 		{method: "GET", path: "subscribe/channels/{channel}", does: "Follow a channel", do: (*Engine).streamChannel, status: 200, hosted: true, stream: true},
 		{method: "GET", path: "subscribe/agents/{agent}", does: "Follow what concerns an agent", do: (*Engine).streamAgent, status: 200, stream: true},
 		{method: "POST", path: "departed", does: "Say which agents of this daemon are deregistered", do: (*Engine).listDeparted, in: listOf{}, out: listOf{}, status: 200, home: true},
+		{method: "GET", path: "records", does: "Say of which agents of another daemon there are records", do: (*Engine).listRecords, out: listOf{}, status: 200, home: true},
 		{method: "GET", path: "subscribe/home", does: "Follow what concerns the agents of another daemon", do: (*Engine).streamHome, status: 200, stream: true, home: true},
 		{method: "GET", path: "channels/{channel}/subscribe", does: "Follow a channel; event names in capitals", do: (*Engine).streamChannel, status: 200, hosted: true, stream: true},
 	}

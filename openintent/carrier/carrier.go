@@ -116,7 +116,7 @@ func Open(ctx context.Context, cfg Config) (*Carrier, error) {
 	if err := e.Store.Migrate(ctx, "carrier", schema); err != nil {
 		return nil, err
 	}
-	if c.records, err = openRecords(ctx, e.Store, c.log, c.Engine.Record, c.tell); err != nil {
+	if c.records, err = openRecords(ctx, e.Store, c.log, c.Engine.Record, c.tell, c.listRecords); err != nil {
 		return nil, err
 	}
 	if c.parcels, err = openParcels(ctx, e.Store, c.log, cfg.Lines, c.send); err != nil {
@@ -144,15 +144,21 @@ func (c *Carrier) Link(peer identity.ID, up bool) {
 	c.parcels.wake.up()
 	if up {
 		c.isUp()
-		c.records.wake.up()
+		c.records.isUp(peer)
 		c.follows.isUp(peer)
 	}
 }
 
 // Known returns the peers for which something is kept that Forget drops.
 func (c *Carrier) Known(ctx context.Context) ([]identity.ID, error) {
-	hosts, err := c.parcels.known(ctx)
-	return append(hosts, c.records.known()...), err
+	all, err := c.parcels.known(ctx)
+	all = append(all, c.records.known()...)
+	for _, home := range c.Engine.Homes() {
+		if id, err := identity.ParseID(home); err == nil {
+			all = append(all, id)
+		}
+	}
+	return all, err
 }
 
 // Forget drops what is for a peer that is trusted no more.

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/store"
@@ -23,12 +25,15 @@ const (
 
 // records tells hosts who the agents are that come to them: with an agent's first
 // request, and whenever its record changes. What a host was told is on disk, so that
-// it hears of the end of an agent, too, however long it was away.
+// it hears of the end of an agent, too, however long it was away. A host that has come into
+// reach is asked what it knows, and told again what it has forgotten: it may have trusted
+// this daemon no more for a while.
 type records struct {
 	db     *store.DB
 	log    *slog.Logger
 	record func(agent string) (record string, ended bool) // as hosts are to know it; "" for none
 	tell   tell
+	list   list // nil: hosts forget nothing
 	wake   wake // records may differ from what was told
 
 	mu    sync.Mutex // guards the rest
@@ -40,17 +45,23 @@ type records struct {
 // or for good, that is no error: it will say why to whatever the agent wants of it.
 type tell func(ctx context.Context, host identity.ID, agent, record string) (taken bool, err error)
 
+// list returns the agents of this daemon of which a host has records, false where it does
+// not say.
+type list func(ctx context.Context, host identity.ID) (agents []string, said bool, err error)
+
 // guests are the agents that a host knows, with the records that it was told.
 type guests struct {
-	turn chan struct{} // holds one while somebody tells, so that nobody tells what is outdated
-	told map[string]string
+	doubt bool          // the host may have forgotten some since they were told; guarded by the mu of records
+	turn  chan struct{} // holds one while somebody tells, so that nobody tells what is outdated
+	told  map[string]string
 }
 
-func openRecords(ctx context.Context, db *store.DB, log *slog.Logger, record func(string) (string, bool), tell tell) (*records, error) {
-	q := &records{db: db, log: log, record: record, tell: tell, wake: newWake(), hosts: make(map[identity.ID]*guests)}
+func openRecords(ctx context.Context, db *store.DB, log *slog.Logger, record func(string) (string, bool), tell tell, list list) (*records, error) {
+	q := &records{db: db, log: log, record: record, tell: tell, list: list, wake: newWake(), hosts: make(map[identity.ID]*guests)}
 	err := db.Read(ctx, func(tx *store.Tx) error {
 		return sqlGuests(tx, func(host identity.ID, agent, record string) {
-			q.guests(host).told[agent] = record
+			g := q.guests(host)
+			g.told[agent], g.doubt = record, true
 			q.count++
 		})
 	})
@@ -173,8 +184,65 @@ func (q *records) run(ctx context.Context, reach func() []identity.ID) {
 	}
 }
 
-// catchUp tells a host all records that have changed.
+// isUp says that a host has come into reach.
+func (q *records) isUp(host identity.ID) {
+	q.mu.Lock()
+	if g := q.hosts[host]; g != nil {
+		g.doubt = true
+	}
+	q.mu.Unlock()
+	q.wake.up()
+}
+
+// check finds out what a host has forgotten of what it was told. It waits for whoever tells
+// it something.
+func (q *records) check(ctx context.Context, host identity.ID) (err error) {
+	q.mu.Lock()
+	doubt := q.list != nil && q.guests(host).doubt
+	q.mu.Unlock()
+	if !doubt {
+		return nil
+	}
+	g, err := q.enter(ctx, host)
+	if err != nil {
+		return err
+	}
+	defer g.leave()
+	q.mu.Lock()
+	g.doubt = false // where it comes into reach again meanwhile it is asked again
+	told := maps.Clone(g.told)
+	q.mu.Unlock()
+	defer func() {
+		if err != nil {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			g.doubt = true
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, recordTime)
+	defer cancel()
+	known, said, err := q.list(ctx, host)
+	if err != nil || !said {
+		return err
+	}
+	for _, agent := range known {
+		delete(told, agent)
+	}
+	for agent, record := range told {
+		if record != "" {
+			if err := q.note(ctx, host, g, agent, "", false); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// catchUp tells a host all records that have changed, and those that it has forgotten.
 func (q *records) catchUp(ctx context.Context, host identity.ID) error {
+	if err := q.check(ctx, host); err != nil {
+		return err
+	}
 	q.mu.Lock()
 	agents := slices.Collect(maps.Keys(q.guests(host).told))
 	q.mu.Unlock()
@@ -220,4 +288,17 @@ func (c *Carrier) tell(ctx context.Context, host identity.ID, agent, record stri
 		c.log.Debug("a host took no record", "host", host.Label(), "agent", agent, "status", status, "answer", string(answer))
 	}
 	return err == nil && status < 300, err
+}
+
+// listRecords is the [list] of a carrier.
+func (c *Carrier) listRecords(ctx context.Context, host identity.ID) (agents []string, said bool, err error) {
+	status, answer, err := c.ask(ctx, maxStrangers, host, openintent.Daemon, http.MethodGet, api+"records", nil)
+	if err != nil || status != http.StatusOK {
+		return nil, false, err
+	}
+	var known struct {
+		Agents []string `json:"agents"`
+	}
+	err = json.Unmarshal(answer, &known)
+	return known.Agents, err == nil, err
 }

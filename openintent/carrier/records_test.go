@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/go-json-experiment/json"
+
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/store"
@@ -40,7 +42,7 @@ func TestNoHostWaitsToHearOfAgents(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		return record, false
-	}, tell)
+	}, tell, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +78,7 @@ func TestGuestsOfAForgottenHostCountNoMore(t *testing.T) {
 		return "record", false
 	}
 	tell := func(context.Context, identity.ID, string, string) (bool, error) { return true, nil }
-	q, err := openRecords(t.Context(), openStore(t), slog.New(slog.DiscardHandler), record, tell)
+	q, err := openRecords(t.Context(), openStore(t), slog.New(slog.DiscardHandler), record, tell, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,5 +97,67 @@ func TestGuestsOfAForgottenHostCountNoMore(t *testing.T) {
 	}
 	if err := q.drop(t.Context(), desk.ID); err != nil || q.count != 0 || len(q.known()) != 0 {
 		t.Errorf("once it is forgotten: %d agents are known at %v: %v", q.count, q.known(), err)
+	}
+}
+
+// What a daemon knows of another's agents goes when that is trusted no more, and is told
+// again when it is trusted again, though its agents have done nothing since; what names
+// them here stays.
+func TestRecordsGoWithTrust(t *testing.T) {
+	t.Parallel()
+	for name, restart := range map[string]bool{"connected": false, "after a restart": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			desk, laptop := pair(t)
+			planner, reviewer := desk.agent("planner"), laptop.agent("reviewer")
+			reviewer.must(201, "POST", "agents/register", object{"role_id": "review", "name": "The reviewer"})
+			intent := "intents/" + planner.must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
+			at := "reviewer@" + laptop.key.ID().String()
+			channel := "channels/" + planner.must(201, "POST", intent+"/channels", object{"name": "build", "members": []string{"planner", at}})["id"].(string)
+			reviewer.must(200, "GET", channel, nil)
+			if a := planner.must(200, "GET", "agents/"+at, nil); a["role_id"] != "review" || a["status"] != "active" {
+				t.Fatalf("before: %v", a)
+			}
+			peer, _ := desk.trust.Get(laptop.key.ID())
+			if err := desk.trust.Untrust(peer.ID); err != nil {
+				t.Fatal(err)
+			}
+			desk.node.Disconnect(peer.ID)
+			if known, err := desk.Known(t.Context()); err != nil || !slices.Contains(known, peer.ID) {
+				t.Errorf("before it is forgotten: %v %v", known, err)
+			}
+			if err := desk.Forget(t.Context(), peer.ID); err != nil {
+				t.Fatal(err)
+			}
+			if known, err := desk.Known(t.Context()); err != nil || slices.Contains(known, peer.ID) {
+				t.Errorf("once it is forgotten: %v %v", known, err)
+			}
+			desk.again()
+			planner = desk.agent("planner")
+			planner.must(404, "GET", "agents/"+at, nil)
+			if list := planner.list("agents"); find(list, "agent_id", "reviewer") != nil {
+				t.Errorf("listed: %v", list)
+			}
+			if restart {
+				laptop.stop()
+			}
+			if _, err := desk.trust.Trust(peer); err != nil {
+				t.Fatal(err)
+			}
+			if restart {
+				laptop.start()
+			}
+			desk.node.Connect(peer.ID)
+			laptop.node.Connect(desk.key.ID())
+			await.Until(t, "the record", func() bool {
+				answer := planner.do("GET", "agents/"+at, nil) // of what is known here
+				defer answer.Body.Close()
+				var a object
+				return answer.StatusCode == 200 && json.UnmarshalRead(answer.Body, &a) == nil && a["role_id"] == "review" && a["name"] == "The reviewer"
+			})
+			if ch := planner.must(200, "GET", channel, nil); !slices.Contains(ch["members"].([]any), any(at)) {
+				t.Errorf("its members: %v", ch["members"])
+			}
+		})
 	}
 }
