@@ -29,6 +29,10 @@
 // The subcommand inside measures for how long each of the largest inputs of a peer's
 // agents holds up the daemon's other writes.
 //
+// The subcommand beside measures how much later a peer's calls are answered while
+// another trusted peer does as much of something as it can: of what its arguments name,
+// or of everything.
+//
 // The subcommand pgo measures nothing: it writes ../cmd/acpd/default.pgo, a profile of
 // the daemons under such loads, by which the compiler optimises acpd.
 //
@@ -67,6 +71,8 @@ func main() {
 		err = channels(ctx, os.Stdout, os.Stderr)
 	case len(os.Args) == 2 && os.Args[1] == "inside":
 		err = inside(ctx, os.Stdout, os.Stderr)
+	case len(os.Args) >= 2 && os.Args[1] == "beside":
+		err = beside(ctx, os.Args[2:], os.Stdout, os.Stderr)
 	case len(os.Args) == 2 && os.Args[1] == "pgo":
 		err = profile(ctx, defaultPGO, os.Stderr, pgoLoad)
 	case len(os.Args) == 3 && os.Args[1] == "sdk":

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"os"
@@ -15,12 +16,14 @@ type role struct {
 	serve func(args []string) error
 	// connect prepares the process that drives the load.
 	connect func(args []string) (newCall, error)
+	// obey prepares a process that answers each line of its standard input with one.
+	obey func(args []string) (func(order string) (answer string, err error), error)
 }
 
 // roleMain is main for a child process; it returns the exit status.
 func roleMain(variantName, roleName string, args []string) int {
 	err := func() error {
-		all := slices.Concat(variants, []variant{idleVariant})
+		all := slices.Concat(variants, []variant{idleVariant, besideVariant})
 		i := slices.IndexFunc(all, func(v variant) bool { return v.name == variantName })
 		if i < 0 {
 			return fmt.Errorf("unknown variant")
@@ -35,6 +38,13 @@ func roleMain(variantName, roleName string, args []string) int {
 				os.Exit(0)
 			}()
 			return r.serve(args)
+		case r.obey != nil:
+			answer, err := r.obey(args)
+			if err != nil {
+				return err
+			}
+			announce("")
+			return obey(os.Stdin, os.Stdout, answer)
 		default:
 			call, err := r.connect(args)
 			if err != nil {
@@ -49,6 +59,21 @@ func roleMain(variantName, roleName string, args []string) int {
 		return 1
 	}
 	return 0
+}
+
+// obey answers each line of in with one on out, until in ends.
+func obey(in io.Reader, out io.Writer, answer func(string) (string, error)) error {
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		text, err := answer(lines.Text())
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(out, text); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
 }
 
 // announce tells the parent that this process is ready, and where it listens if

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -55,16 +56,23 @@ func (c *conn) acceptExchanges() {
 	}
 }
 
+// manyStreams is how many streams of one peer are served before others come first.
+const manyStreams = 32
+
 // mayServe takes a place for one more stream of the peer's, of all connections to
-// it. Who serves it gives the place back.
+// it. Who serves it gives the place back. A peer of which many are served gets its
+// turn after all that is ready to run: else what others ask would wait behind each
+// goroutine of its streams.
 func (c *conn) mayServe() error {
-	if err := c.remote.streams.Take(1); err != nil {
-		return err
+	err := c.remote.streams.Take(1)
+	used := c.remote.streams.Used()
+	if used >= manyStreams {
+		runtime.Gosched()
 	}
-	if c.remote.streams.Used() >= wakeAt {
+	if err == nil && used >= wakeAt {
 		c.node.watch.wake()
 	}
-	return nil
+	return err
 }
 
 // serving has a stream handled in another goroutine; unlike begin it does so

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acpd/acpd/wire"
+)
+
+// A mill is one thing that a trusted peer does as often as it can.
+type mill struct {
+	name     string
+	together int // at a time
+	once     func(context.Context, *partner) error
+}
+
+var mills = []mill{
+	{"pings", 256, func(ctx context.Context, p *partner) error { return p.ping(ctx) }},
+	{"queries", 256, func(ctx context.Context, p *partner) error { return p.query(ctx, 200) }},
+	{"queries of 900 KiB", 8, func(ctx context.Context, p *partner) error { return p.query(ctx, 900<<10) }},
+	{"notifies", 256, func(ctx context.Context, p *partner) error { return p.notify(ctx, 200) }},
+	{"notifies of 900 KiB", 8, func(ctx context.Context, p *partner) error { return p.notify(ctx, 900<<10) }},
+	{"delegations", 64, func(ctx context.Context, p *partner) error { return p.delegate(ctx) }},
+	{"requests that are begun and reset", 128, func(ctx context.Context, p *partner) error {
+		return p.begin(ctx, wire.StreamHTTP, "POST /", false)
+	}},
+	{"requests that are begun and left", 512, func(ctx context.Context, p *partner) error {
+		return p.begin(ctx, wire.StreamHTTP, "POST /", true)
+	}},
+	{"mail that nobody takes", 64, func(ctx context.Context, p *partner) error {
+		return p.begin(ctx, wire.StreamMail, strings.Repeat("\x82", 1<<10), false)
+	}},
+	{"connections", 4, func(ctx context.Context, p *partner) error { return p.reconnect(ctx) }},
+	{"messages of 200 KiB in a channel", 16, func(ctx context.Context, p *partner) error {
+		return p.web(ctx, "POST", "channels/"+p.channel+"/messages", `{"payload":{"text":"`+strings.Repeat("x", 200<<10)+`"}}`)
+	}},
+	{"lists of a channel", 64, func(ctx context.Context, p *partner) error {
+		return p.web(ctx, "GET", "channels/"+p.channel+"/messages?wait=0&limit=200", "")
+	}},
+	{"lists that nobody reads", 100, func(ctx context.Context, p *partner) error {
+		s, err := p.request(ctx, "GET", "channels/"+p.channel+"/messages?wait=0&limit=200", "")
+		if err != nil {
+			return err
+		}
+		defer s.Cancel()
+		time.Sleep(100 * time.Millisecond)
+		return nil
+	}},
+}
+
+func millNames() []string {
+	var names []string
+	for _, m := range mills {
+		names = append(names, m.name)
+	}
+	return names
+}
+
+// begin opens a stream, writes to it and resets it, at once or after a second.
+func (p *partner) begin(ctx context.Context, t wire.StreamType, text string, leave bool) error {
+	s, err := p.OpenStream(ctx, p.desk, t)
+	if err != nil {
+		return err
+	}
+	defer s.Cancel()
+	if _, err := s.Write([]byte(text)); err != nil || !leave {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Second):
+	}
+	return nil
+}
+
+// reconnect makes a connection anew.
+func (p *partner) reconnect(ctx context.Context) error {
+	p.Disconnect(p.desk)
+	return p.ping(ctx)
+}
+
+// besideMill does what it is ordered until it is told to end, and answers with how
+// often. It yields to all other processes: it stands for another machine.
+func besideMill(args []string) (func(string) (string, error), error) {
+	p, err := newPartner(args)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, 19); err != nil {
+		return nil, err
+	}
+	var end func() string
+	return func(order string) (string, error) {
+		if order == endWord {
+			return end(), nil
+		}
+		for _, m := range mills {
+			if m.name == order {
+				end = p.grind(m)
+				return order, nil
+			}
+		}
+		return "", fmt.Errorf("there is no mill %q", order)
+	}, nil
+}
+
+// grind does m from now on. The function that it returns ends that, and tells how often
+// it was done and how often it was refused.
+func (p *partner) grind(m mill) (end func() string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var workers sync.WaitGroup
+	var done, refused atomic.Int64
+	for range m.together {
+		workers.Go(func() {
+			for ctx.Err() == nil {
+				within, cancel := context.WithTimeout(ctx, patience)
+				if m.once(within, p) == nil {
+					done.Add(1)
+				} else if ctx.Err() == nil {
+					refused.Add(1)
+				}
+				cancel()
+			}
+		})
+	}
+	return func() string {
+		cancel()
+		workers.Wait()
+		return fmt.Sprintf("%d done, %d refused", done.Load(), refused.Load())
+	}
+}
