@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -47,13 +50,16 @@ func beside(ctx context.Context, names []string, out, log io.Writer) error {
 		if !slices.Contains(millNames(), name) {
 			return fmt.Errorf("%q is not measured: choose from %q", name, millNames())
 		}
-		parts = append(parts, part{name, func(f *fleet) ([]figure, error) { return measureBeside(f, name, log) }})
+		parts = append(parts, part{name, func(f *fleet) ([]figure, error) {
+			return measureBeside(f, name, besideRounds, besideWindow, log)
+		}})
 	}
 	return measureParts(ctx, besideVariant, out, log, parts...)
 }
 
-// measureBeside starts the daemon, what serves it and its two peers.
-func measureBeside(f *fleet, mill string, log io.Writer) ([]figure, error) {
+// measureBeside starts the daemon, its agent and its two peers, and returns a figure for
+// each kind of call, with a ratio for each round.
+func measureBeside(f *fleet, mill string, rounds int, window time.Duration, log io.Writer) ([]figure, error) {
 	desk, err := makeHome(f.path("desk"))
 	if err != nil {
 		return nil, err
@@ -83,32 +89,29 @@ func measureBeside(f *fleet, mill string, log io.Writer) ([]figure, error) {
 		return nil, err
 	}
 	planner := newWeb(f.ctx, desk, "planner")
-	var channels [2]string
-	for i := range channels {
+	for _, role := range []string{"mill", "modest"} {
 		intent, err := planner.made("intents", `{"title":"bench"}`)
 		if err != nil {
 			return nil, err
 		}
-		if channels[i], err = planner.made("intents/"+intent+"/channels", `{"name":"talk"}`); err != nil {
+		channel, err := planner.made("intents/"+intent+"/channels", `{"name":"talk"}`)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := f.spawn(role, homes[role].dir, intent, channel); err != nil {
 			return nil, err
 		}
 	}
-	if _, err := f.spawn("mill", homes["mill"].dir, channels[0]); err != nil {
-		return nil, err
-	}
-	loud := f.procs[len(f.procs)-1]
-	if _, err := f.spawn("modest", homes["modest"].dir, channels[1]); err != nil {
-		return nil, err
-	}
+	loud := f.procs[len(f.procs)-2]
 	figures := make([]figure, len(modestCalls))
 	for i, c := range modestCalls {
 		figures[i] = figure{what: fmt.Sprintf("%s, beside %s", c.name, mill), unit: "times", target: besideTarget}
 	}
-	if _, err := f.order(f.driver(), besideWindow/5, "warm-up"); err != nil {
+	if _, err := f.percentiles(window / 5); err != nil { // warm-up
 		return nil, err
 	}
-	for range besideRounds {
-		quiet, err := f.window()
+	for range rounds {
+		quiet, err := f.percentiles(window)
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +121,7 @@ func measureBeside(f *fleet, mill string, log io.Writer) ([]figure, error) {
 		if err := loud.expect(mill, patience); err != nil {
 			return nil, err
 		}
-		busy, err := f.window()
+		busy, err := f.percentiles(window)
 		if err != nil {
 			return nil, err
 		}
@@ -137,27 +140,24 @@ func measureBeside(f *fleet, mill string, log io.Writer) ([]figure, error) {
 	return figures, nil
 }
 
-// window has the modest peer call, and returns the p99 of each kind in milliseconds.
-func (f *fleet) window() ([]float64, error) {
-	line, err := f.order(f.driver(), besideWindow, besideWindow.String())
+// percentiles has the modest peer call for so long, and returns the p99 of each kind of
+// call in milliseconds.
+func (f *fleet) percentiles(window time.Duration) ([]float64, error) {
+	modest := f.driver()
+	if _, err := fmt.Fprintln(modest.stdin, window); err != nil {
+		return nil, err
+	}
+	line, err := modest.readLine(window + 3*patience)
 	if err != nil {
 		return nil, err
 	}
 	p99 := make([]float64, len(modestCalls))
 	for i, text := range strings.Fields(line) {
-		if _, err := fmt.Sscan(text, &p99[i]); err != nil {
-			return nil, fmt.Errorf("%q: %w", line, err)
+		if p99[i], err = strconv.ParseFloat(text, 64); err != nil {
+			return nil, err
 		}
 	}
 	return p99, nil
-}
-
-// order gives a process an order and returns the line with which it answers.
-func (f *fleet) order(p *proc, takes time.Duration, order string) (string, error) {
-	if _, err := fmt.Fprintln(p.stdin, order); err != nil {
-		return "", err
-	}
-	return p.readLine(takes + 3*patience)
 }
 
 // besideHost attaches the agent that echoes queries and takes delegations, and empties
@@ -200,8 +200,8 @@ func besideHost(args []string) error {
 // partner is a peer of the daemon.
 type partner struct {
 	*peer.Node
-	desk    identity.ID
-	channel string
+	desk            identity.ID
+	intent, channel string
 }
 
 func newPartner(args []string) (*partner, error) {
@@ -218,7 +218,7 @@ func newPartner(args []string) (*partner, error) {
 		return nil, err
 	}
 	go n.Serve(context.Background()) // ends with the process
-	return &partner{Node: n, desk: desk.ID, channel: args[1]}, nil
+	return &partner{Node: n, desk: desk.ID, intent: args[1], channel: args[2]}, nil
 }
 
 func (p *partner) ping(ctx context.Context) error {
@@ -245,27 +245,46 @@ func (p *partner) delegate(ctx context.Context) error {
 	return err
 }
 
-// web makes a request about channels and reads what comes back.
-func (p *partner) web(ctx context.Context, method, path, body string) error {
-	s, err := p.request(ctx, method, path, body)
-	if err != nil {
-		return err
-	}
-	defer s.Cancel()
-	text, err := io.ReadAll(s)
-	if err == nil && !strings.HasPrefix(string(text), "HTTP/1.1 20") {
-		err = fmt.Errorf("%s %s: %.100s", method, path, text)
-	}
+// ask is web for who does not look at the answer, which must be a success.
+func (p *partner) ask(ctx context.Context, method, path, body string) error {
+	_, err := p.web(ctx, method, path, body)
 	return err
 }
 
-func (p *partner) request(ctx context.Context, method, path, body string) (*peer.Stream, error) {
+// web makes a request about channels and returns the body of its answer.
+func (p *partner) web(ctx context.Context, method, path, body string, header ...string) ([]byte, error) {
+	s, err := p.request(ctx, method, path, body, header...)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Cancel()
+	answer, err := http.ReadResponse(bufio.NewReader(s), nil)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode >= 300 {
+		err = fmt.Errorf("%s %s: %s: %.100s", method, path, answer.Status, text)
+	}
+	return text, err
+}
+
+// request begins a request about channels. The caller resets the stream.
+func (p *partner) request(ctx context.Context, method, path, body string, header ...string) (*peer.Stream, error) {
+	r, err := http.NewRequestWithContext(ctx, method, "http://acpd/api/v1/"+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("X-Agent-ID", "worker")
+	r.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
 	s, err := p.OpenStream(ctx, p.desk, wire.StreamHTTP)
 	if err != nil {
 		return nil, err
 	}
-	_, err = fmt.Fprintf(s, "%s /api/v1/%s HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: worker\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", method, path, len(body), body)
-	if err != nil {
+	if err := r.Write(s); err != nil {
 		s.Cancel()
 		return nil, err
 	}
@@ -282,7 +301,7 @@ var modestCalls = []struct {
 	{"query", func(ctx context.Context, p *partner) error { return p.query(ctx, 200) }},
 	{"notify", func(ctx context.Context, p *partner) error { return p.notify(ctx, 200) }},
 	{"message", func(ctx context.Context, p *partner) error {
-		return p.web(ctx, "POST", "channels/"+p.channel+"/messages", `{"payload":{}}`)
+		return p.ask(ctx, "POST", "channels/"+p.channel+"/messages", `{"payload":{}}`)
 	}},
 }
 
@@ -296,15 +315,15 @@ func modestNames() string {
 
 // besideModest makes each kind of call, one after the other, for the time that it is
 // ordered, and answers with the p99 of each in milliseconds. Every call must succeed.
-func besideModest(args []string) (func(string) (string, error), error) {
+func besideModest(args []string) (answer func(string) (string, error), end func(), err error) {
 	p, err := newPartner(args)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	return func(order string) (string, error) {
 		window, err := time.ParseDuration(order)
 		if err != nil {
-			window = besideWindow / 5
+			return "", err
 		}
 		p99 := make([]string, len(modestCalls))
 		end := time.Now().Add(window)
@@ -312,7 +331,7 @@ func besideModest(args []string) (func(string) (string, error), error) {
 		for i, c := range modestCalls {
 			calls.Go(func() error {
 				var all []time.Duration
-				for time.Now().Before(end) {
+				for len(all) == 0 || time.Now().Before(end) {
 					ctx, cancel := context.WithTimeout(context.Background(), patience)
 					began := time.Now()
 					err := c.call(ctx, p)
@@ -330,5 +349,5 @@ func besideModest(args []string) (func(string) (string, error), error) {
 		}
 		err = calls.Wait()
 		return strings.Join(p99, " "), err
-	}, nil
+	}, p.Close, nil
 }

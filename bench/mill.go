@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"golang.org/x/sys/unix"
 
 	"github.com/acpd/acpd/wire"
@@ -38,10 +40,11 @@ var mills = []mill{
 	}},
 	{"connections", 4, func(ctx context.Context, p *partner) error { return p.reconnect(ctx) }},
 	{"messages of 200 KiB in a channel", 16, func(ctx context.Context, p *partner) error {
-		return p.web(ctx, "POST", "channels/"+p.channel+"/messages", `{"payload":{"text":"`+strings.Repeat("x", 200<<10)+`"}}`)
+		return p.ask(ctx, "POST", "channels/"+p.channel+"/messages", `{"payload":{"text":"`+strings.Repeat("x", 200<<10)+`"}}`)
 	}},
+	{"states of 200 KiB that replace each other, and verifications of the log", 8, func(ctx context.Context, p *partner) error { return p.replaceState(ctx) }},
 	{"lists of a channel", 64, func(ctx context.Context, p *partner) error {
-		return p.web(ctx, "GET", "channels/"+p.channel+"/messages?wait=0&limit=200", "")
+		return p.ask(ctx, "GET", "channels/"+p.channel+"/messages?wait=0&limit=200", "")
 	}},
 	{"lists that nobody reads", 100, func(ctx context.Context, p *partner) error {
 		s, err := p.request(ctx, "GET", "channels/"+p.channel+"/messages?wait=0&limit=200", "")
@@ -85,34 +88,55 @@ func (p *partner) reconnect(ctx context.Context) error {
 	return p.ping(ctx)
 }
 
+// replaceState sets the intent's state, which another worker may have done first, and has
+// the log verified that tells of it.
+func (p *partner) replaceState(ctx context.Context) error {
+	intent, err := p.web(ctx, "GET", "intents/"+p.intent, "")
+	if err != nil {
+		return err
+	}
+	var is struct {
+		Version int `json:"version"`
+	}
+	if err := json.Unmarshal(intent, &is); err != nil {
+		return err
+	}
+	_, err = p.web(ctx, "POST", "intents/"+p.intent+"/state", `{"state":{"text":"`+strings.Repeat("x", 200<<10)+`"}}`, "If-Match", strconv.Itoa(is.Version))
+	if err != nil {
+		return err
+	}
+	_, err = p.web(ctx, "GET", "intents/"+p.intent+"/events/verify", "")
+	return err
+}
+
 // besideMill does what it is ordered until it is told to end, and answers with how
 // often. It yields to all other processes: it stands for another machine.
-func besideMill(args []string) (func(string) (string, error), error) {
+func besideMill(args []string) (answer func(string) (string, error), end func(), err error) {
 	p, err := newPartner(args)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, 19); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var end func() string
+	var stop func() string
 	return func(order string) (string, error) {
 		if order == endWord {
-			return end(), nil
+			return stop(), nil
 		}
 		for _, m := range mills {
 			if m.name == order {
-				end = p.grind(m)
+				stop = p.grind(m)
 				return order, nil
 			}
 		}
 		return "", fmt.Errorf("there is no mill %q", order)
-	}, nil
+	}, p.Close, nil
 }
 
-// grind does m from now on. The function that it returns ends that, and tells how often
+// grind does m from now on. stop ends that, and tells how often
 // it was done and how often it was refused.
-func (p *partner) grind(m mill) (end func() string) {
+func (p *partner) grind(m mill) (stop func() string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var workers sync.WaitGroup
 	var done, refused atomic.Int64

@@ -16,8 +16,9 @@ type role struct {
 	serve func(args []string) error
 	// connect prepares the process that drives the load.
 	connect func(args []string) (newCall, error)
-	// obey prepares a process that answers each line of its standard input with one.
-	obey func(args []string) (func(order string) (answer string, err error), error)
+	// obey prepares a process that answers each line of its standard input with one, and
+	// calls end after the last.
+	obey func(args []string) (answer func(order string) (string, error), end func(), err error)
 }
 
 // roleMain is main for a child process; it returns the exit status.
@@ -39,10 +40,11 @@ func roleMain(variantName, roleName string, args []string) int {
 			}()
 			return r.serve(args)
 		case r.obey != nil:
-			answer, err := r.obey(args)
+			answer, end, err := r.obey(args)
 			if err != nil {
 				return err
 			}
+			defer end()
 			announce("")
 			return obey(os.Stdin, os.Stdout, answer)
 		default:
