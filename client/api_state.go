@@ -117,6 +117,7 @@ type Peer struct {
 	LastSeen     Time        `json:"last_seen"`
 	Claim        string      `json:"claim,omitzero"`         // what it calls itself: no proof
 	NameConflict bool        `json:"name_conflict,omitzero"` // the claim is a trusted peer's name
+	Refuses      bool        `json:"refuses,omitzero"`       // a trusted one has said that it does not trust this daemon, and was not connected since
 }
 
 // Peers is the result of peers, which has no params.

@@ -94,6 +94,7 @@ type Daemon struct {
 	gate        *gate
 	count       *counts
 	sightings   *sightings
+	refusers    sync.Map // ids of trusted peers that have said that they do not trust this daemon, until they are connected
 	mail        *carrier.Carrier
 	mailHome    string // of the mailboxes whose mail is carried
 	channels    *channels

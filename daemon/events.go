@@ -113,6 +113,9 @@ func (sub *subscription) notify(method string, params any) {
 func (d *Daemon) onEvent(e peer.Event) {
 	switch e.Type {
 	case peer.EventUp, peer.EventDown:
+		if e.Type == peer.EventUp {
+			d.refusers.Delete(e.Peer)
+		}
 		d.sightings.at(e.Peer, e.Addr, e.At)
 		d.place(e.Peer)
 		d.mail.Link(e.Peer, e.Type == peer.EventUp)
@@ -129,6 +132,9 @@ func (d *Daemon) onEvent(e peer.Event) {
 		d.log.Warn("identity conflict", "peer", e.Peer.Label(), "addr", e.Addr, "detail", e.Detail)
 	case peer.EventRefused:
 		d.log.Warn("this daemon is not trusted there", "peer", e.Peer.Label())
+		if _, ok := d.trust.Get(e.Peer); ok {
+			d.refusers.Store(e.Peer, true)
+		}
 		d.calls.Go(func() { d.refusedBy(e.Peer, e.At) })
 	}
 	name := e.Name

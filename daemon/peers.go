@@ -53,6 +53,7 @@ func (d *Daemon) peers(_ context.Context, s *session, _ *none) (any, error) {
 			row.Addrs, _ = reach(known[p.ID], now.Addr) // a connection may have moved
 			row.Source = client.SourceWorked
 		}
+		_, row.Refuses = d.refusers.Load(p.ID)
 		rows = append(rows, row)
 	}
 	for _, w := range d.node.Pending() {
@@ -86,6 +87,7 @@ func (d *Daemon) acquaintances() *client.Peers {
 			rtt := uint64(now.RTT.Microseconds())
 			row.State, row.RTTUS, row.LastSeen = client.PeerConnected, &rtt, client.Time{Time: time.Now()}
 		}
+		_, row.Refuses = d.refusers.Load(p.ID)
 		rows = append(rows, row)
 	}
 	return &client.Peers{Peers: rows}

@@ -96,6 +96,7 @@ func (d *Daemon) untrust(ctx context.Context, _ *session, p *client.UntrustParam
 	d.budget.Forget(who.ID)
 	d.log.Info("untrusted", "peer", who.ID.Label(), "name", who.Name)
 	d.repeats.purge(who.ID)
+	d.refusers.Delete(who.ID)
 	d.abilities.purge(who.ID)
 	d.place(who.ID)
 	d.node.Invitations().Revoke(func(o identity.OpenInvitation) bool { return o.UsedBy == who.ID })

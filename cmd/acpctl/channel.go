@@ -213,8 +213,11 @@ func refused(status int, body []byte) error {
 	if !ok {
 		code = kinds.Invalid
 	}
-	if said.Code == "unknown_host" {
+	switch said.Code {
+	case "unknown_host":
 		code = kinds.UnknownPeer
+	case "not_trusted":
+		code = kinds.NotTrusted
 	}
 	e := kinds.Errorf(code, "%s", asFlag(said.Message))
 	e.Details = jsontext.Value(kinds.Encode(struct {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -142,14 +143,22 @@ func (c *channels) ofOne(ctx context.Context, intent string, own bool) ([]jsonte
 func (c *channels) tellAway(ctx context.Context) error {
 	away, err := c.outOfReach(ctx)
 	if err == nil && len(away) > 0 {
-		fmt.Fprintf(c.err, "acpctl channel list: out of reach, and not in this list: %s\n", client.Line(strings.Join(away, ", ")))
+		names := make([]string, len(away))
+		for i, p := range away {
+			if names[i] = nameOf(p); p.Refuses {
+				names[i] += " (does not trust this daemon)"
+			}
+		}
+		fmt.Fprintf(c.err, "acpctl channel list: out of reach, and not in this list: %s\n", client.Line(strings.Join(names, ", ")))
 	}
 	return err
 }
 
-// outOfReach returns the names of the trusted machines that are not connected; none for
-// an operator, who is one here alone.
-func (c *channels) outOfReach(ctx context.Context) (away []string, err error) {
+func nameOf(p client.Peer) string { return cmp.Or(p.Name, p.ID.Label()) }
+
+// outOfReach returns the trusted machines that are not connected; none for an operator,
+// who is one here alone.
+func (c *channels) outOfReach(ctx context.Context) (away []client.Peer, err error) {
 	if c.speaker() == "" {
 		return nil, nil
 	}
@@ -159,7 +168,7 @@ func (c *channels) outOfReach(ctx context.Context) (away []string, err error) {
 	}
 	for _, p := range peers {
 		if p.State == client.PeerTrusted {
-			away = append(away, cmp.Or(p.Name, p.ID.Label()))
+			away = append(away, p)
 		}
 	}
 	return away, nil
@@ -320,16 +329,18 @@ func named(list []jsontext.Value, name string) (found []channel, closed string, 
 // that is out of reach; nil if there is none that would be asked.
 func (c *channels) elsewhere(ctx context.Context, arg string) error {
 	away, err := c.outOfReach(ctx)
-	if err != nil {
+	if err != nil || len(away) == 0 {
 		return err
 	}
-	switch len(away) {
-	case 0:
-		return nil
-	case 1:
-		return kinds.Errorf(kinds.Unreachable, "there is no open channel %q in reach; it may be on %s, which is not: try again when that is back, or name it by its id", arg, away[0])
+	refuses := slices.IndexFunc(away, func(p client.Peer) bool { return p.Refuses })
+	others := slices.DeleteFunc(slices.Clone(away), func(p client.Peer) bool { return p.Refuses })
+	switch {
+	case len(others) == 0:
+		return kinds.Errorf(kinds.NotTrusted, "there is no open channel %q in reach; it may be on %s, which does not trust this daemon: ask its owner to run acpctl trust there", arg, nameOf(away[refuses]))
+	case len(away) == 1:
+		return kinds.Errorf(kinds.Unreachable, "there is no open channel %q in reach; it may be on %s, which is not: try again when that is back, or name it by its id", arg, nameOf(others[0]))
 	}
-	return kinds.Errorf(kinds.Unreachable, "there is no open channel %q in reach; it may be on %s or another of the %d machines that are not: try again when they are back, or name it by its id", arg, away[0], len(away))
+	return kinds.Errorf(kinds.Unreachable, "there is no open channel %q in reach; it may be on %s or another of the %d machines that are not: try again when they are back, or name it by its id", arg, nameOf(others[0]), len(away))
 }
 
 // apart takes INTENT/NAME apart; any other name has no intent.

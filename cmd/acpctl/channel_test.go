@@ -69,6 +69,7 @@ func TestChannelMayBeElsewhere(t *testing.T) {
 	f.web(map[string]string{"GET intents": `{"intents":[]}`})
 	near, stranger := client.Peer{ID: me, Name: "laptop", State: client.PeerConnected}, client.Peer{ID: me, State: client.PeerPending}
 	far := client.Peer{ID: deskID, Name: "desk", State: client.PeerTrusted}
+	wary := client.Peer{ID: deskID, Name: "tower", State: client.PeerTrusted, Refuses: true}
 	for _, want := range []struct {
 		peers []client.Peer
 		code  int
@@ -77,6 +78,8 @@ func TestChannelMayBeElsewhere(t *testing.T) {
 		{[]client.Peer{near, stranger}, 1, "that you can see"},
 		{[]client.Peer{near, stranger, far}, 5, "it may be on desk, which is not"},
 		{[]client.Peer{far, far, far}, 5, "it may be on desk or another of the 3 machines that are not"},
+		{[]client.Peer{near, wary}, 4, "it may be on tower, which does not trust this daemon: ask its owner to run acpctl trust there"},
+		{[]client.Peer{wary, far}, 5, "it may be on desk or another of the 2 machines that are not"},
 	} {
 		f.on(client.MethodPeers, &client.Peers{Peers: want.peers})
 		if got := f.run("channel", "show", "questions", "--as", "reviewer"); got.code != want.code || !strings.Contains(got.err, want.words) {

@@ -34,6 +34,7 @@ const (
 const (
 	codeUnreachable = "host_unreachable"
 	codeTimeout     = "host_timeout"
+	codeNotTrusted  = "not_trusted" // it does not trust this daemon, or is trusted here no more
 )
 
 // forward passes a request of an agent here on to the daemon that hosts the intent.
@@ -196,6 +197,8 @@ func noAnswer(w http.ResponseWriter, host string, err error) {
 			map[string]any{"delivered": kinds.DeliveredUnknown}
 	case e.Code == kinds.Timeout:
 		answer.Status, answer.Code = http.StatusGatewayTimeout, codeTimeout
+	case e.Code == kinds.NotTrusted:
+		answer.Status, answer.Code = http.StatusForbidden, codeNotTrusted
 	case e.Code == kinds.Overloaded:
 		answer.Status, answer.Code = http.StatusServiceUnavailable, string(e.Code)
 		w.Header().Set("Retry-After", "1")

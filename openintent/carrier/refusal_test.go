@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/acpd/acpd/budget"
@@ -200,5 +201,37 @@ func TestRefusalsOfAHost(t *testing.T) {
 	}
 	if hosts, err := q.known(t.Context()); err != nil || len(hosts) > 0 {
 		t.Errorf("known once it is forgotten: %v %v", hosts, err)
+	}
+}
+
+// What is wanted of a host that does not trust this daemon is refused with that, and
+// nothing waits for it; a message that waits already goes on waiting.
+func TestAHostThatDoesNotTrustThisDaemon(t *testing.T) {
+	t.Parallel()
+	var trusts atomic.Bool
+	c := home(t, func(context.Context) (Stream, error) {
+		if trusts.Load() {
+			return nil, kinds.Errorf(kinds.Unreachable, "away").WithDelivered(kinds.DeliveredNo)
+		}
+		return nil, kinds.Errorf(kinds.NotTrusted, "desk does not trust this daemon; ask its owner to run acpctl trust there").WithDelivered(kinds.DeliveredNo)
+	})
+	for _, r := range [][3]string{
+		{"GET", farChannel, ""}, {"GET", farChannel + "/messages", ""}, {"GET", farChannel + "/messages?wait=20", ""}, {"POST", farChannel + "/messages", `{"payload":{}}`},
+		{"POST", farChannel + "/ask", `{"to":"desk","payload":{}}`}, {"GET", "intents/intent_0102030405_01M7WK708745SZDSQ20JGH2Z1P/channels", ""},
+		{"GET", "subscribe/" + farChannel, ""},
+	} {
+		status, e := local[object](t, c, "planner", r[0], r[1], r[2])
+		if message, _ := e["message"].(string); status != 403 || e["error"] != codeNotTrusted || e["delivered"] != "no" || !strings.Contains(message, "ask its owner to run acpctl trust there") {
+			t.Errorf("%s %s: %d %v", r[0], r[1], status, e)
+		}
+	}
+	trusts.Store(true)
+	_, m := local[object](t, c, "planner", "POST", farChannel+"/messages", `{"payload":{}}`)
+	trusts.Store(false)
+	if err := c.parcels.deliver(t.Context(), desk.ID); kinds.AsError(err).Code != kinds.NotTrusted {
+		t.Errorf("it is sent: %v", err)
+	}
+	if status, list := local[[]object](t, c, "planner", "GET", "unsent", ""); status != 200 || len(list) != 1 || list[0]["id"] != m["id"] || list[0]["status"] != "pending" {
+		t.Errorf("what waits: %d %v", status, list)
 	}
 }
