@@ -49,8 +49,9 @@ var (
 	// one connection could have by itself.
 	Streams = Row{Name: "streams", Peer: 512 + 256, All: 8192}
 
-	// Answers are the bytes of responses that asks collect, and of answers in
-	// channels that a peer has not taken yet: four of the largest lists.
+	// Answers are the bytes of responses that asks collect, of answers in channels that
+	// a peer has not taken yet, and of what it says for lists that are put together
+	// here: four of the largest lists.
 	Answers = Row{Name: "answers", Unit: Bytes, Peer: 32 * mib, All: 128 * mib}
 
 	// StreamEntries are the bytes of entries that wait for slow readers of event

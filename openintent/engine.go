@@ -58,9 +58,10 @@ type Config struct {
 	Follow func(host string) (tried []<-chan struct{})
 
 	// Gather gets a path below /api/v1/ from the other hosts in reach, as an agent
-	// here, and returns the bodies of those that gave it, by the hosts' ids. nil:
-	// there are no others.
-	Gather func(ctx context.Context, who Caller, path string) map[string][]byte
+	// here, and returns the bodies of those that gave it, by the hosts' ids, and the
+	// ids of those that did not in time, or had no room any more: of what it reads, it
+	// asks for room first, from any goroutine. nil: there are no others.
+	Gather func(ctx context.Context, who Caller, path string, room func(host string, bytes int) error) (lists map[string][]byte, missing []string)
 
 	// Unsent lists the messages of an agent here, or of all for the operator, that wait
 	// for other hosts or were refused by them. nil: there are none.

@@ -7,16 +7,20 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/identity"
 )
 
 // gather gets a list from the other hosts too, if the caller is an agent here. Of each it
 // takes at most so many elements, and none after one that is not of the form or that check
 // refuses. list names the member that holds the list; empty: the answer is the list. A
-// host that gives none is left out.
+// host that gives none is left out, and stands in a header. What hosts have said is charged
+// to them until the call is over.
 func gather[T any](c *call, path string, query url.Values, list string, most int, check func(host string, one *T) bool, take func(host string, all []T)) {
 	if c.e.cfg.Gather == nil || c.who.Home != "" || c.who.Operator {
 		return
@@ -24,7 +28,12 @@ func gather[T any](c *call, path string, query url.Values, list string, most int
 	if len(query) > 0 {
 		path += "?" + query.Encode()
 	}
-	for host, body := range c.e.cfg.Gather(c.Context(), c.who, path) {
+	lists, missing := c.e.cfg.Gather(c.Context(), c.who, path, c.hold)
+	if len(missing) > 0 {
+		slices.Sort(missing)
+		c.w.Header().Set(headerMissing, strings.Join(missing, ", "))
+	}
+	for host, body := range lists {
 		d := jsontext.NewDecoder(bytes.NewBuffer(body))
 		if !enterList(d, list) {
 			continue
@@ -38,6 +47,38 @@ func gather[T any](c *call, path string, query url.Values, list string, most int
 			all = append(all, one)
 		}
 		take(host, all)
+	}
+}
+
+// headerMissing stands with a list that other hosts have a part in: it has the ids of those
+// that were in reach and gave none.
+const headerMissing = "X-Missing-Hosts"
+
+// toldBytes are what hosts have said for a call, in bytes that they are charged for.
+type toldBytes struct {
+	mu    sync.Mutex // guards bytes
+	bytes map[identity.ID]int64
+}
+
+// hold charges a host for what it says, until letGo.
+func (c *call) hold(host string, bytes int) error {
+	peer := peerOf(host)
+	if err := c.e.unread.Take(peer, int64(bytes)); err != nil {
+		return err
+	}
+	c.told.mu.Lock()
+	defer c.told.mu.Unlock()
+	if c.told.bytes == nil {
+		c.told.bytes = make(map[identity.ID]int64)
+	}
+	c.told.bytes[peer] += int64(bytes)
+	return nil
+}
+
+// letGo gives back what hosts are charged for.
+func (c *call) letGo() {
+	for peer, bytes := range c.told.bytes {
+		c.e.unread.Give(peer, bytes)
 	}
 }
 

@@ -15,9 +15,9 @@ import (
 // telling lets a host of that id give these answers to lists.
 func telling(home string, answers map[string]string) func(*Config) {
 	return func(c *Config) {
-		c.Gather = func(_ context.Context, _ Caller, path string) map[string][]byte {
+		c.Gather = func(_ context.Context, _ Caller, path string, _ func(string, int) error) (map[string][]byte, []string) {
 			path, _, _ = strings.Cut(path, "?")
-			return map[string][]byte{home: []byte(answers[path])}
+			return map[string][]byte{home: []byte(answers[path])}, nil
 		}
 	}
 }
@@ -44,8 +44,9 @@ func TestHostsDoNotCrowdOutWhatIsHere(t *testing.T) {
 		answers["intents"] = `{"more":[{}],"intents":[` + strings.Join(intents, ",") + `]}`
 		return h.as("planner").intents()
 	}
+	at := time.Now().Add(time.Hour)
 	for range 80 {
-		add(time.Now().Add(time.Hour), 1)
+		add(at, 1)
 	}
 	if got := list(); !slices.Equal(got, []string{theirsFrom(intents[0]), here}) {
 		t.Errorf("of one intent that is told 80 times the list has %q", got)
@@ -110,5 +111,39 @@ func TestWhatIsNoListIsNotDecoded(t *testing.T) {
 		if got := h.as("planner").intents(); len(got) != want {
 			t.Errorf("%s gives %q", list, got)
 		}
+	}
+}
+
+// What hosts say for lists that are being put together is charged to them, as what they
+// have not taken is, until the lists are done.
+func TestWhatHostsListIsCharged(t *testing.T) {
+	var h *host
+	var within []error
+	nested := false
+	h = start(t, func(c *Config) {
+		c.Gather = func(_ context.Context, _ Caller, _ string, room func(string, int) error) (map[string][]byte, []string) {
+			const bytes = 32<<20/2 + 1
+			err := room(desk, bytes)
+			within = append(within, err)
+			if !nested {
+				nested = true
+				h.as("reviewer").get("/intents").ok(200)
+			}
+			if err != nil {
+				return nil, []string{desk}
+			}
+			return nil, nil
+		}
+	})
+	h.as("planner").get("/intents").ok(200)
+	if len(within) != 2 || within[0] != nil || within[1] == nil {
+		t.Errorf("two lists at a time: %v", within)
+	}
+	if n := held(h.e.unread, desk); n != 0 {
+		t.Errorf("%d bytes are charged when all is over", n)
+	}
+	h.as("planner").get("/intents").ok(200)
+	if within[2] != nil {
+		t.Errorf("the next list: %v", within[2])
 	}
 }

@@ -26,6 +26,7 @@ type call struct {
 	args  []string
 	body  []byte
 	held  int // bytes of the answer that the caller's daemon is charged for
+	told  toldBytes
 }
 
 // errAnswered is the error of a handler that has answered by itself.
@@ -50,7 +51,7 @@ func (e *Engine) Handler(identify func(*http.Request) (Caller, error)) http.Hand
 			return
 		}
 		c := &call{Request: r, e: e, w: w, route: rt, args: args}
-		defer func() { c.give(c.held) }()
+		defer func() { c.give(c.held); c.letGo() }()
 		status, body, err := e.serve(c, rt, identify)
 		var answer parts
 		if err == nil && status != http.StatusNoContent {

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -32,6 +33,9 @@ type channels struct {
 	http  http.Client
 	names map[identity.ID]string // of daemons; nil until they are needed
 	self  identity.ID            // this daemon's; known with names
+
+	mu      sync.Mutex // guards missing
+	missing []string   // the ids of machines that gave no list in time
 }
 
 func (a *app) channelCmd() *cobra.Command {
@@ -165,6 +169,11 @@ func (c *channels) request(ctx context.Context, method, path string, body any, k
 	}
 	if answer.StatusCode >= http.StatusMultipleChoices {
 		return nil, refused(answer.StatusCode, v)
+	}
+	if missing := answer.Header.Get("X-Missing-Hosts"); missing != "" {
+		c.mu.Lock()
+		c.missing = append(c.missing, strings.Split(missing, ", ")...)
+		c.mu.Unlock()
 	}
 	if answer.Header.Get("X-Incomplete") != "" {
 		return nil, kinds.Errorf(kinds.Unreachable, "the intent's host is out of reach, and what it knows is not in this list: try again when it is back")

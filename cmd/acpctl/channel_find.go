@@ -53,6 +53,9 @@ const (
 	atOnce    = 16              // intents asked about at a time
 )
 
+// patience is hostsTime; tests have less.
+func (c *channels) patience() time.Duration { return cmp.Or(c.hostsTime, hostsTime) }
+
 // all returns the channels of an intent, or of every intent that can be seen. Of
 // those of an intent that cannot be had, on a machine that is out of reach perhaps,
 // it tells, and goes on.
@@ -94,7 +97,7 @@ func (c *channels) ofHere(ctx context.Context, intents []string) (found []jsonte
 // ofHosts returns the channels of intents of other daemons, as far as they come within
 // hostsTime, and tells of the others.
 func (c *channels) ofHosts(ctx context.Context, intents []string) (found []jsontext.Value) {
-	ctx, cancel := context.WithTimeout(ctx, hostsTime)
+	ctx, cancel := context.WithTimeout(ctx, c.patience())
 	defer cancel()
 	lists, errs := make([][]jsontext.Value, len(intents)), make([]error, len(intents))
 	places := make(chan struct{}, atOnce)
@@ -117,7 +120,7 @@ func (c *channels) ofHosts(ctx context.Context, intents []string) (found []jsont
 		case errors.As(err, &refused):
 			fmt.Fprintf(c.err, "acpctl channel: %s: %s\n", intents[i], client.Line(refused.Message))
 		case ctx.Err() != nil:
-			fmt.Fprintf(c.err, "acpctl channel: %s: its machine has not answered within %s\n", intents[i], hostsTime)
+			fmt.Fprintf(c.err, "acpctl channel: %s: its machine has not answered within %s\n", intents[i], c.patience())
 		default:
 			fmt.Fprintf(c.err, "acpctl channel: %s: %s\n", intents[i], client.Line(err.Error()))
 		}
@@ -130,11 +133,11 @@ func (c *channels) ofOne(ctx context.Context, intent string, own bool) ([]jsonte
 	if own {
 		return c.of(ctx, intent)
 	}
-	short, cancel := context.WithTimeout(ctx, hostsTime)
+	short, cancel := context.WithTimeout(ctx, c.patience())
 	defer cancel()
 	list, err := c.of(short, intent)
 	if err != nil && short.Err() != nil && ctx.Err() == nil {
-		return nil, kinds.Errorf(kinds.Timeout, "the machine of %s has not answered within %s: try again, or name the channel by its id", intent, hostsTime)
+		return nil, kinds.Errorf(kinds.Timeout, "the machine of %s has not answered within %s: try again, or name the channel by its id", intent, c.patience())
 	}
 	return list, err
 }
@@ -145,8 +148,11 @@ func (c *channels) tellAway(ctx context.Context) error {
 	if err == nil && len(away) > 0 {
 		names := make([]string, len(away))
 		for i, p := range away {
-			if names[i] = nameOf(p); p.Refuses {
+			switch names[i] = nameOf(p); {
+			case p.Refuses:
 				names[i] += " (does not trust this daemon)"
+			case p.State == client.PeerConnected:
+				names[i] += " (gave no list in time)"
 			}
 		}
 		fmt.Fprintf(c.err, "acpctl channel list: out of reach, and not in this list: %s\n", client.Line(strings.Join(names, ", ")))
@@ -156,8 +162,8 @@ func (c *channels) tellAway(ctx context.Context) error {
 
 func nameOf(p client.Peer) string { return cmp.Or(p.Name, p.ID.Label()) }
 
-// outOfReach returns the trusted machines that are not connected; none for an operator,
-// who is one here alone.
+// outOfReach returns the trusted machines that are not connected, or gave no list of their
+// intents in time; none for an operator, who is one here alone.
 func (c *channels) outOfReach(ctx context.Context) (away []client.Peer, err error) {
 	if c.speaker() == "" {
 		return nil, nil
@@ -167,7 +173,7 @@ func (c *channels) outOfReach(ctx context.Context) (away []client.Peer, err erro
 		return nil, err
 	}
 	for _, p := range peers {
-		if p.State == client.PeerTrusted {
+		if p.State == client.PeerTrusted || p.State == client.PeerConnected && slices.Contains(c.missing, p.ID.String()) {
 			away = append(away, p)
 		}
 	}

@@ -8,9 +8,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/acpd/acpd/client"
 )
+
+// Answers of a fake that never end: it says nothing, or a little now and then.
+const silent, trickling = "silent", "trickling"
 
 // web lets the fake answer on its socket of channels: by method and path, with JSON.
 // Errors are of a host that is out of reach.
@@ -28,6 +32,21 @@ func (f *fake) web(answers map[string]string) {
 				none = "{}"
 			}
 			answer = cmp.Or(answers[what+" from "+offset], none)
+		}
+		if missing := answers[what+" missing"]; missing != "" {
+			w.Header().Set("X-Missing-Hosts", missing)
+		}
+		switch answer {
+		case silent:
+			<-r.Context().Done()
+			return
+		case trickling:
+			for r.Context().Err() == nil {
+				w.Write([]byte(" "))
+				w.(http.Flusher).Flush()
+				time.Sleep(time.Millisecond)
+			}
+			return
 		}
 		if !ok || strings.HasPrefix(answer, `{"error"`) {
 			w.WriteHeader(http.StatusBadGateway)
@@ -136,7 +155,8 @@ func TestChannelHereIsFoundFirst(t *testing.T) {
 	f := newFake(t)
 	f.on(client.MethodWhoami, &client.Whoami{ID: me})
 	f.on(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: deskID, Name: "plan", State: client.PeerTrusted}}})
-	here, there := "intent_"+me.String()[:10]+"_1", "intent_"+deskID.String()[:10]+"_1"
+	const rest = "_01M7WK708745SZDSQ20JGH2Z1P"
+	here, there := "intent_"+me.String()[:10]+rest, "intent_"+deskID.String()[:10]+rest
 	ch := func(id, name, status string) string {
 		return `{"id":"chan_` + id + `","name":"` + name + `","status":"` + status + `"}`
 	}
@@ -161,6 +181,41 @@ func TestChannelHereIsFoundFirst(t *testing.T) {
 	for name, words := range map[string]string{"old": "is closed: name it by its id, chan_2", here + "/old": "is closed: name it by its id, chan_2", here + "/none": "that you can see"} {
 		if got := f.run("channel", "show", name, "--as", "reviewer"); got.code != 1 || !strings.Contains(got.err, words) {
 			t.Errorf("%s: %+v, want %q", name, got, words)
+		}
+	}
+}
+
+// What another machine keeps back ends nothing here: it has its time, in all, and is told of.
+func TestChannelsOfASilentMachine(t *testing.T) {
+	f := newFake(t)
+	f.on(client.MethodWhoami, &client.Whoami{ID: me})
+	f.on(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: deskID, Name: "desk", State: client.PeerConnected}}})
+	const rest = "_01M7WK708745SZDSQ20JGH2Z1"
+	here, one, other := "intent_"+me.String()[:10]+rest+"P", "intent_"+deskID.String()[:10]+rest+"Q", "intent_"+deskID.String()[:10]+rest+"R"
+	f.web(map[string]string{
+		"GET intents":                        `{"intents":[{"id":"` + here + `"},{"id":"` + one + `"},{"id":"` + other + `"}]}`,
+		"GET intents/" + here + "/channels":  `[{"id":"chan_1","name":"questions","status":"open"}]`,
+		"GET intents/" + one + "/channels":   silent,
+		"GET intents/" + other + "/channels": trickling,
+		"GET channels/chan_1":                `{"id":"chan_1","name":"questions","status":"open"}`,
+		"GET intents missing":                deskID.String(),
+	})
+	run := func(args ...string) ran {
+		return f.as(&app{hostsTime: 300 * time.Millisecond}, "", append(append([]string{"channel"}, args...), "--as", "reviewer")...)
+	}
+	late := ": its machine has not answered within 300ms\n"
+	if got := run("list"); got.code != 0 || strings.Count(got.out, "chan_") != 1 || !strings.Contains(got.err, "not in this list: desk (gave no list in time)\n") || !strings.Contains(got.err, one+late) || !strings.Contains(got.err, other+late) {
+		t.Errorf("list: %+v", got)
+	}
+	if got := run("show", "questions"); got.code != 0 || got.err != "" {
+		t.Errorf("what is here: %+v", got)
+	}
+	if got := run("show", "far"); got.code != 5 || !strings.Contains(got.err, one+late) {
+		t.Errorf("by its name: %+v", got)
+	}
+	for _, intent := range []string{one, other} {
+		if got := run("show", intent+"/far"); got.code != 3 || !strings.Contains(got.err, "has not answered within 300ms: try again, or name the channel by its id") {
+			t.Errorf("by intent and name: %+v", got)
 		}
 	}
 }

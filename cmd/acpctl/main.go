@@ -47,7 +47,9 @@ type app struct {
 	agents bool // through the agents' socket
 	json   bool
 
-	daemon  client.Client
+	daemon    client.Client
+	hostsTime time.Duration // for other machines to list their channels; 0: as long as users have
+
 	begun   bool // the command line was understood
 	inTaken bool // an argument was read from in
 }

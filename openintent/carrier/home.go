@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httputil"
 	"path"
@@ -22,8 +23,9 @@ import (
 const (
 	gatherTime  = 2 * time.Second  // for all hosts to give a list
 	answerTime  = 20 * time.Second // for a host to begin with an answer, and to go on with it
+	wholeTime   = 2 * time.Minute  // for all of an answer, beyond what the request may wait: a host that says a little now and then has no more
 	askGrace    = 2 * time.Second  // for the answer to an ask, beyond its timeout
-	maxGathered = 4 << 20          // bytes of the list of one; of a longer one that much, which is none
+	maxGathered = 4 << 20          // bytes of the list of one; of a longer one that much
 
 	// Of the 64 streams to a host these may be for asks and lists, which wait: the
 	// others are for what they wait for.
@@ -82,6 +84,7 @@ func (c *Carrier) try(p openintent.Parcel, to identity.ID, within time.Duration,
 	defer end(nil)
 	silence := time.AfterFunc(within, func() { end(context.DeadlineExceeded) })
 	defer silence.Stop()
+	defer time.AfterFunc(within+wholeTime, func() { end(context.DeadlineExceeded) }).Stop()
 	if !who.Operator {
 		if err := c.records.introduce(ctx, to, who.Agent); err != nil {
 			return unanswered(ctx, err, kinds.DeliveredNo)
@@ -206,27 +209,59 @@ func noAnswer(w http.ResponseWriter, host string, err error) {
 	answer.Answer(w)
 }
 
-// gather asks all hosts in reach for a list that an agent here wants.
-func (c *Carrier) gather(ctx context.Context, who openintent.Caller, path string) map[string][]byte {
+// gather asks all hosts in reach, at a time, for a list that an agent here wants. What of a
+// list has no room, and a list that is late, is not waited for: its host is missing then.
+func (c *Carrier) gather(ctx context.Context, who openintent.Caller, path string, room func(host string, bytes int) error) (lists map[string][]byte, missing []string) {
 	ctx, cancel := context.WithTimeout(ctx, gatherTime)
 	defer cancel()
+	lists = make(map[string][]byte)
 	var (
 		mu   sync.Mutex
-		all  = make(map[string][]byte)
 		asks sync.WaitGroup
 	)
 	for _, id := range c.cfg.Hosts() {
 		asks.Go(func() {
-			status, list, err := c.ask(ctx, maxGathered, id, who.Agent, http.MethodGet, api+path, nil)
-			if err != nil || status != http.StatusOK {
-				c.log.Debug("a host gave no list", "host", id.Label(), "path", path, "status", status, "err", err)
-				return
-			}
+			host := id.String()
+			list, err := c.readList(ctx, id, who.Agent, path, func(bytes int) error { return room(host, bytes) })
 			mu.Lock()
 			defer mu.Unlock()
-			all[id.String()] = list
+			if err != nil {
+				c.log.Debug("a host gave no list", "host", id.Label(), "path", path, "err", err)
+				missing = append(missing, host)
+				return
+			}
+			lists[host] = list
 		})
 	}
 	asks.Wait()
-	return all
+	return lists, missing
+}
+
+// readList reads the list of one host, as long as there is room for it.
+func (c *Carrier) readList(ctx context.Context, host identity.ID, agent, path string, room func(bytes int) error) ([]byte, error) {
+	answer, err := c.request(ctx, host, agent, http.MethodGet, api+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("it answered %s", answer.Status)
+	}
+	return io.ReadAll(io.LimitReader(roomy{answer.Body, room}, maxGathered))
+}
+
+// roomy is a body that ends where there is no room for more.
+type roomy struct {
+	io.Reader
+	room func(bytes int) error
+}
+
+func (r roomy) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	if n > 0 {
+		if full := r.room(n); full != nil {
+			return 0, full
+		}
+	}
+	return n, err
 }
