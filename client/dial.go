@@ -128,7 +128,7 @@ func (c *Client) silence(method string, waited time.Duration) error {
 		remedy = "repeat it with the same id"
 	}
 	return unavailable(true, "%s: connected to %s, and the daemon has not answered for %s: it may be stopped, without descriptors or waiting for its disk; look at its log, then %s",
-		method, path, waited, remedy).WithDelivered(kinds.DeliveredUnknown)
+		method, path, waited.Round(min(time.Millisecond, waited)), remedy).WithDelivered(kinds.DeliveredUnknown)
 }
 
 // reason is the error without the net package's preamble.

@@ -8,6 +8,13 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
+// Kinds returns the kinds of messages, and the words, about which a policy decides, and
+// those that it lets pass always.
+func Kinds() []string { return slices.Concat(policed, free) }
+
+// IsKind reports whether kind is one of [Kinds].
+func IsKind(kind string) bool { return slices.Contains(policed, kind) || slices.Contains(free, kind) }
+
 // Decision is what a policy says of one message.
 type Decision struct {
 	Allowed bool

@@ -32,6 +32,14 @@ func (d *Daemon) pick(from identity.ID, kind, domain, name string) (*agent, erro
 	return a, err
 }
 
+// requests is n of them, in words.
+func requests(n int) string {
+	if n == 1 {
+		return "1 request"
+	}
+	return fmt.Sprintf("%d requests", n)
+}
+
 // placesError says that a peer has all the places of an agent that one may have
 // while others are connected.
 type placesError struct {
@@ -40,7 +48,7 @@ type placesError struct {
 }
 
 func (e *placesError) Error() string {
-	return fmt.Sprintf("agent %s works on %d requests of this peer, as many as it takes of one while others are connected (budget: %s)", e.agent, e.n, budget.Places.Name)
+	return fmt.Sprintf("agent %s works on %s of this peer, as many as it takes of one while others are connected (budget: %s)", e.agent, requests(e.n), budget.Places.Name)
 }
 
 // pick chooses the agent for a query or delegate of a peer and reserves a place,
@@ -69,7 +77,7 @@ func (r *agents) pick(from identity.ID, all bool, kind, domain, name string) (*a
 	}
 	switch {
 	case best != nil && r.active(best) >= best.MaxConcurrent:
-		e := kinds.Errorf(kinds.Overloaded, "agent %s works on %d requests, as many as it takes: try again later", best.Name, r.active(best))
+		e := kinds.Errorf(kinds.Overloaded, "agent %s works on %s, as many as it takes: try again later", best.Name, requests(r.active(best)))
 		e.RetryAfterMS = overloadedRetryMS
 		return nil, e
 	case best != nil && !all && r.activeFor(best, from) >= max(best.MaxConcurrent-1, 1):

@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"slices"
@@ -64,6 +65,7 @@ type Daemon struct {
 	id      identity.ID
 	name    string
 	isNew   bool
+	noTrust bool // the trust store's files were not there, though the identity was
 	started time.Time
 	config  atomic.Pointer[config.Config]
 	log     *slog.Logger
@@ -146,10 +148,6 @@ func (d *Daemon) open(ctx context.Context) error {
 	d.config.Store(cfg)
 	d.name = cfg.Name
 	d.log = d.newLogger(cfg)
-	if d.key, d.isNew, err = identity.LoadOrCreateKey(d.home.key()); err != nil {
-		return err
-	}
-	d.id = d.key.ID()
 	trust, warning, err := identity.OpenTrust(dir)
 	if err != nil {
 		return err
@@ -157,6 +155,17 @@ func (d *Daemon) open(ctx context.Context) error {
 	if warning != nil {
 		d.log.Warn("trust store", "warning", warning)
 	}
+	if _, err := os.Stat(d.home.key()); errors.Is(err, fs.ErrNotExist) {
+		// Before the key: so a key without them always tells of a loss.
+		if err := trust.Begin(); err != nil {
+			return err
+		}
+	}
+	if d.key, d.isNew, err = identity.LoadOrCreateKey(d.home.key()); err != nil {
+		return err
+	}
+	d.id = d.key.ID()
+	d.noTrust = trust.IsNew()
 	if n := len(trust.Peers()); d.isNew && n > 0 {
 		d.log.Warn("new identity", "warning", fmt.Sprintf("identity.key was not there: the %d peers that are trusted here do not know the new one; restore the key from a backup, or have each of them trust this one", n))
 	}
@@ -279,6 +288,9 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	}
 	if !d.store.Checked() {
 		d.log.Warn("state.db is too large, or its disk too slow, to be checked for damage at the start")
+	}
+	if d.noTrust {
+		d.log.Warn("trust store", "warning", trustIsGone)
 	}
 	d.warnDoubts()
 	d.log.Info("ready", "id", d.id, "name", d.name, "addr", d.node.Addr(), "socket", d.home.socket(), "took", time.Since(d.started))

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -122,7 +123,7 @@ func (d *Daemon) status(context.Context, *session, *none) (any, error) {
 	}
 	return &client.Status{
 		Whoami: d.describeSelf(), State: state, PeersConnected: len(d.node.Peers()), Agents: d.agents.list(), TasksActive: active,
-		Messages: client.MessageCount{In: sums(d.count.received), Out: sums(d.count.sent)}, Warnings: d.doubts(),
+		Messages: client.MessageCount{In: sums(d.count.received), Out: sums(d.count.sent)}, Warnings: d.warnings(),
 	}, nil
 }
 
@@ -277,6 +278,9 @@ func (d *Daemon) policy(_ context.Context, _ *session, p *client.PolicyParams) (
 	if err != nil {
 		return nil, kinds.Errorf(kinds.UnknownPeer, "peer: %s", err)
 	}
+	if !config.IsKind(p.Kind) {
+		return nil, kinds.Errorf(kinds.Invalid, "policy: kind: %.64q is none: expected one of %s", p.Kind, strings.Join(config.Kinds(), ", "))
+	}
 	decision := d.gate.decide(who, p.Kind, p.Domain)
 	return &client.Policy{Allowed: decision.Allowed, Rule: decision.Rule}, nil
 }
@@ -298,6 +302,9 @@ func coded(op string, err error) error {
 	text := err.Error()
 	if !strings.HasPrefix(text, op) {
 		text = op + ": " + text
+	}
+	if disk.IsFull(err) && !strings.Contains(text, "free some space") {
+		text += ": free some space on the disk of the state directory, then try again"
 	}
 	return kinds.Errorf(code, "%s", text)
 }

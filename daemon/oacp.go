@@ -79,6 +79,9 @@ func (d *Daemon) describeBinding(b carrier.Binding) client.OACPBinding {
 }
 
 func (d *Daemon) oacpBind(ctx context.Context, _ *session, p *client.OACPBindParams) (any, error) {
+	if len(p.Peer) >= 6 && strings.HasPrefix(d.id.String(), strings.ToLower(p.Peer)) {
+		return nil, kinds.Errorf(kinds.Invalid, "bind: %s is this daemon itself: name the machine where the agent lives, and bind no agent that lives here", d.id.Label())
+	}
 	to, err := d.trust.Resolve(p.Peer)
 	if err != nil {
 		return nil, kinds.Errorf(kinds.UnknownPeer, "bind: %s", err)

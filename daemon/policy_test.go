@@ -38,6 +38,12 @@ policy:
 	if p.Allowed || p.Rule == "" {
 		t.Errorf("%+v", p)
 	}
+	for _, kind := range []string{"", "deligate", "*"} {
+		e := laptop.dial().refused(kinds.Invalid, "policy", client.PolicyParams{Peer: "desk", Kind: kind})
+		if !strings.Contains(e.Message, "expected one of ping, discover, query, delegate, notify, mail, channel, cancel, result, error") {
+			t.Errorf("kind %q: %v", kind, e)
+		}
+	}
 
 	writeConfig(t, laptop.dir, "limits:\n  rate:\n    - {peer: desk, kind: ping, per_second: 0.01, burst: 2}\n")
 	if err := laptop.reload(); err != nil {

@@ -20,6 +20,18 @@ func atNextStart(old, next *config.Config) []string {
 // maxNamed bounds the names in a warning.
 const maxNamed = 8
 
+// warnings are what a person should know of this daemon while it runs.
+func (d *Daemon) warnings() []string {
+	all := []string{}
+	if d.noTrust && d.trust.Len() == 0 && len(d.trust.Blocks()) == 0 {
+		all = append(all, trustIsGone)
+	}
+	return append(all, d.doubts()...)
+}
+
+const trustIsGone = "neither trust.yaml nor trust.copy.yaml was there at the start, but identity.key was: nobody is trusted, and no key is blocked; " +
+	"stop acpd and restore them from a backup, or trust, and untrust, anew"
+
 // doubts are warnings about the settings in force: names of which nothing follows,
 // since nobody who is trusted has them.
 func (d *Daemon) doubts() []string {

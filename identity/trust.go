@@ -284,6 +284,33 @@ func (t *TrustStore) Save() error {
 	}
 }
 
+// IsNew reports whether the store has no files: none were there when it was opened, and
+// nothing was written since.
+func (t *TrustStore) IsNew() bool {
+	t.write.Lock()
+	defer t.write.Unlock()
+	return t.saved.Sequence == 0
+}
+
+// Begin writes the files of a store that has none, so that it can be told later that
+// they are gone. It is durable when Begin returns nil.
+func (t *TrustStore) Begin() error {
+	t.write.Lock()
+	defer t.write.Unlock()
+	if t.saved.Sequence > 0 {
+		return nil
+	}
+	s := t.now.Load()
+	changed, err := t.put(s.record)
+	if err != nil {
+		return fmt.Errorf("make the trust store: %w", err)
+	}
+	if !t.now.CompareAndSwap(s, changed) {
+		t.wake() // what counts meanwhile is in no file
+	}
+	return nil
+}
+
 // Untrust removes the peer, if it was trusted, and blocks its key until Trust is
 // called with it. That counts when it returns, and waits for no disk: call
 // [TrustStore.Save] then, for until that has returned nil a restart forgets the block.

@@ -48,7 +48,9 @@ func TestFullDisk(t *testing.T) {
 	desk.Run(1, "inbox", "--ack", "99")
 	await.Until(t, "the log says why", func() bool { return strings.Contains(desk.Acpd.Stderr.String(), "state.db") })
 	for _, verb := range [][]string{{"trust", stranger, "--yes"}, {"delegate", "laptop", "x"}} {
-		desk.Run(1, verb...)
+		if e := desk.Run(1, verb...).Stderr.String(); !strings.Contains(e, "free some space") {
+			t.Errorf("%s on a full disk says %q, without a remedy", verb[0], e)
+		}
 	}
 	desk.Must("whoami")
 	desk.Must("ping", "laptop", "-c", "1")
@@ -98,7 +100,7 @@ func TestUntrustOnAFullDisk(t *testing.T) {
 	if said := desk.Must("peers"); !strings.Contains(said, "blocked") || strings.Contains(said, "trusted") {
 		t.Errorf("peers: %s", said)
 	}
-	if again := desk.Run(5, "untrust", "laptop").Stderr.String(); !strings.Contains(again, "is blocked") {
+	if again := desk.Run(0, "untrust", "laptop").Stderr.String(); !strings.Contains(again, "is cut off, but not all of it is on disk") {
 		t.Errorf("untrusted again: %q", again)
 	}
 	desk.Run(1, "trust", laptop.ID.String(), "--yes") // first what it left has to go
@@ -118,7 +120,7 @@ func TestUntrustOnAFullDisk(t *testing.T) {
 		log := desk.Acpd.Stderr.String()
 		return strings.Contains(log, "trust store: written") && strings.Contains(log, "all that it left is removed")
 	})
-	if e := desk.Run(0, "untrust", laptop.ID.String()).Stderr.String(); e != "" {
+	if e := desk.Run(0, "untrust", laptop.ID.String()).Stderr.String(); e != "acpctl untrust: laptop is blocked already\n" {
 		t.Errorf("all is on disk, and untrust says %q", e)
 	}
 	desk.Kill()

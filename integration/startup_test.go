@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"net"
@@ -217,6 +218,34 @@ func TestDamagedTrust(t *testing.T) {
 	kept, err := filepath.Glob(filepath.Join(desk.Home, "trust*"))
 	if err != nil || len(kept) < 4 {
 		t.Errorf("the damaged files are not kept: %v, %v", kept, err)
+	}
+}
+
+// TestLostTrust: that both files are gone is told at the start and by status, until
+// somebody is trusted; a first start has nothing to tell.
+func TestLostTrust(t *testing.T) {
+	t.Parallel()
+	desk := running(t, "desk")
+	const gone = "neither trust.yaml nor trust.copy.yaml was there"
+	if said := desk.Must("status"); strings.Contains(said, gone) {
+		t.Errorf("after a first start: %s", said)
+	}
+	for range 2 { // it is told again
+		desk.Kill()
+		for _, name := range []string{"trust.yaml", "trust.copy.yaml"} {
+			if err := os.Remove(filepath.Join(desk.Home, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+		}
+		desk.Start()
+		if said := desk.Must("status"); !strings.Contains(said, "warning\t"+gone) {
+			t.Errorf("status does not say that trust is gone: %s", said)
+		}
+		await.Until(t, "the log tells", func() bool { return strings.Contains(desk.Acpd.Stderr.String(), gone) })
+	}
+	desk.Must("trust", strings.Repeat("1", 64), "--name", "laptop", "--yes")
+	if said := desk.Must("status"); strings.Contains(said, gone) {
+		t.Errorf("with a peer: %s", said)
 	}
 }
 

@@ -190,7 +190,13 @@ func lost(ctx context.Context, method string, err error) error {
 	if errors.As(err, &e) || ctx.Err() != nil {
 		return err
 	}
-	e = kinds.Errorf(kinds.DaemonUnavailable, "the daemon hung up: %v", err)
+	if u := (*url.Error)(nil); errors.As(err, &u) {
+		err = u.Err
+	}
+	if op := (*net.OpError)(nil); errors.As(err, &op) {
+		err = op.Err
+	}
+	e = kinds.Errorf(kinds.DaemonUnavailable, "the daemon hung up before it answered (%v): see whether it runs, then try again", err)
 	if method != http.MethodGet {
 		return e.WithDelivered(kinds.DeliveredUnknown)
 	}

@@ -24,7 +24,7 @@ var idTail = regexp.MustCompile(`^[0-9a-f]{10}_[0-9A-HJKMNP-TV-Z]{26}$`)
 // found and the command line has what no daemon takes for one. Other errors stay.
 func misspelt(cmd *cobra.Command, args []string, err error) error {
 	e := (*kinds.Error)(nil)
-	if !errors.As(err, &e) || e.Code != kinds.NotFound || e.From != "" {
+	if !errors.As(err, &e) || e.Code != kinds.NotFound || len(e.Details) == 0 { // not the word of the daemon that was asked
 		return err
 	}
 	for i, word := range strings.Fields(cmd.Use)[1:] {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -116,13 +117,13 @@ func inWords(cmd *cobra.Command, message string) string {
 	flag := strings.ReplaceAll(param, "_", "-")
 	switch {
 	case !ok:
-	case strings.HasPrefix(rest, "connected to "): // before that stands the method, which may be called as a flag is
-		return rest
+	case strings.HasPrefix(rest, "connected to "), strings.HasPrefix(rest, "the daemon "), strings.HasPrefix(param, "oacp."):
+		return rest // before that stands the method, which may be called as a flag is
 	case flag == "parent" && !cmd.Flags().Changed(flag):
 		return "ACP_ID: " + rest
 	case cmd.Flags().Lookup(flag) != nil:
 		return "--" + flag + ": " + rest
-	case param == "to" && slices.Contains(usageWords(cmd), "AGENT"):
+	case param == "to" && !slices.Contains(usageWords(cmd), "PEER"):
 		return "AGENT: " + rest
 	case param == "to":
 		return "PEER: " + rest
@@ -136,7 +137,10 @@ func inWords(cmd *cobra.Command, message string) string {
 // what was typed. The form of ids and names has been checked before the daemon was
 // asked: what it says of them is about what it knows.
 func isTyped(cmd *cobra.Command, message string) bool {
-	word, _, ok := strings.Cut(message, ": ")
+	word, _, ok := strings.Cut(strings.TrimPrefix(message, cmd.Name()+": "), ": ")
+	if named := quoted.FindStringSubmatch(word); ok && named != nil {
+		return cmd.Flags().Lookup(named[1]) != nil || slices.Contains(usageWords(cmd), strings.ToUpper(named[1]))
+	}
 	if word == "--id" || word == "ID" || word == "--name" {
 		return false
 	}
@@ -146,9 +150,13 @@ func isTyped(cmd *cobra.Command, message string) bool {
 	return ok && (word == "ACP_ID" || slices.Contains(usageWords(cmd), word))
 }
 
+// quoted is what was typed and what it is, as in: project "../demo".
+var quoted = regexp.MustCompile(`^([a-z]+) "[^"]*"$`)
+
 // usageWords are the words of a verb's usage, without what stands around them.
 func usageWords(cmd *cobra.Command) []string {
-	return strings.FieldsFunc(cmd.Use, func(r rune) bool { return strings.ContainsRune(" []/,…", r) })
+	_, words, _ := strings.Cut(cmd.Use, " ")
+	return strings.FieldsFunc(words, func(r rune) bool { return strings.ContainsRune(" []/,…", r) })
 }
 
 // judge puts an error into the form that is printed, with its exit code.

@@ -97,7 +97,7 @@ func (a *app) listInvitations(ctx context.Context) error {
 		if o.UsedBy != nil {
 			used = client.Line(o.UsedBy.Name)
 		}
-		rows = append(rows, []string{o.ID, o.Expires.Local().Format("2006-01-02 15:04:05 MST"), orDash(o.Name), used})
+		rows = append(rows, []string{o.ID, a.moment(o.Expires), orDash(o.Name), used})
 	}
 	a.table([]string{"ID", "EXPIRES", "FOR", "USED BY"}, rows)
 	return nil

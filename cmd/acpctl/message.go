@@ -113,13 +113,14 @@ func repeatable(err error, id wire.MessageID) error {
 }
 
 // arrived is the end of an error's text, which says whether the message was delivered
-// and how it is repeated; "" where the daemon does not say, or has got no message.
+// and how it is repeated; "" where the daemon does not say, or where it was refused or never sent.
 func arrived(e *kinds.Error) string {
 	var a arrival
 	if len(e.Details) == 0 || json.Unmarshal(e.Details, &a) != nil || a.Delivered == "" {
 		return ""
 	}
-	if e.Code == kinds.DaemonUnavailable && (a.ID.IsZero() || a.Delivered == kinds.DeliveredNo) {
+	lost := e.Code == kinds.Unreachable || e.Code == kinds.Timeout
+	if !lost && (a.ID.IsZero() || a.Delivered == kinds.DeliveredNo) {
 		return ""
 	}
 	said := "; delivered: " + string(a.Delivered)

@@ -100,9 +100,12 @@ func (o *oacp) diagnosis(r mailbox.Report, project string, paint func(colour, s 
 	if warnings > 0 {
 		fmt.Fprintf(&b, "Warnings, marked [!]: %d\n", warnings)
 	}
-	if r.HasErrors {
+	switch {
+	case r.HasErrors:
 		b.WriteString(paint(red, "Doctor found issues that need attention.") + "\n")
-	} else {
+	case warnings > 0:
+		b.WriteString(paint(yellow, "No errors found.") + "\n")
+	default:
 		b.WriteString(paint(green, "No issues found.") + "\n")
 	}
 	return b.String()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -23,6 +24,9 @@ run again, for one more agent.`,
 		Args:              words("PROJECT"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: o.run(func(_ context.Context, args []string) error {
+			if strings.ContainsFunc(args[0], func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
+				return usagef("PROJECT: %q: a name with spaces is two in scripts and in what tools print: use - or _ instead", args[0])
+			}
 			w := mailbox.Workspace{Agents: split(agents)}
 			for _, l := range links {
 				src, dst, _ := strings.Cut(l, ":")
@@ -65,6 +69,7 @@ func (o *oacp) init(project string, w mailbox.Workspace) error {
 	if err != nil {
 		return err
 	}
+	_, absent := h.Project(project)
 	p, made, skipped, err := h.Init(project, w)
 	if err != nil {
 		return err
@@ -85,7 +90,12 @@ func (o *oacp) init(project string, w mailbox.Workspace) error {
 	for _, l := range skipped {
 		o.say("  ! Skipped artifacts/%s — %s not found", l.Name, l.Source)
 	}
-	o.say("Initialized project workspace: %s", p.Dir())
+	if absent == nil {
+		o.say("Project workspace exists already: %s", p.Dir())
+		o.say("  What was there stays, what was missing was made; another agent: acpctl oacp init %s --agents NAME", project)
+	} else {
+		o.say("Initialized project workspace: %s", p.Dir())
+	}
 	if w.Repo != "" {
 		o.say("  To link a runtime repo, symlink workspace.json into the repo root:")
 		o.say("    ln -sf %s <repo>/.oacp", filepath.Join(p.Dir(), "workspace.json"))

@@ -122,13 +122,13 @@ func (a *app) content(words string, data jsontext.Value) {
 	a.say("%s", client.Text(string(data)))
 }
 
-// moment shows a time to a person, or as RFC 3339.
+// moment shows a time to a person, in the local zone, which it names, or as RFC 3339 in UTC.
 func (a *app) moment(t time.Time) string {
 	switch {
 	case t.IsZero() || t.Unix() == 0:
 		return "-"
 	case a.outTTY:
-		return t.Local().Format("Jan _2 15:04:05")
+		return t.Local().Format("Jan _2 15:04:05 MST")
 	}
 	return t.UTC().Format(time.RFC3339)
 }

@@ -36,7 +36,11 @@ func (a *app) statusCmd() *cobra.Command {
 				return a.budget(ctx)
 			}
 			var s *client.Status
+			end := time.Now().Add(patience)
 			err := retry(ctx, patience, 200*time.Millisecond, isAbsent, func() (err error) {
+				if patience > 0 { // a daemon that is there and silent has no longer than one that is not
+					a.daemon.Patience = min(ownPatience, max(time.Until(end), time.Millisecond))
+				}
 				s, err = a.daemon.Status(ctx)
 				return err
 			})

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/acpd/acpd/client"
 )
@@ -24,6 +26,17 @@ func TestStatusBudget(t *testing.T) {
 		"streams\t(all)\t3\t8192\t0\n"+
 		"unread\t(all)\t1.5 MiB\t256 MiB\t0\n"+
 		"free_space\t(all)\t500 bytes free\t1 GiB free\t7\nfree_space\tdesk\t-\t1 GiB free\t7\n", "")
+}
+
+// Times name their zone, everywhere: the local one for a person, UTC for a script.
+func TestTimesNameTheirZone(t *testing.T) {
+	at := time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
+	f := newFake(t)
+	f.on(client.MethodInvitations, client.Invitations{Invitations: []client.OpenInvitation{{ID: "0a1b2c3d", Expires: at}}})
+	f.want(f.run("invite", "--list"), 0, "0a1b2c3d\t2026-11-20T14:00:00Z\t-\t-\n", "")
+	if got, want := f.typed("", "invite", "--list"), at.Local().Format("Jan _2 15:04:05 MST"); !strings.Contains(got.out, want) {
+		t.Errorf("%q, want %q", got.out, want)
+	}
 }
 
 func TestStatusShowsWarnings(t *testing.T) {

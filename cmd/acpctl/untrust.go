@@ -31,11 +31,11 @@ invite --list): whoever has one can come with another key.`,
 				return a.print(peer)
 			}
 			a.say("%s", peer.ID)
-			if peer.Already {
-				fmt.Fprintf(a.err, "acpctl untrust: %s is blocked already\n", client.Line(peer.Name))
-			}
-			if len(peer.Unwritten) > 0 {
+			switch {
+			case len(peer.Unwritten) > 0:
 				a.warnUnwritten(peer)
+			case peer.Already:
+				fmt.Fprintf(a.err, "acpctl untrust: %s is blocked already\n", client.Line(peer.Name))
 			}
 			return nil
 		},
@@ -48,6 +48,6 @@ func (a *app) warnUnwritten(peer *client.Untrusted) {
 	fmt.Fprintf(a.err, "acpctl untrust: %s is cut off, but not all of it is on disk (%s): %s. The daemon tries again until it is.\n",
 		peer.Name, strings.Join(peer.Unwritten, ", "), client.Line(peer.Reason))
 	if slices.Contains(peer.Unwritten, client.PartTrust) {
-		fmt.Fprintf(a.err, "Until then a restart of acpd trusts %s again. Free some space; then acpctl untrust %s says nothing more.\n", peer.Name, peer.ID)
+		fmt.Fprintf(a.err, "Until then a restart of acpd trusts %s again. Free some space; then acpctl untrust %s says that it is blocked already, and no more.\n", peer.Name, peer.ID)
 	}
 }

@@ -26,6 +26,7 @@ import (
 
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/daemon"
+	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
 )
 
@@ -165,6 +166,9 @@ func serve(ctx context.Context, o daemon.Options, stdout io.Writer) error {
 	defer signal.Stop(hangup)
 
 	d, err := daemon.Open(ctx, o)
+	if disk.IsFull(err) && !strings.Contains(err.Error(), "free some space") {
+		return fmt.Errorf("%w: free some space on the disk of the state directory, then start acpd again", err)
+	}
 	if err != nil {
 		return err
 	}

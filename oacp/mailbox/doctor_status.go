@@ -96,7 +96,7 @@ func (a Agent) status() []Finding {
 	f := Finding{Name: a.Name + "/status.yaml", Severity: Fine, Message: a.Name + "/status.yaml — present"}
 	s, err := a.readStatus()
 	if errors.Is(err, fs.ErrNotExist) {
-		f.Severity, f.Message, f.Hint = Warn, f.Name+" — not found", "Write one, or run doctor with --fix"
+		f.Severity, f.Message, f.Hint = Note, f.Name+" — not found: the agent has not said yet how it is", "It writes one, or doctor with --fix does"
 		f.fix = func() (string, error) { return "Created " + f.Name, a.createStatus() }
 		return []Finding{f}
 	}
