@@ -48,7 +48,8 @@ type Config struct {
 	// the stock Python runtime logs an error for each.
 	QuietAgents bool
 
-	Log *slog.Logger // nil: slog.Default()
+	Log   *slog.Logger // nil: slog.Default()
+	Lines *budget.Log  // for what other daemons' agents cause in the log; nil: Log
 
 	// Follow begins to follow a host that agents here have to do with, if that has
 	// not begun: the body of the host's subscribe/home goes to [Engine.Relay].

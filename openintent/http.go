@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
+	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -20,7 +22,7 @@ import (
 type call struct {
 	*http.Request
 	e     *Engine
-	w     http.ResponseWriter
+	w     answering
 	who   Caller
 	route *route
 	args  []string
@@ -29,8 +31,31 @@ type call struct {
 	told  toldBytes
 }
 
-// errAnswered is the error of a handler that has answered by itself.
-var errAnswered = errors.New("answered")
+// errAnswered is the error of a handler that has answered by itself, errBroken of one
+// that has failed while it did.
+var (
+	errAnswered = errors.New("answered")
+	errBroken   = errors.New("broken")
+)
+
+// answering is what a handler answers with by itself.
+type answering struct {
+	http.ResponseWriter
+	began bool
+}
+
+func (a *answering) WriteHeader(status int) {
+	a.began = true
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a *answering) Write(b []byte) (int, error) {
+	a.began = true
+	return a.ResponseWriter.Write(b)
+}
+
+// Unwrap is for [http.ResponseController].
+func (a *answering) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // bodyRoom is what a body may have beyond the largest payload.
 const bodyRoom = 320 << 10
@@ -43,26 +68,26 @@ var prefixes = []string{"/api/v1/", "/v1/"}
 // [Local], [Keys], or a function of whoever receives requests otherwise; its
 // error is an [*Error].
 func (e *Engine) Handler(identify func(*http.Request) (Caller, error)) http.Handler {
-	table := routes()
+	return e.handler(routes(), identify)
+}
+
+func (e *Engine) handler(table table, identify func(*http.Request) (Caller, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rt, args, missing := table.find(r)
 		if missing != nil {
 			missing.Answer(w)
 			return
 		}
-		c := &call{Request: r, e: e, w: w, route: rt, args: args}
+		c := &call{Request: r, e: e, w: answering{ResponseWriter: w}, route: rt, args: args}
 		defer func() { c.give(c.held); c.letGo() }()
-		status, body, err := e.serve(c, rt, identify)
-		var answer parts
-		if err == nil && status != http.StatusNoContent {
-			answer = encode(body)
-			err = c.settle(answer.size())
-		}
+		status, answer, err := e.prepare(c, rt, identify)
 		switch {
 		case err == nil:
 			c.body = nil
 			respond(w, status, answer)
 		case err == errAnswered:
+		case err == errBroken:
+			panic(http.ErrAbortHandler) // so that what there is does not look whole
 		case r.Context().Err() != nil:
 			stops := "this daemon"
 			if c.who.Home != "" {
@@ -77,7 +102,7 @@ func (e *Engine) Handler(identify func(*http.Request) (Caller, error)) http.Hand
 				r = refuse(http.StatusInsufficientStorage, "disk_full", "the daemon's disk is full, and nothing was kept: free some space, then try again")
 			default:
 				e.cfg.Log.Error("openintent: a request failed", "method", c.Method, "path", rt.path, "error", err)
-				r = refuse(http.StatusInternalServerError, "internal", "the daemon failed to do this: its log says why")
+				r = failed()
 			}
 			if rt.stream {
 				e.unhappy.hold(c)
@@ -85,6 +110,40 @@ func (e *Engine) Handler(identify func(*http.Request) (Caller, error)) http.Hand
 			r.Answer(w)
 		}
 	})
+}
+
+func failed() *Error {
+	return refuse(http.StatusInternalServerError, "internal", "the daemon failed to do this: its log says why")
+}
+
+// prepare does what is asked, and returns the answer. A handler that panics has failed,
+// and no more: what a program or another daemon says must not end this one.
+func (e *Engine) prepare(c *call, rt *route, identify func(*http.Request) (Caller, error)) (status int, answer parts, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			e.panicked(c, v, string(debug.Stack()))
+			if err = failed(); c.w.began {
+				err = errBroken
+			}
+		}
+	}()
+	status, body, err := e.serve(c, rt, identify)
+	if err == nil && status != http.StatusNoContent {
+		answer = encode(body)
+		err = c.settle(answer.size())
+	}
+	return status, answer, err
+}
+
+// panicked logs that a handler has.
+func (e *Engine) panicked(c *call, v any, stack string) {
+	const what = "openintent: a handler panicked"
+	about := []any{"method", c.Method, "path", c.route.path, "panic", v, "stack", stack}
+	if c.who.Home == "" || e.cfg.Lines == nil {
+		e.cfg.Log.Error(what, about...)
+		return
+	}
+	e.cfg.Lines.Add(peerOf(c.who.Home), slog.LevelError, what, about...)
 }
 
 func (e *Engine) serve(c *call, rt *route, identify func(*http.Request) (Caller, error)) (status int, body any, err error) {

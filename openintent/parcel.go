@@ -54,7 +54,7 @@ func (c *call) elsewhere(id string) error {
 	if c.body != nil {
 		c.Body = io.NopCloser(bytes.NewReader(c.body))
 	}
-	c.e.cfg.Forward(p, c.w, c.Request)
+	c.e.cfg.Forward(p, &c.w, c.Request)
 	return errAnswered
 }
 

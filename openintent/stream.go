@@ -45,7 +45,7 @@ func (e *Engine) streamAgent(c *call) (int, any, error) {
 func (e *Engine) stream(c *call, s *subscriber) (int, any, error) {
 	s.in, s.payer = make(chan *entry, streamBacklog), peerOf(s.who.Home)
 	s.upper = strings.HasSuffix(c.URL.Path, "/subscribe")
-	out := http.NewResponseController(c.w)
+	out := http.NewResponseController(&c.w)
 	s.hangUp = func() { out.SetWriteDeadline(time.Now()) }
 	if err := e.subscribe(s); err != nil {
 		return 0, nil, err

@@ -107,7 +107,7 @@ func Open(ctx context.Context, cfg Config) (*Carrier, error) {
 		cfg.Lines = e.Budget.OpenLog(c.log)
 	}
 	c.requests = e.Budget.Open(budget.ChannelRequests)
-	e.Self, e.OpenTo, e.Petname = cfg.Self.String(), c.openTo, c.isPetname
+	e.Self, e.Lines, e.OpenTo, e.Petname = cfg.Self.String(), cfg.Lines, c.openTo, c.isPetname
 	e.Forward, e.Follow, e.Gather, e.Unsent, e.Changed = c.forward, c.follow, c.gather, c.listUnsent, func() { c.records.wake.up() }
 	var err error
 	if c.Engine, err = openintent.New(ctx, e); err != nil {
