@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,8 +28,9 @@ type channel struct {
 	next int
 }
 
-// beginWithChannel is begin with a channel, and what writes in it: for talk.
-func beginWithChannel(t *testing.T) (*check, *channel) {
+// beginWithChannel is begin with a channel, and what writes in it: for talk. More may
+// be made before what is open is counted.
+func beginWithChannel(t *testing.T, more ...func(*check)) (*check, *channel) {
 	t.Helper()
 	c := newCheck(t, func(desk *live.Machine) {
 		if err := os.WriteFile(filepath.Join(desk.Home, "config.yaml"), []byte("channels: {open_to: [laptop]}\n"), 0o600); err != nil {
@@ -52,6 +54,9 @@ func beginWithChannel(t *testing.T) (*check, *channel) {
 	}
 	ch.id = made.ID
 	ch.write(t.Context())
+	for _, make := range more {
+		make(c)
+	}
 	c.ready()
 	return c, ch
 }
@@ -102,6 +107,7 @@ func (ch *channel) check() {
 	t.Helper()
 	type message struct {
 		ID      string `json:"id"`
+		Type    string `json:"message_type"`
 		Payload struct {
 			N int `json:"n"`
 		} `json:"payload"`
@@ -119,6 +125,7 @@ func (ch *channel) check() {
 		all = append(all, page...)
 		return len(page) == 0 && len(all) >= ch.next
 	})
+	all = slices.DeleteFunc(all, func(m message) bool { return m.Type == "request" })
 	for i, m := range all {
 		if m.Payload.N != i {
 			t.Fatalf("message %d says %d", i, m.Payload.N)

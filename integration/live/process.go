@@ -19,6 +19,7 @@ type Process struct {
 	Ended          chan struct{} // closed when it has ended
 	Begun          time.Time
 	Took           time.Duration // when Ended is closed
+	First          func() error  // is called when it has been started, before anybody waits for it; nil: nothing
 
 	t *testing.T
 }
@@ -67,13 +68,17 @@ func (p *Process) Start() error {
 	if err := p.Cmd.Start(); err != nil {
 		return err
 	}
+	var err error
+	if p.First != nil {
+		err = p.First()
+	}
 	go func() {
 		p.Cmd.Wait()
 		p.Took = time.Since(p.Begun)
 		close(p.Ended)
 	}()
 	p.t.Cleanup(p.End)
-	return nil
+	return err
 }
 
 // End ends the process if it still runs, and shows what it said if the test failed.
