@@ -89,7 +89,8 @@ var (
 	// MailLedger are the rows by which a repeated mail is known, for 90 days.
 	MailLedger = Row{Name: "mail_ledger", Peer: 100_000, All: 1_000_000}
 
-	// ChannelBytes are messages, events and log entries in channels, on disk.
+	// ChannelBytes are messages, events and log entries in channels, and the objects of
+	// channels and tasks, on disk.
 	ChannelBytes = Row{Name: "channel_bytes", Unit: Bytes, Peer: 256 * mib, All: 2 * gib}
 
 	// ChannelAgents, Channels and Tasks are what a peer's agents have made here: records

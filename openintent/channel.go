@@ -228,6 +228,18 @@ const (
 	maxOptions = 4 << 10  // of these, of its options
 )
 
+// channelBytes is what a channel's object has beyond what is said of it.
+const channelBytes = 512
+
+// size is how many bytes the object has, about.
+func (doc *Channel) size() int {
+	n := channelBytes + len(doc.Name) + len(doc.Options)
+	for _, m := range doc.Members {
+		n += len(m) + len(`"",`)
+	}
+	return n
+}
+
 // shortOptions refuses options that are too long to be set.
 func (doc *Channel) shortOptions() error {
 	if len(doc.Options) > maxOptions {
@@ -329,13 +341,13 @@ func (t *tx) open(in *intent, ch *channel) error {
 		in.channels = append(in.channels, ch)
 		t.e.channels[ch.id] = ch
 		t.e.enlist(ch, 1)
-		t.e.count(home, 1, 0)
+		t.e.count(home, 1, 0, ch.doc.size())
 		t.e.setAlarm(ch)
 	}, func() {
 		in.channels = in.channels[:len(in.channels)-1]
 		delete(t.e.channels, ch.id)
 		t.e.enlist(ch, -1)
-		t.e.count(home, -1, 0)
+		t.e.count(home, -1, 0, -ch.doc.size())
 	})
 	return nil
 }

@@ -87,7 +87,7 @@ func (t *tx) purge(ch *channel) error {
 	t.apply(func() {
 		delete(t.e.channels, ch.id)
 		t.e.enlist(ch, -1)
-		t.e.count(ch.doc.Home, -1, 0)
+		t.e.count(doc.Home, -1, 0, -doc.size())
 		ch.in.channels = slices.DeleteFunc(slices.Clone(ch.in.channels), func(c *channel) bool { return c == ch })
 		ch.recent = nil
 		ch.doc.Members, ch.doc.Options = nil, nil // messages in memory outlive it
@@ -97,7 +97,7 @@ func (t *tx) purge(ch *channel) error {
 		ch.dropped = t.now // its messages are in the store alone
 		t.e.channels[ch.id] = ch
 		t.e.enlist(ch, 1)
-		t.e.count(doc.Home, 1, 0)
+		t.e.count(doc.Home, 1, 0, doc.size())
 		t.e.setAlarm(ch)
 	})
 	t.rings(ch)

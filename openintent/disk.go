@@ -9,6 +9,9 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
+// What agents of one other daemon have written is charged to it: the objects of channels and
+// tasks that they have created, and on each intent a share.
+
 // share is what agents of one other daemon have written on one intent, as far as it is
 // still there: the bytes of messages, of receipts and of events of the log, and how many
 // events. A channel's notices are of the daemon whose agent has created it.
@@ -45,6 +48,15 @@ func (t *tx) roomOnDisk(in *intent, who Caller, bytes int) error {
 	}
 	e.disk.Give(peer, int64(bytes))
 	return nil
+}
+
+// roomToGrow is roomOnDisk for a caller who makes what a daemon's agent has created so many
+// bytes longer. Agents here may, whatever that daemon has.
+func (t *tx) roomToGrow(in *intent, who Caller, home string, bytes int) error {
+	if who.Home == "" || bytes <= 0 {
+		return nil
+	}
+	return t.roomOnDisk(in, Caller{Home: home}, bytes)
 }
 
 // wrote notes that an agent of that home has written so much on an intent, or that so

@@ -2,6 +2,7 @@ package openintent
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -39,10 +40,95 @@ func (h *host) accounted(home string) int64 {
 	for _, in := range h.e.intents {
 		counted += in.shares[home].events
 	}
-	if n := held(h.e.disk, home); n != bytes || counted != events {
-		h.t.Fatalf("%d bytes and %d events are charged, %d and %d are there", n, counted, bytes, events)
+	made := h.objects(home)
+	if n := held(h.e.disk, home); n != bytes+made || counted != events {
+		h.t.Fatalf("%d bytes and %d events are charged, %d and %d are there", n, counted, bytes+made, events)
+	}
+	return bytes + made
+}
+
+// objects are the bytes of the channels and tasks in the store that a daemon's agents have
+// created.
+func (h *host) objects(home string) (bytes int64) {
+	h.t.Helper()
+	if err := h.db.Read(h.t.Context(), func(stx *store.Tx) error {
+		return errors.Join(stx.Each("SELECT doc FROM openintent_channel WHERE doc ->> '$.home' = ? AND row NOT IN (SELECT channel FROM openintent_grave)", func(scan func(...any) error) error {
+			var doc Channel
+			err := scanDoc(scan, &doc)
+			bytes += int64(doc.size())
+			return err
+		}, home), stx.Each("SELECT doc FROM openintent_task WHERE doc ->> '$.home' = ?", func(scan func(...any) error) error {
+			var doc Task
+			err := scanDoc(scan, &doc)
+			bytes += int64(doc.size())
+			return err
+		}, home))
+	}); err != nil {
+		h.t.Fatal(err)
 	}
 	return bytes
+}
+
+// Channels and tasks of another daemon's agents are in its share of the disk as they are:
+// the largest fill it before there are as many as it may have. It is known after a restart,
+// and free again when they are smaller or gone.
+func TestObjectsAreInAShare(t *testing.T) {
+	h := start(t, toOthers)
+	small := budget.Row{Name: "channel_bytes", Unit: budget.Bytes, Peer: 256 << 10, All: 1 << 20}
+	restrict := func() {
+		h.e.disk = new(budget.Book).Open(small)
+		h.e.holdShares()
+	}
+	restrict()
+	worker, in := h.from(desk, "worker"), h.intent("planner")
+	options := obj{"note": strings.Repeat("x", maxOptions-20)}
+	var channels, tasks []string
+	for i := range 10 * small.Peer / maxOptions / 10 {
+		if a := worker.post("/intents/"+in+"/channels", obj{"name": fmt.Sprint("c", i), "options": options}); a.status == 201 {
+			channels = append(channels, "/channels/"+a.id())
+		} else {
+			a.refused(429, "disk_share").has(obj{"row": "channel_bytes"})
+		}
+		if n := h.accounted(desk); n > small.Peer {
+			t.Fatalf("%d bytes are there", n)
+		}
+	}
+	if n := len(channels); n < 50 || n >= int(small.Peer/maxOptions) {
+		t.Errorf("%d channels with the largest options were made", n)
+	}
+	for _, ch := range channels[:len(channels)/2] {
+		worker.do("DELETE", ch, nil).ok(200)
+		h.accounted(desk)
+	}
+	long := obj{"text": strings.Repeat("x", maxTask/2)}
+	for range 10 * small.Peer / maxTask {
+		if a := worker.post("/tasks", obj{"intent_id": in, "name": "t", "input": long}); a.status == 201 {
+			tasks = append(tasks, "/tasks/"+a.id())
+		} else {
+			a.refused(429, "disk_share").has(obj{"row": "channel_bytes"})
+		}
+		if n := h.accounted(desk); n > small.Peer {
+			t.Fatalf("%d bytes are there", n)
+		}
+	}
+	if n := len(tasks); n < 2 || n > 4 {
+		t.Errorf("%d long tasks were made", n)
+	}
+	for worker.post("/intents/"+in+"/events", obj{"event_type": "comment", "payload": obj{}}).status == 201 {
+	}
+	worker.with("If-Match", "1").patch(tasks[0], obj{"output": strings.Repeat("x", maxTask/2-2048)}).refused(429, "disk_share")
+	worker.do("DELETE", channels[len(channels)/2], nil).ok(200)
+	worker.with("If-Match", "1").patch(tasks[0], obj{"input": obj{}}).ok(200)
+	h.accounted(desk)
+	last := channels[len(channels)-1]
+	worker.patch(last, obj{"options": obj{"note": nil}}).ok(200)
+	h.accounted(desk)
+	h.restart()
+	restrict()
+	h.accounted(desk)
+	h.as("planner").post("/intents/"+in+"/channels", obj{"name": "here", "options": options}).ok(201)
+	h.from(laptop, "tester").post("/intents/"+in+"/channels", obj{"name": "there", "options": options}).ok(201)
+	h.accounted(laptop)
 }
 
 // What agents of another daemon write is a share of the disk, on one intent and on all;
@@ -190,10 +276,11 @@ func TestNoticesAndReceiptsAreOfAShare(t *testing.T) {
 	for _, a := range agents {
 		h.from(desk, a).patch(all[0]+"/messages/"+read, obj{"status": "read"}).ok(200)
 	}
-	before := h.stored() - held(h.e.disk, desk) // what the agents here have written
+	charged := func() int64 { return held(h.e.disk, desk) - h.objects(desk) } // for what agents have written
+	before := h.stored() - charged() // what the agents here have written
 	check := func(when string) {
 		t.Helper()
-		if n := h.stored() - held(h.e.disk, desk); n != before {
+		if n := h.stored() - charged(); n != before {
 			t.Fatalf("%s: %d bytes are in the store that nobody is charged for", when, n-before)
 		}
 	}
@@ -207,7 +294,9 @@ func TestNoticesAndReceiptsAreOfAShare(t *testing.T) {
 		}
 		check("notices")
 		for _, ch := range all {
-			far.patch(ch, obj{"add_members": names}).ok(200)
+			if a := far.patch(ch, obj{"add_members": names}); a.status != 200 { // longer than there is room for
+				a.refused(429, "disk_share")
+			}
 		}
 	}
 	if n := held(h.e.disk, desk); n > row.Peer || n < row.Peer-4*headRoom {
@@ -245,7 +334,7 @@ func TestNoticesAndReceiptsAreOfAShare(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if n, want := held(h.e.disk, desk), h.stored(); n != want || n < 1000 {
+	if n, want := charged(), h.stored(); n != want || n < 1000 {
 		t.Errorf("%d bytes are counted of %d", n, want)
 	}
 }

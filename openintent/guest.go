@@ -14,11 +14,15 @@ import (
 // Guests are agents that are at home at another daemon. What is known of them is
 // what their home says: who they are and whether they work, and no more.
 
-// count counts what an agent of that home has created, or what is gone.
-func (w *world) count(home string, channels, tasks int) {
+// count counts what an agent of that home has created, and what that takes on disk, or what
+// is gone.
+func (w *world) count(home string, channels, tasks, bytes int) {
 	m := w.guests[home]
 	m.channels, m.tasks = m.channels+channels, m.tasks+tasks
 	w.guests[home] = m
+	if home != "" {
+		w.onDisk[home] += int64(bytes)
+	}
 }
 
 // guestbook are the accounts of what other daemons' agents have made. They say what the
@@ -27,8 +31,8 @@ type guestbook struct{ agents, records, channels, tasks *budget.Account }
 
 // count is that of the world, which the accounts follow, as they do addAgent and
 // dropAgent.
-func (e *Engine) count(home string, channels, tasks int) {
-	e.world.count(home, channels, tasks)
+func (e *Engine) count(home string, channels, tasks, bytes int) {
+	e.world.count(home, channels, tasks, bytes)
 	e.holdMade(home)
 }
 
@@ -51,6 +55,7 @@ func (e *Engine) holdMade(home string) {
 	hold(e.guestbook.records, peer, e.records[home])
 	hold(e.guestbook.channels, peer, int64(n.channels))
 	hold(e.guestbook.tasks, peer, int64(n.tasks))
+	hold(e.disk, peer, e.onDisk[home])
 }
 
 // roomForRecord refuses a record of another daemon's agent that is longer than there is

@@ -49,10 +49,11 @@ func (w *world) setAccess(in *intent, a access) {
 	w.reserve(in, in.granted(), 1)
 }
 
-func (w *world) setChannel(ch *channel, doc Channel) {
-	w.enlist(ch, -1)
+func (e *Engine) setChannel(ch *channel, doc Channel) {
+	e.enlist(ch, -1)
+	e.count(doc.Home, 0, 0, doc.size()-ch.doc.size())
 	ch.doc = doc
-	w.enlist(ch, 1)
+	e.enlist(ch, 1)
 }
 
 // enlist notes that there is one more channel with these members, or one less.

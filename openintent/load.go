@@ -105,7 +105,7 @@ func (w *world) read(stx *store.Tx, at stamp) error {
 			k.in = byRow[row]
 			k.in.tasks = append(k.in.tasks, k)
 			w.tasks[k.doc.ID] = k
-			w.count(k.doc.Home, 0, 1)
+			w.count(k.doc.Home, 0, 1, k.doc.size())
 			return nil
 		}),
 		stx.Each("SELECT doc, intent FROM openintent_coordinator ORDER BY id", func(scan func(...any) error) error {
@@ -147,7 +147,7 @@ func (w *world) read(stx *store.Tx, at stamp) error {
 				w.enlist(ch, 1)
 				ch.id = ch.doc.ID
 				w.channels[ch.id], channels[ch.row] = ch, ch
-				w.count(ch.doc.Home, 1, 0)
+				w.count(ch.doc.Home, 1, 0, ch.doc.size())
 				w.rows = max(w.rows, ch.row)
 				return nil
 			}),

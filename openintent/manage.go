@@ -129,6 +129,9 @@ func (e *Engine) patchChannel(c *call) (int, any, error) {
 		if err != nil {
 			return err
 		}
+		if err := t.roomToGrow(ch.in, c.who, doc.Home, doc.size()-ch.doc.size()); err != nil {
+			return err
+		}
 		if err := t.saveChannel(ch, doc); err != nil {
 			return err
 		}

@@ -94,6 +94,25 @@ func (d *Task) check() error {
 	return nil
 }
 
+// size is how many bytes the object has, about.
+func (d *Task) size() int {
+	n := taskBytes + len(d.Name) + len(d.Input) + len(d.Output) + len(d.Retry) + len(d.Permissions) + len(d.Metadata)
+	for _, s := range []*string{d.PlanID, d.Description, d.Assigned, d.Parent, d.BlockedBy, d.Error} {
+		if s != nil {
+			n += len(*s)
+		}
+	}
+	for _, list := range [][]string{d.Artifacts, d.Capabilities, d.DependsOn, d.Blocks} {
+		for _, s := range list {
+			n += len(s) + len(`"",`)
+		}
+	}
+	return n
+}
+
+// taskBytes is what a task's object has beyond what is said of it.
+const taskBytes = 1 << 10
+
 // assigns refuses a task whose agent the caller names as nobody else could.
 func (c *call) assigns(in *intent, d *Task) error {
 	if d.Assigned == nil || *d.Assigned == "" {
@@ -147,11 +166,11 @@ func (e *Engine) createTask(c *call) (int, any, error) {
 		t.apply(func() {
 			in.tasks = append(in.tasks, k)
 			e.tasks[doc.ID] = k
-			e.count(doc.Home, 0, 1)
+			e.count(doc.Home, 0, 1, doc.size())
 		}, func() {
 			in.tasks = in.tasks[:len(in.tasks)-1]
 			delete(e.tasks, doc.ID)
-			e.count(doc.Home, 0, -1)
+			e.count(doc.Home, 0, -1, -doc.size())
 		})
 		_, err := t.log(in, event{kind: "task.created", actor: c.who.name, payload: members("task_id", doc.ID, "name", doc.Name)})
 		return err
@@ -277,7 +296,11 @@ func (e *Engine) patchTask(c *call) (int, any, error) {
 		if err := t.saveTask(in, doc); err != nil {
 			return err
 		}
-		set(t, &k.doc, doc)
+		more := doc.size() - old.size()
+		if err := t.roomToGrow(in, c.who, doc.Home, more); err != nil {
+			return err
+		}
+		t.apply(func() { k.doc = doc; e.count(doc.Home, 0, 0, more) }, func() { k.doc = old; e.count(doc.Home, 0, 0, -more) })
 		if doc.Status != old.Status {
 			if _, err := t.log(in, event{kind: taskEvents[doc.Status], actor: c.who.name, payload: members("task_id", doc.ID, "old_status", old.Status, "new_status", doc.Status)}); err != nil {
 				return err
