@@ -183,7 +183,7 @@ func (d *Daemon) findTask(s *session, id wire.MessageID) (*task, error) {
 	case t == nil && s.guest:
 		return nil, kinds.Errorf(kinds.NotFound, "id: %s names no delegation that this agent has given or works on: see tasks", id)
 	case t == nil:
-		return nil, kinds.Errorf(kinds.NotFound, "id: %s names no delegation of this daemon's", id)
+		return nil, kinds.Errorf(kinds.NotFound, "id: %s names no delegation that was given or taken here: see tasks", id)
 	}
 	return t, nil
 }

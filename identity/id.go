@@ -110,7 +110,7 @@ func (id *ID) digit(i int) byte {
 // case is refused so that every value has one text.
 func parseHex[T string | []byte](dst []byte, s T) error {
 	if len(s) != 2*len(dst) {
-		return fmt.Errorf("%d characters instead of %d lower-case hex digits", len(s), 2*len(dst))
+		return fmt.Errorf("expected %d lower-case hex digits, and there are %d characters", 2*len(dst), len(s))
 	}
 	for i := range len(s) {
 		d := s[i] - '0'

@@ -152,7 +152,7 @@ func (c *channels) tellAway(ctx context.Context) error {
 			case p.Refuses:
 				names[i] += " (does not trust this daemon)"
 			case p.State == client.PeerConnected:
-				names[i] += " (gave no list in time)"
+				names[i] += " (gave no list: it is slow, or its policy allows this daemon no channels)"
 			}
 		}
 		fmt.Fprintf(c.err, "acpctl channel list: out of reach, and not in this list: %s\n", client.Line(strings.Join(names, ", ")))

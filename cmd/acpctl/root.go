@@ -109,7 +109,7 @@ func noVerb(cmd *cobra.Command, args []string) error {
 // noEmpty refuses an empty name, address or directory: a variable that is not set in
 // a script must not mean what is meant without the flag.
 func noEmpty(cmd *cobra.Command) error {
-	for _, name := range []string{"home", "name", "addr", "revoke"} {
+	for _, name := range []string{"home", "name", "addr", "revoke", "key-file"} {
 		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && strings.Trim(f.Value.String(), "[]") == "" {
 			return usagef("--%s: empty: give a value, or leave the flag out", name)
 		}

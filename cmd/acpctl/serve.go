@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -69,6 +70,9 @@ Notifications are left to other agents, or stay in the inbox.`,
 			}
 			if err := checkKinds(p.Kinds); err != nil {
 				return err
+			}
+			if cmd.Flags().Changed("domain") && (len(p.Domains) == 0 || slices.Contains(p.Domains, "")) {
+				return usagef("--domain: empty: give a value, or leave the flag out to take anything")
 			}
 			if s.stderr != stderrNone && s.stderr != stderrLast {
 				return usagef("--stderr: %q: expected %s or %s", s.stderr, stderrNone, stderrLast)

@@ -32,6 +32,9 @@ func (a *app) statusCmd() *cobra.Command {
 			if patience < 0 {
 				return usagef("--wait: expected a duration like 5s")
 			}
+			if budget && cmd.Flags().Changed("wait") {
+				return usagef("--budget and --wait: leave one of them out")
+			}
 			if budget {
 				return a.budget(ctx)
 			}
@@ -56,7 +59,6 @@ func (a *app) statusCmd() *cobra.Command {
 	}
 	cmd.Flags().DurationVar(&patience, "wait", 0, "how long to wait for the daemon")
 	cmd.Flags().BoolVar(&budget, "budget", false, "show what peers may cost, what they hold, and how often they were refused more")
-	cmd.MarkFlagsMutuallyExclusive("budget", "wait")
 	return cmd
 }
 
