@@ -277,7 +277,7 @@ func TestNoticesAndReceiptsAreOfAShare(t *testing.T) {
 		h.from(desk, a).patch(all[0]+"/messages/"+read, obj{"status": "read"}).ok(200)
 	}
 	charged := func() int64 { return held(h.e.disk, desk) - h.objects(desk) } // for what agents have written
-	before := h.stored() - charged() // what the agents here have written
+	before := h.stored() - charged()                                          // what the agents here have written
 	check := func(when string) {
 		t.Helper()
 		if n := h.stored() - charged(); n != before {

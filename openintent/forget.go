@@ -146,3 +146,12 @@ func (e *Engine) Homes() (homes []string) {
 
 // Relayed returns the digits of the hosts of which something is kept that they have relayed.
 func (e *Engine) Relayed(ctx context.Context) ([]string, error) { return e.relayHosts(ctx) }
+
+// CountRelayed counts, at the start, what is kept of what a host has relayed.
+func (e *Engine) CountRelayed(ctx context.Context, home string) error {
+	kept, err := e.relayedOf(ctx, home[:HostDigits])
+	if err == nil {
+		hold(e.relayed, peerOf(home), int64(kept.bytes))
+	}
+	return err
+}

@@ -132,3 +132,19 @@ func TestRoleMessagesAreBounded(t *testing.T) {
 	h.as("one-more").register(obj{"role_id": "welder"}).ok(201)
 	p.send(ch, obj{"to": "role:welder", "payload": obj{}}).refused(429, "too_many")
 }
+
+// A store of which something cannot be read is not served, whatever builds on it.
+func TestWhatCannotBeReadIsNotServed(t *testing.T) {
+	h := start(t)
+	in := h.intent("planner")
+	h.channel("planner", in, "talk")
+	if err := h.db.Write(t.Context(), true, func(tx *store.Tx) error {
+		_, err := tx.Exec("UPDATE openintent_intent SET access = 'no'")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := New(t.Context(), Config{Store: h.db, Self: h.e.cfg.Self}); err == nil {
+		t.Errorf("it is served: %v", e.intents)
+	}
+}

@@ -1,8 +1,8 @@
 package openintent
 
 import (
+	"cmp"
 	"context"
-	"errors"
 
 	"github.com/go-json-experiment/json"
 
@@ -41,8 +41,15 @@ func (e *Engine) load(ctx context.Context) error {
 func (w *world) read(stx *store.Tx, at stamp) error {
 	byRow := make(map[int64]*intent)
 	channels := make(map[int64]*channel)
-	return errors.Join(
-		stx.Each(`SELECT i.row, i.id, i.doc ->> 'created_by', i.doc ->> 'status', i.doc ->> 'version', i.access, coalesce(v.sequence, 0), coalesce(v.doc ->> 'event_hash', ''), i.doc ->> 'updated_at' FROM openintent_intent i
+	var failed error
+	each := func(query string, row func(scan func(...any) error) error, args ...any) error {
+		if failed == nil { // what comes later builds on what was read before
+			failed = stx.Each(query, row, args...)
+		}
+		return failed
+	}
+	return cmp.Or(
+		each(`SELECT i.row, i.id, i.doc ->> 'created_by', i.doc ->> 'status', i.doc ->> 'version', i.access, coalesce(v.sequence, 0), coalesce(v.doc ->> 'event_hash', ''), i.doc ->> 'updated_at' FROM openintent_intent i
 			LEFT JOIN openintent_event v ON v.intent = i.row AND v.sequence = (SELECT max(sequence) FROM openintent_event WHERE intent = i.row)`,
 			func(scan func(...any) error) error {
 				in := newIntent()
@@ -66,7 +73,7 @@ func (w *world) read(stx *store.Tx, at stamp) error {
 				w.rows = max(w.rows, in.row)
 				return nil
 			}),
-		stx.Each("SELECT intent, home, id, at FROM openintent_used", func(scan func(...any) error) error {
+		each("SELECT intent, home, id, at FROM openintent_used", func(scan func(...any) error) error {
 			var row int64
 			var k agentKey
 			var at stamp
@@ -76,7 +83,7 @@ func (w *world) read(stx *store.Tx, at stamp) error {
 			}
 			return err
 		}),
-		stx.Each("SELECT intent, home, bytes, events FROM openintent_share WHERE intent > 0", func(scan func(...any) error) error {
+		each("SELECT intent, home, bytes, events FROM openintent_share WHERE intent > 0", func(scan func(...any) error) error {
 			var row int64
 			var home string
 			var s share
@@ -86,7 +93,7 @@ func (w *world) read(stx *store.Tx, at stamp) error {
 			w.addShare(byRow[row], home, s)
 			return nil
 		}),
-		stx.Each("SELECT doc FROM openintent_agent", func(scan func(...any) error) error {
+		each("SELECT doc FROM openintent_agent", func(scan func(...any) error) error {
 			var doc Agent
 			if err := scanDoc(scan, &doc); err != nil {
 				return err
@@ -96,7 +103,7 @@ func (w *world) read(stx *store.Tx, at stamp) error {
 			w.addAgent(a, doc)
 			return nil
 		}),
-		stx.Each("SELECT doc, intent FROM openintent_task ORDER BY id", func(scan func(...any) error) error {
+		each("SELECT doc, intent FROM openintent_task ORDER BY id", func(scan func(...any) error) error {
 			k := &task{}
 			var row int64
 			if err := scanDoc(scan, &k.doc, &row); err != nil {
@@ -108,7 +115,7 @@ func (w *world) read(stx *store.Tx, at stamp) error {
 			w.count(k.doc.Home, 0, 1, k.doc.size())
 			return nil
 		}),
-		stx.Each("SELECT doc, intent FROM openintent_coordinator ORDER BY id", func(scan func(...any) error) error {
+		each("SELECT doc, intent FROM openintent_coordinator ORDER BY id", func(scan func(...any) error) error {
 			co := &coordinator{}
 			var row int64
 			if err := scanDoc(scan, &co.doc, &row); err != nil {
@@ -120,7 +127,7 @@ func (w *world) read(stx *store.Tx, at stamp) error {
 			w.coords[co.doc.ID] = co
 			return nil
 		}),
-		stx.Each(`SELECT c.doc, c.row, c.intent, coalesce(m.number, 0), coalesce(m.at, 0), CASE WHEN m.sender = 'system' THEN
+		each(`SELECT c.doc, c.row, c.intent, coalesce(m.number, 0), coalesce(m.at, 0), CASE WHEN m.sender = 'system' THEN
 				coalesce((SELECT at FROM openintent_message WHERE channel = c.row AND sender <> 'system' ORDER BY number DESC LIMIT 1), 0) ELSE coalesce(m.at, 0) END
 			FROM openintent_channel c LEFT JOIN openintent_message m ON m.channel = c.row AND m.number = (SELECT max(number) FROM openintent_message WHERE channel = c.row)
 			WHERE c.row NOT IN (SELECT channel FROM openintent_grave) ORDER BY c.row`,
@@ -151,7 +158,7 @@ func (w *world) read(stx *store.Tx, at stamp) error {
 				w.rows = max(w.rows, ch.row)
 				return nil
 			}),
-		stx.Each("SELECT home, count(*) FROM openintent_sent WHERE home <> '' GROUP BY home", func(scan func(...any) error) error {
+		each("SELECT home, count(*) FROM openintent_sent WHERE home <> '' GROUP BY home", func(scan func(...any) error) error {
 			var home string
 			var keys int
 			err := scan(&home, &keys)
@@ -160,7 +167,7 @@ func (w *world) read(stx *store.Tx, at stamp) error {
 			w.guests[home] = n
 			return err
 		}),
-		stx.Each("SELECT doc, name FROM openintent_leaver", func(scan func(...any) error) error {
+		each("SELECT doc, name FROM openintent_leaver", func(scan func(...any) error) error {
 			var l leaver
 			var name string
 			err := scanDoc(scan, &l, &name)
@@ -168,14 +175,14 @@ func (w *world) read(stx *store.Tx, at stamp) error {
 			w.leavers[name] = l
 			return err
 		}),
-		stx.Each("SELECT g.channel, coalesce(c.doc ->> '$.home', '') FROM openintent_grave g JOIN openintent_channel c ON c.row = g.channel", func(scan func(...any) error) error {
+		each("SELECT g.channel, coalesce(c.doc ->> '$.home', '') FROM openintent_grave g JOIN openintent_channel c ON c.row = g.channel", func(scan func(...any) error) error {
 			var g grave
 			err := scan(&g.row, &g.home)
 			w.graves = append(w.graves, g)
 			w.rows = max(w.rows, g.row)
 			return err
 		}),
-		stx.Each("SELECT "+messageColumns+", channel FROM openintent_message WHERE kind = 'request' AND answered = 0 AND deadline > ?", func(scan func(...any) error) error {
+		each("SELECT "+messageColumns+", channel FROM openintent_message WHERE kind = 'request' AND answered = 0 AND deadline > ?", func(scan func(...any) error) error {
 			var row int64
 			m, err := scanMessage(stx, scan, &row)
 			if err != nil {

@@ -122,8 +122,27 @@ func Open(ctx context.Context, cfg Config) (*Carrier, error) {
 	if c.parcels, err = openParcels(ctx, e.Store, c.log, cfg.Lines, c.send); err != nil {
 		return nil, err
 	}
+	if err := c.countRelayed(ctx); err != nil {
+		return nil, err
+	}
 	c.server = c.newServer()
 	return c, nil
+}
+
+// countRelayed counts what hosts have relayed that are trusted.
+func (c *Carrier) countRelayed(ctx context.Context) error {
+	hosts, err := c.Engine.Relayed(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range c.cfg.Peers() {
+		if slices.Contains(hosts, p.ID.String()[:openintent.HostDigits]) {
+			if err := c.Engine.CountRelayed(ctx, p.ID.String()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Run carries until ctx ends; then it also ends what other daemons ask for.
