@@ -256,14 +256,7 @@ func (m *mails) check() {
 		inbox := filepath.Join(s.Home, "oacp", "projects", "demo", "agents", name, "inbox")
 		var found map[string]int
 		await.Until(t, "all mail has come to "+s.Name, func() bool {
-			found = make(map[string]int)
-			for _, f := range files(t, inbox) {
-				text, err := os.ReadFile(filepath.Join(inbox, f))
-				if err != nil {
-					t.Fatal(err)
-				}
-				found[strings.Trim(between(string(text), "\nsubject: ", "\n"), `"`)]++
-			}
+			found = subjects(t, inbox)
 			return len(found) >= m.n
 		})
 		for i := range m.n {
@@ -272,6 +265,20 @@ func (m *mails) check() {
 			}
 		}
 	}
+}
+
+// subjects are those of the mails in an inbox, and how often each is there.
+func subjects(t *testing.T, inbox string) map[string]int {
+	t.Helper()
+	found := make(map[string]int)
+	for _, f := range files(t, inbox) {
+		text, err := os.ReadFile(filepath.Join(inbox, f))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[strings.Trim(between(string(text), "\nsubject: ", "\n"), `"`)]++
+	}
+	return found
 }
 
 // askNobody asks somebody who never answers, and looks whether it hears so in time.

@@ -5,6 +5,7 @@ package faults
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,6 +29,7 @@ type full struct {
 	channels []string         // with a message each
 	taken    []wire.MessageID // delegations from the peer
 	given    []wire.MessageID // and to it
+	mails    int              // from the peer
 }
 
 func newFull(t *testing.T) *full {
@@ -125,6 +127,30 @@ func (f *full) delegate(from, to *live.Machine) (wire.MessageID, error) {
 	return id, err
 }
 
+// mail has the peer send a mail, unless one still waits, and returns why it waits.
+func (f *full) mail() error {
+	waits := func() (why string, any bool) {
+		queue, err := f.laptop.Client.OACPQueue(await.Context(f.t), "demo")
+		f.need(err)
+		for _, m := range queue {
+			if m.State != client.MailDelivered {
+				return m.Reason, true
+			}
+		}
+		return "", false
+	}
+	if _, any := waits(); !any {
+		f.laptop.Must("oacp", "send", "demo", "--from", "reviewer", "--to", "planner", "--type", "notification", "--subject", fmt.Sprint("mail ", f.mails), "--body", "b")
+		f.mails++
+	}
+	why, any := "", true
+	await.Until(f.t, "a mail is taken or refused", func() bool { why, any = waits(); return why != "" || !any })
+	if any {
+		return errors.New(why)
+	}
+	return nil
+}
+
 // exhaust leaves no room on the disk, nor in what state.db has of it already.
 func (f *full) exhaust() {
 	f.t.Helper()
@@ -179,6 +205,21 @@ func (f *full) writes() []write {
 				return errors.New("exit")
 			}
 			return nil
+		}},
+		{"mail of the peer", "space", f.mail},
+		{"join by the invited", "overloaded", func() error {
+			i, err := f.Client.Invite(ctx(), client.InviteParams{})
+			if err == nil {
+				_, err = f.mill.Client.Join(ctx(), i.URI)
+			}
+			return err
+		}},
+		{"revoke", "", func() error {
+			_, err := f.Client.Invite(ctx(), client.InviteParams{})
+			if err == nil {
+				_, err = f.Client.Revoke(ctx(), client.RevokeParams{All: true})
+			}
+			return err
 		}},
 		{"result", "", func() error {
 			_, err := f.Client.Result(ctx(), client.ResultParams{Ref: f.taken[0], Head: client.Head{ID: wire.NewMessageID()}, Payload: kinds.Encode(&kinds.Result{Status: "completed", Outcome: "done"})})
@@ -263,11 +304,21 @@ func TestFullDiskForAllThatIsWritten(t *testing.T) {
 	f.Start()
 	f.agrees(before)
 	f.free()
+	f.Stop()
+	f.Start() // what the peer holds back comes at once
 	f.connected()
+	f.need(f.bind("reviewer")) // it was unbound meanwhile
 	for _, w := range refused {
 		await.Until(t, w.what+" works with space again", func() bool {
 			return w.do() == nil
 		})
+	}
+	await.Until(t, "no mail waits", func() bool { return f.mail() == nil })
+	inbox := subjects(t, filepath.Join(f.Home, "oacp", "projects", "demo", "agents", "planner", "inbox"))
+	for i := range f.mails {
+		if n := inbox[fmt.Sprint("mail ", i)]; n != 1 {
+			t.Errorf("mail %d of the peer is %d times in the inbox", i, n)
+		}
 	}
 	if _, err := os.Stat(filepath.Join(f.Home, "reserve")); err != nil {
 		t.Error(err)
