@@ -20,16 +20,16 @@ const overloadedRetryMS = 1000
 // is left for other peers, while there are any.
 func (d *Daemon) pick(from identity.ID, kind, domain, name string) (*agent, error) {
 	a, err := d.agents.pick(from, false, kind, domain, name)
-	if full := (*placesError)(nil); errors.As(err, &full) {
-		if !d.node.ConnectedBut(from) {
-			return d.agents.pick(from, true, kind, domain, name)
-		}
-		d.places.Refuse(from)
-		e := kinds.Errorf(kinds.Overloaded, "%v: try again later", full)
-		e.RetryAfterMS = overloadedRetryMS
-		return nil, e
+	if err == nil || !errors.As(err, new(*placesError)) {
+		return a, err
 	}
-	return a, err
+	if !d.node.ConnectedBut(from) {
+		return d.agents.pick(from, true, kind, domain, name)
+	}
+	d.places.Refuse(from)
+	e := kinds.Errorf(kinds.Overloaded, "%v: try again later", err)
+	e.RetryAfterMS = overloadedRetryMS
+	return nil, e
 }
 
 // requests is n of them, in words.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -74,4 +75,31 @@ func each(b *testing.B, parallel int, f func() error) {
 		})
 	}
 	workers.Wait()
+}
+
+// BenchmarkUnreadFrames counts what lies unread while 32 exchanges are open.
+func BenchmarkUnreadFrames(b *testing.B) {
+	from, to := loopbackPair(b, func(c *Config) {
+		c.Exchange = func(ctx context.Context, _ identity.ID, _ *wire.Envelope) (*wire.Envelope, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+	})
+	ctx, cancel := context.WithCancel(b.Context())
+	var calls sync.WaitGroup
+	for range 32 {
+		calls.Go(func() {
+			from.Exchange(ctx, to.ID(), &wire.Envelope{Kind: kinds.KindQuery, Payload: kinds.Encode(&kinds.Query{Question: "?"})})
+		})
+	}
+	for to.remote(from.ID()).streams.Used() < 32 {
+		time.Sleep(time.Millisecond)
+	}
+	qc := to.connections()[0].qc
+	b.ReportAllocs()
+	for b.Loop() {
+		unreadFrames(qc)
+	}
+	cancel()
+	calls.Wait()
 }

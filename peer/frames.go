@@ -23,7 +23,30 @@ var (
 	readLock    = place[quic.ReceiveStream]("mutex")
 	readQueue   = place[quic.ReceiveStream]("frameQueue")
 	queueFrames = placeIn(reflect.TypeFor[quic.ReceiveStream]().Field(readQueue).Type.Elem(), "queue")
+
+	streamMaps = []streamMap{mapOf("incomingBidiStreams"), mapOf("incomingUniStreams"), mapOf("outgoingBidiStreams")}
 )
+
+// streamMap is where a connection keeps its streams of one type and direction.
+type streamMap struct {
+	at, lock, streams int
+	stream            int  // of an entry, which also says how far it has come; -1: the entry is the stream
+	both              bool // it has a sending half too
+}
+
+func mapOf(name string) (m streamMap) {
+	all := reflect.TypeFor[quic.Conn]().Field(connStreams).Type.Elem()
+	m.at = placeIn(all, name)
+	one := all.Field(m.at).Type.Elem()
+	m.lock, m.streams, m.stream = placeIn(one, "mutex"), placeIn(one, "streams"), -1
+	entry := one.Field(m.streams).Type.Elem()
+	if entry.Kind() == reflect.Struct {
+		m.stream = placeIn(entry, "stream")
+		entry = entry.Field(m.stream).Type
+	}
+	m.both = entry == reflect.TypeFor[*quic.Stream]()
+	return m
+}
 
 func place[T any](name string) int { return placeIn(reflect.TypeFor[T](), name) }
 
@@ -40,9 +63,9 @@ func placeIn(t reflect.Type, name string) int {
 // missing. It takes quic-go's own locks, each for a moment.
 func unreadFrames(qc *quic.Conn) (frames int) {
 	streams := reflect.ValueOf(qc).Elem().Field(connStreams).Elem()
-	for _, name := range []string{"incomingBidiStreams", "incomingUniStreams", "outgoingBidiStreams"} {
-		for _, s := range streamsIn(streams.FieldByName(name).Elem()) {
-			if s.Type() == reflect.TypeFor[*quic.Stream]() {
+	for _, m := range streamMaps {
+		for _, s := range m.in(streams) {
+			if m.both {
 				s = s.Elem().Field(streamRead)
 			}
 			frames += framesOf(s.Elem())
@@ -51,15 +74,18 @@ func unreadFrames(qc *quic.Conn) (frames int) {
 	return frames
 }
 
-// streamsIn returns the streams of one type and direction.
-func streamsIn(m reflect.Value) (all []reflect.Value) {
-	lock := (*sync.RWMutex)(m.FieldByName("mutex").Addr().UnsafePointer())
+// in returns the streams of one type and direction.
+func (m streamMap) in(streams reflect.Value) []reflect.Value {
+	one := streams.Field(m.at).Elem()
+	lock := (*sync.RWMutex)(one.Field(m.lock).Addr().UnsafePointer())
 	lock.RLock()
 	defer lock.RUnlock()
-	for i := m.FieldByName("streams").MapRange(); i.Next(); {
+	there := one.Field(m.streams)
+	all := make([]reflect.Value, 0, there.Len())
+	for i := there.MapRange(); i.Next(); {
 		s := i.Value()
-		if s.Kind() == reflect.Struct { // an entry, which also says how far it has come
-			s = s.FieldByName("stream")
+		if m.stream >= 0 {
+			s = s.Field(m.stream)
 		}
 		all = append(all, s)
 	}

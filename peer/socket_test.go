@@ -153,7 +153,7 @@ func TestHostNames(t *testing.T) {
 }
 
 // TestBurst has 10,000 goroutines send one message each. A busy machine may need
-// longer than a receipt is waited for; then the caller repeats with the same id,
+// longer than a receipt, or a connection, is waited for; then the caller repeats with the same id,
 // and what it was told must be so: "no" never came, everything else once.
 func TestBurst(t *testing.T) {
 	const messages = 10_000
@@ -169,7 +169,7 @@ func TestBurst(t *testing.T) {
 				if err == nil && got == Handed {
 					return
 				}
-				if e := kinds.AsError(err); err == nil || try == 20 || e.Code != kinds.Timeout {
+				if e := kinds.AsError(err); err == nil || try == 20 || e.Code != kinds.Timeout && e.Code != kinds.Unreachable {
 					t.Errorf("%d: %q, %v", i, got, err)
 					return
 				} else if e.Delivered() != kinds.DeliveredNo {

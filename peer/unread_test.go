@@ -108,16 +108,16 @@ func TestTheLargestGoesFirst(t *testing.T) {
 			hosts = append(hosts, w.host())
 		}
 		w.start()
-		b.watch.account = b.cfg.Budget.Open(budget.Unread.Within(250 * frameCost))
+		b.watch.account = b.cfg.Budget.Open(budget.Unread.Within(1000 * frameCost))
 		b.serve()
 		var peers []*raw
 		for i, h := range hosts {
 			key := newKey(t)
 			b.knows(key, fmt.Sprint("laptop", i))
 			c := h.again(b, key)
-			rounds := 7 // 20 frames, 40 where packets cut them in two
+			rounds := 28 // 80 frames, 160 where packets cut them in two
 			if i == 5 {
-				rounds = 70
+				rounds = 280
 			}
 			c.drip(3, 1000, rounds, func() {})
 			peers = append(peers, c)

@@ -22,7 +22,8 @@ const (
 	lookOften  = 10 * time.Millisecond // what comes meanwhile is bounded by the speed of a core
 	lookRarely = 250 * time.Millisecond
 	wakeAt     = 3        // streams of a peer that are served: two can hold 35 MiB unread
-	muchBytes  = 16 << 10 // on a connection, between two looks
+	muchBytes  = 64 << 10 // on a connection, since its frames were counted: 10,000 at most, of which each takes little
+	manyFrames = 1024     // are counted at each look; fewer when much came, or nothing more comes
 
 	// frameCost is what a frame may take that waits for its reader: a buffer of the
 	// size of a packet, its place in a map that has doubled, and what comes between
@@ -75,7 +76,7 @@ func (n *Node) look() (much bool) {
 		r.streams.Trim()
 		r.envelopes.Trim()
 		r.replies.Trim()
-		much = r.count() || much
+		much = r.count(n.watch.resting.Load()) || much
 		for r.unread > n.watch.account.Row().Peer {
 			r.shed()
 		}
@@ -87,9 +88,9 @@ func (n *Node) look() (much bool) {
 	return much
 }
 
-// count counts what lies unread on a peer's connections, where anything came or
-// lay there before, and reports whether much came.
-func (r *remote) count() (much bool) {
+// count counts what lies unread on a peer's connections, where much came or lay there
+// before, or with all anything did, and reports whether much came.
+func (r *remote) count(all bool) (much bool) {
 	r.mu.Lock()
 	conns := slices.Clone(r.conns)
 	r.mu.Unlock()
@@ -99,7 +100,7 @@ func (r *remote) count() (much bool) {
 			continue // and with it goes what lay there
 		}
 		received := c.qc.ConnectionStats().BytesReceived
-		if came := received - c.received; came >= muchBytes || c.frames > 0 {
+		if came := received - c.received; came >= muchBytes || c.frames >= manyFrames || all && c.frames > 0 {
 			much = much || came >= muchBytes
 			c.received, c.frames = received, unreadFrames(c.qc)
 		}
