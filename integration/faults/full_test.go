@@ -64,6 +64,7 @@ func newFull(t *testing.T) *full {
 		})
 	}
 	f.need(f.bind("reviewer"))
+	f.need(f.bind("tester"))
 	_, err := laptop.Client.OACPBind(await.Context(t), client.OACPBindParams{Project: "demo", Agent: "planner", Peer: desk.ID.String()})
 	f.need(err)
 	f.need(f.trust("1", "smith"))
@@ -253,7 +254,7 @@ func (f *full) writes() []write {
 			return err
 		}},
 		{"unbind", "", func() error {
-			_, err := f.Client.OACPUnbind(ctx(), client.OACPUnbindParams{Project: "demo", Agent: "reviewer"})
+			_, err := f.Client.OACPUnbind(ctx(), client.OACPUnbindParams{Project: "demo", Agent: "tester"})
 			return err
 		}},
 		{"DELETE", "", web("DELETE", "channels/"+f.channels[0], "")},
@@ -307,7 +308,6 @@ func TestFullDiskForAllThatIsWritten(t *testing.T) {
 	f.Stop()
 	f.Start() // what the peer holds back comes at once
 	f.connected()
-	f.need(f.bind("reviewer")) // it was unbound meanwhile
 	for _, w := range refused {
 		await.Until(t, w.what+" works with space again", func() bool {
 			return w.do() == nil
@@ -330,7 +330,7 @@ func (f *full) agrees(before map[string]string) {
 	f.t.Helper()
 	now := f.facts()
 	for fact, value := range before {
-		gone := slices.Contains([]string{"binding reviewer", "channel build", "message first", "inbox build"}, fact)
+		gone := slices.Contains([]string{"binding tester", "channel build", "message first", "inbox build"}, fact)
 		if fact == "peer "+strings.Repeat("1", 64) && now[fact] == "blocked" || gone && now[fact] == "" {
 			continue
 		}
