@@ -364,7 +364,12 @@ func (w *weather) call(agent, channel string) {
 
 // trouble is one thing that goes wrong.
 func (w *weather) trouble() {
-	switch f := w.N(stormFaults); f {
+	few := []int{stalls, denial, hostRestart} // calls are made while these last: they come twice as often
+	f := w.N(stormFaults + len(few))
+	if f >= stormFaults {
+		f = few[f-stormFaults]
+	}
+	switch f {
 	case hostRestart, homeRestart:
 		m := w.host
 		if f == homeRestart {
