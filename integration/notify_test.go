@@ -103,7 +103,7 @@ func TestNotifySeveral(t *testing.T) {
 	desk, laptop := friends(t)
 	p := laptop.Run(5, "notify", "desk,nobody,"+desk.ID.String()[:8]+",desk", "build.done", "1", "--json")
 	lines := strings.Split(strings.TrimSpace(p.Stdout.String()), "\n")
-	if len(lines) != 4 || !strings.Contains(lines[1], `"to":"nobody","error":{"code":"unknown_peer"`) {
+	if len(lines) != 4 || !strings.Contains(lines[1], `"to":"nobody",`) || !strings.Contains(lines[1], `"error":{"code":"unknown_peer"`) {
 		t.Fatalf("got %s", p.Stdout.String())
 	}
 	for _, i := range []int{0, 2, 3} {

@@ -129,7 +129,7 @@ func TestNamesThatDoNotDecide(t *testing.T) {
 		{"ABCDEF0", 5, kinds.Unreachable, nil},
 		{strings.Repeat("a", 10_000), 5, kinds.UnknownPeer, nil},
 		{"", 5, kinds.UnknownPeer, nil},
-		{"/planner", 5, kinds.UnknownPeer, nil},
+		{"/planner", 2, kinds.Invalid, nil},
 		{"planner\x1b[2J", 5, kinds.UnknownPeer, nil},
 		{laptop.ID.String(), 1, kinds.Invalid, []string{"itself"}},
 	} {
