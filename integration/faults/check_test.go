@@ -85,10 +85,7 @@ func (c *check) ready() {
 			talk.call(c.t.Context())
 		}
 	}
-	time.Sleep(quietTime)
-	for _, s := range c.sides() {
-		s.before = s.open()
-	}
+	calm(c.desk.machine, c.laptop.machine)
 	c.ended = make(ends)
 }
 
@@ -127,10 +124,6 @@ func (c *check) met(end string) {
 	await.Until(c.t, "a call ends as "+end, func() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.ended.of(end) > 0 })
 }
 
-// quietTime is how long a daemon takes to close what it keeps for the next use: the
-// readers of the store close after 10 s.
-const quietTime = 11 * time.Second
-
 // settle says what must hold when a fault is over: what was promised is there, once;
 // the daemons talk; every delegation has ended; and what they held open for it is
 // closed.
@@ -148,13 +141,7 @@ func (c *check) settle() {
 		s.checkDelivered()
 	}
 	for _, s := range c.sides() {
-		var more string
-		defer func() {
-			if more != "" {
-				c.t.Errorf("%s has still open:\n%s", s.Name, more)
-			}
-		}()
-		await.Until(c.t, s.Name+" has closed what it opened", func() bool { more = s.more(); time.Sleep(200 * time.Millisecond); return more == "" })
+		s.closes()
 	}
 }
 

@@ -21,7 +21,6 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
-	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/wire"
@@ -185,7 +184,7 @@ func (h *hostile) web(ctx context.Context, method, path, body string, read bool)
 
 // TestLittleMemory: in a cgroup of 256 MiB, with GOMEMLIMIT below it, three trusted
 // peers that take whatever they can do not end the daemon, and another one's calls go
-// on.
+// on; afterwards what it told that one is so, and all is closed again.
 func TestLittleMemory(t *testing.T) {
 	const bound, hostiles = 256 << 20, 3
 	pressed := time.Minute
@@ -193,7 +192,7 @@ func TestLittleMemory(t *testing.T) {
 		pressed = 15 * time.Second
 	}
 	g := newCgroup(t, bound)
-	desk := live.New(t, "desk")
+	desk := newMachine(t, "desk")
 	// What lies on a file system in memory would count as the daemon's.
 	home, err := os.MkdirTemp("/var/tmp", "acp")
 	if err != nil {
@@ -224,27 +223,41 @@ func TestLittleMemory(t *testing.T) {
 	}()
 	t.Cleanup(func() { detach(); <-gone; agent.Close() })
 
-	s := &subject{Machine: desk}
+	s := &subject{Machine: desk.Machine}
 	intent := between(s.must("planner", "POST", "intents", `{"title":"Ship it"}`), `"id":"`, `"`)
-	good := node(desk, "laptop")
+	nodes := []*peer.Node{node(desk.Machine, "laptop")}
+	for i := range hostiles {
+		nodes = append(nodes, node(desk.Machine, fmt.Sprintf("mill-%d", i)))
+	}
+	for _, n := range nodes {
+		if _, _, err := n.Exchange(await.Context(t), desk.ID, &wire.Envelope{Kind: kinds.KindPing}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	calm(desk)
+	good := nodes[0]
 	ctx, cancel := context.WithTimeout(t.Context(), pressed)
 	defer cancel()
 	var pressing sync.WaitGroup
 	var all []*hostile
 	for i := range hostiles {
 		channel := between(s.must("planner", "POST", "intents/"+intent+"/channels", fmt.Sprintf(`{"name":"build-%d"}`, i)), `"id":"`, `"`)
-		h := &hostile{Node: node(desk, fmt.Sprintf("mill-%d", i)), at: desk.ID, intent: intent, channel: channel}
+		h := &hostile{Node: nodes[1+i], at: desk.ID, intent: intent, channel: channel}
 		all = append(all, h)
 		pressing.Go(func() { h.press(ctx, 2*i, pressed/time.Duration(len(h.done))) })
 	}
+	var held []wire.MessageID
 	calls := 0
 	for ctx.Err() == nil {
 		within, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		if _, _, err := good.Exchange(within, desk.ID, &wire.Envelope{Kind: kinds.KindPing}); err != nil {
 			t.Errorf("ping %d: %v", calls, err)
 		}
-		if o, err := good.Send(within, desk.ID, &wire.Envelope{Kind: kinds.KindNotify, Payload: kinds.Encode(&kinds.Notify{Topic: "build"})}, true); err != nil || o != "held" {
+		id := wire.NewMessageID()
+		if o, err := good.Send(within, desk.ID, &wire.Envelope{ID: id, Kind: kinds.KindNotify, Payload: kinds.Encode(&kinds.Notify{Topic: "build"})}, true); err != nil || o != "held" {
 			t.Errorf("notify %d: %v %v", calls, o, err)
+		} else {
+			held = append(held, id)
 		}
 		cancel()
 		calls++
@@ -265,5 +278,6 @@ func TestLittleMemory(t *testing.T) {
 	if n := g.killed(t); n != "0" || !desk.Acpd.Running() {
 		t.Fatalf("the kernel has killed %s processes for want of memory", n)
 	}
-	desk.Must("whoami")
+	desk.hasOnce(held)
+	desk.closes()
 }

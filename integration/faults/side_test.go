@@ -5,13 +5,7 @@ package faults
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
-	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -20,7 +14,6 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/integration/await"
-	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -28,12 +21,11 @@ import (
 // side is one of the two daemons, with an agent that answers what comes, and what the
 // daemon and the agent have said.
 type side struct {
-	*live.Machine
+	*machine
 	other *side
 	agent *client.Client // calls as the agent, and answers
 
-	before map[string]int // what was open when nothing had happened
-	starts int            // of the daemon
+	starts int // of the daemon
 
 	mu       sync.Mutex
 	held     map[wire.MessageID]bool              // what the other daemon said of messages from here: it holds them
@@ -53,12 +45,10 @@ type handing struct {
 }
 
 func newSide(t *testing.T, name string) *side {
-	s := &side{
-		Machine: live.New(t, name), held: make(map[wire.MessageID]bool), handed: make(map[wire.MessageID]bool), got: make(map[handing]int),
+	return &side{
+		machine: newMachine(t, name), held: make(map[wire.MessageID]bool), handed: make(map[wire.MessageID]bool), got: make(map[handing]int),
 		found: make(map[wire.MessageID]map[uint64]string), working: make(map[wire.MessageID]context.CancelFunc), reported: make(map[wire.MessageID]bool),
 	}
-	s.Env = append(s.Env, "ACPD_GOROUTINES="+filepath.Join(live.Dir(t), "goroutines"))
-	return s
 }
 
 // Start starts the daemon, and counts that.
@@ -214,97 +204,4 @@ func (s *side) read(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-var number = regexp.MustCompile(`:?\[[0-9]+\]`)
-
-// open is what the daemon has open: descriptors by what they are, and goroutines by
-// where they began.
-func (s *side) open() map[string]int {
-	s.T.Helper()
-	open := make(map[string]int)
-	dir := filepath.Join("/proc", strconv.Itoa(s.Acpd.Cmd.Process.Pid), "fd")
-	list, err := os.ReadDir(dir)
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	for _, fd := range list {
-		if to, err := os.Readlink(filepath.Join(dir, fd.Name())); err == nil {
-			open["descriptor "+number.ReplaceAllString(to, "")]++
-		}
-	}
-	path := strings.TrimPrefix(s.Env[0], "ACPD_GOROUTINES=")
-	os.Remove(path)
-	s.Acpd.Signal(syscall.SIGUSR1)
-	var text []byte
-	await.Until(s.T, "the goroutines of "+s.Name, func() bool { text, err = os.ReadFile(path); return err == nil })
-	_, groups, _ := strings.Cut(string(text), "\n")
-	for group := range strings.SplitSeq(groups, "\n\n") {
-		lines := strings.Split(strings.TrimSpace(group), "\n")
-		var n int
-		if _, err := fmt.Sscanf(lines[0], "%d @", &n); err != nil {
-			continue
-		}
-		if name, waits := began(lines[1:]); !waits {
-			open["goroutine "+name] += n
-		}
-	}
-	return open
-}
-
-// pools are where goroutines wait for the next one who needs one. They are few, and stay.
-var pools = []string{"github.com/acpd/acpd/peer.(*workers).serve", "github.com/acpd/acpd/client.(*Conn).serve"}
-
-// roles are what differs between the side that dialled and the one that was called.
-var roles = map[string]string{
-	"github.com/acpd/acpd/peer.(*remote).tryAddr.func1":    "github.com/acpd/acpd/peer.(*Node).acceptAll.func1",
-	"github.com/quic-go/quic-go.(*Transport).doDial.func1": "github.com/quic-go/quic-go.(*Conn).run",
-}
-
-// began is the function in which a goroutine began, the last of its frames that tells
-// something, and whether it waits in a pool.
-func began(frames []string) (name string, waits bool) {
-	own := func(frame string) (name string) {
-		if parts := strings.Fields(frame); len(parts) >= 3 {
-			if name, _, _ = strings.Cut(parts[2], "+0x"); strings.HasPrefix(name, "sync.") || strings.HasPrefix(name, "runtime.") {
-				name = ""
-			}
-		}
-		return name
-	}
-	for _, frame := range frames {
-		at := own(frame)
-		if at == "" {
-			continue
-		}
-		if name == "" {
-			waits = slices.Contains(pools, at)
-		}
-		name = at
-	}
-	if same := roles[name]; same != "" {
-		name = same
-	}
-	return name, waits
-}
-
-// storeFiles is how often the store's file is open at most: by the connection that
-// writes and by four that read. SQLite closes none of them as long as one is locked, but
-// takes them for the next connections.
-const storeFiles = 5
-
-// more is what is open now beyond before, as text; "": nothing.
-func (s *side) more() string {
-	var more []string
-	now := s.open()
-	for _, what := range slices.Sorted(maps.Keys(now)) {
-		was := s.before[what]
-		if strings.HasSuffix(what, "/state.db") {
-			was = max(was, storeFiles)
-		}
-		if now[what] > was {
-			more = append(more, fmt.Sprintf("%d, before %d: %s", now[what], was, what))
-		}
-	}
-	return strings.Join(more, "\n")
 }
