@@ -131,7 +131,7 @@ func TestNamesThatDoNotDecide(t *testing.T) {
 		{"", 5, kinds.UnknownPeer, nil},
 		{"/planner", 2, kinds.Invalid, nil},
 		{"planner\x1b[2J", 5, kinds.UnknownPeer, nil},
-		{laptop.ID.String(), 1, kinds.Invalid, []string{"itself"}},
+		{laptop.ID.String(), 2, kinds.Invalid, []string{"itself"}},
 	} {
 		said := laptop.Run(c.exit, "query", c.to, "who?", "--json").Stdout.String()
 		if !strings.Contains(said, `{"code":"`+string(c.code)+`"`) || len(said) > 1000 || strings.Contains(said, "\x1b") {
