@@ -30,7 +30,7 @@ func (d *Daemon) warnings() []string {
 }
 
 const trustIsGone = "neither trust.yaml nor trust.copy.yaml was there at the start, but identity.key was: nobody is trusted, and no key is blocked; " +
-	"stop acpd and restore them from a backup, or trust, and untrust, anew"
+	"if somebody was, stop acpd and restore them from a backup, or trust, and untrust, anew"
 
 // doubts are warnings about the settings in force: names of which nothing follows,
 // since nobody who is trusted has them.

@@ -69,9 +69,9 @@ func (f *forgets) done(host string) {
 
 // Forget removes what another daemon has relayed, its place in that one's feed, and the
 // records of its agents, when it is trusted no more: from streams at once, from the store in
-// slices. What grants and channels name these agents stays: their daemon may be trusted again. It ends the streams of
-// that host. What fails can be tried again; until then nothing of it is shown, and no stream
-// of that host begins.
+// slices. What names these agents in grants and channels stays: their daemon may be trusted
+// again. It ends the streams of that host. What fails can be tried again; until then nothing
+// of what that host has relayed is shown, and no stream of it begins.
 func (e *Engine) Forget(ctx context.Context, home string) error {
 	host := home[:min(HostDigits, len(home))]
 	e.forgets.forget(host)

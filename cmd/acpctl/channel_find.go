@@ -152,10 +152,12 @@ func (c *channels) tellAway(ctx context.Context) error {
 			case p.Refuses:
 				names[i] += " (does not trust this daemon)"
 			case p.State == client.PeerConnected:
-				names[i] += " (gave no list: it is slow, or its policy allows this daemon no channels)"
+				names[i] += " (connected, but gave no list: it is slow, or its policy allows this daemon no channels)"
+			default:
+				names[i] += " (out of reach)"
 			}
 		}
-		fmt.Fprintf(c.err, "acpctl channel list: out of reach, and not in this list: %s\n", client.Line(strings.Join(names, ", ")))
+		fmt.Fprintf(c.err, "acpctl channel list: not in this list: %s\n", client.Line(strings.Join(names, ", ")))
 	}
 	return err
 }
@@ -343,10 +345,12 @@ func (c *channels) elsewhere(ctx context.Context, arg string) error {
 	switch {
 	case len(others) == 0:
 		return kinds.Errorf(kinds.NotTrusted, "there is no open channel %q in reach; it may be on %s, which does not trust this daemon: ask its owner to run acpctl trust there", arg, nameOf(away[refuses]))
+	case len(away) == 1 && others[0].State == client.PeerConnected:
+		return kinds.Errorf(kinds.Unreachable, "there is no open channel %q in reach; it may be on %s, which is connected and gave no list: try again, or ask its owner whether its policy allows this daemon channels", arg, nameOf(others[0]))
 	case len(away) == 1:
 		return kinds.Errorf(kinds.Unreachable, "there is no open channel %q in reach; it may be on %s, which is not: try again when that is back, or name it by its id", arg, nameOf(others[0]))
 	}
-	return kinds.Errorf(kinds.Unreachable, "there is no open channel %q in reach; it may be on %s or another of the %d machines that are not: try again when they are back, or name it by its id", arg, nameOf(others[0]), len(away))
+	return kinds.Errorf(kinds.Unreachable, "there is no open channel %q in reach; it may be on %s or another of the %d machines that gave no list: try again when they are back, or name it by its id", arg, nameOf(others[0]), len(away))
 }
 
 // apart takes INTENT/NAME apart; any other name has no intent.

@@ -96,9 +96,9 @@ func TestChannelMayBeElsewhere(t *testing.T) {
 	}{
 		{[]client.Peer{near, stranger}, 1, "that you can see"},
 		{[]client.Peer{near, stranger, far}, 5, "it may be on desk, which is not"},
-		{[]client.Peer{far, far, far}, 5, "it may be on desk or another of the 3 machines that are not"},
+		{[]client.Peer{far, far, far}, 5, "it may be on desk or another of the 3 machines that gave no list"},
 		{[]client.Peer{near, wary}, 4, "it may be on tower, which does not trust this daemon: ask its owner to run acpctl trust there"},
-		{[]client.Peer{wary, far}, 5, "it may be on desk or another of the 2 machines that are not"},
+		{[]client.Peer{wary, far}, 5, "it may be on desk or another of the 2 machines that gave no list"},
 	} {
 		f.on(client.MethodPeers, &client.Peers{Peers: want.peers})
 		if got := f.run("channel", "show", "questions", "--as", "reviewer"); got.code != want.code || !strings.Contains(got.err, want.words) {
@@ -175,7 +175,7 @@ func TestChannelHereIsFoundFirst(t *testing.T) {
 			t.Errorf("%s: %+v, want %s", name, got, want)
 		}
 	}
-	if got := f.run("channel", "list", "--as", "reviewer"); got.code != 0 || !strings.Contains(got.err, "out of reach, and not in this list: plan\n") || strings.Count(got.out, "chan_") != 4 {
+	if got := f.run("channel", "list", "--as", "reviewer"); got.code != 0 || !strings.Contains(got.err, "not in this list: plan (out of reach)\n") || strings.Count(got.out, "chan_") != 4 {
 		t.Errorf("list: %+v", got)
 	}
 	for name, words := range map[string]string{"old": "is closed: name it by its id, chan_2", here + "/old": "is closed: name it by its id, chan_2", here + "/none": "that you can see"} {
@@ -204,7 +204,7 @@ func TestChannelsOfASilentMachine(t *testing.T) {
 		return f.as(&app{hostsTime: 300 * time.Millisecond}, "", append(append([]string{"channel"}, args...), "--as", "reviewer")...)
 	}
 	late := ": its machine has not answered within 300ms\n"
-	if got := run("list"); got.code != 0 || strings.Count(got.out, "chan_") != 1 || !strings.Contains(got.err, "not in this list: desk (gave no list: it is slow, or its policy allows this daemon no channels)\n") || !strings.Contains(got.err, one+late) || !strings.Contains(got.err, other+late) {
+	if got := run("list"); got.code != 0 || strings.Count(got.out, "chan_") != 1 || !strings.Contains(got.err, "not in this list: desk (connected, but gave no list: it is slow, or its policy allows this daemon no channels)\n") || !strings.Contains(got.err, one+late) || !strings.Contains(got.err, other+late) {
 		t.Errorf("list: %+v", got)
 	}
 	if got := run("show", "questions"); got.code != 0 || got.err != "" {

@@ -43,7 +43,7 @@ func readKeyFile(path string) (string, error) {
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("--key-file: %w: name another file, or none that is there", err)
+		return "", fmt.Errorf("--key-file: %w: name another file, or one that does not exist yet", err)
 	}
 	key := strings.TrimSpace(string(text))
 	if b, err := hex.DecodeString(key); key != "" && (err != nil || len(b) != 32) {
