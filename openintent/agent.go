@@ -214,17 +214,17 @@ func (e *Engine) listAgents(c *call) (int, any, error) {
 	}
 	at, open := now(), e.openTo(c.who.Home)
 	list := []Agent{}
-	e.mu.RLock()
-	for key, known := range e.agents {
-		if c.who.Home != "" && (key.home != "" || !open) {
-			continue // another daemon hears of the agents here alone, if it is in open_to
+	e.rlocked(func() {
+		for key, known := range e.agents {
+			if c.who.Home != "" && (key.home != "" || !open) {
+				continue // another daemon hears of the agents here alone, if it is in open_to
+			}
+			a := known.shown(at)
+			if (status == "" || a.Status == status) && (role == "" || a.RoleID != nil && *a.RoleID == role) {
+				list = append(list, a)
+			}
 		}
-		a := known.shown(at)
-		if (status == "" || a.Status == status) && (role == "" || a.RoleID != nil && *a.RoleID == role) {
-			list = append(list, a)
-		}
-	}
-	e.mu.RUnlock()
+	})
 	list = c.gatherAgents(list, status, role)
 	return array(c, c.room(), list[min(offset, len(list)):min(offset+limit, len(list))], func(a Agent) any { return a })
 }

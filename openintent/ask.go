@@ -100,10 +100,13 @@ func (e *Engine) ask(c *call) (int, any, error) {
 	}
 	defer over()
 	for {
-		e.mu.RLock()
-		rung := a.bell.wait()
-		done, err := a.outcome(e, &body)
-		e.mu.RUnlock()
+		var rung <-chan struct{}
+		var done bool
+		var err error
+		e.rlocked(func() {
+			rung = a.bell.wait()
+			done, err = a.outcome(e, &body)
+		})
 		if done || err != nil {
 			over()
 			return e.answers(a, who, &body, err)

@@ -107,9 +107,8 @@ func (e *Engine) asSeen(stx *store.Tx, l *look, in *intent, who Caller, doc []by
 // seesAudited reports whether who may see the message that an event tells of. Its
 // channel may be gone, and the message too: then what the event says decides.
 func (e *Engine) seesAudited(stx *store.Tx, l *look, in *intent, who Caller, sender string, of *audited) (bool, error) {
-	e.mu.RLock()
-	ch := e.channels[of.Channel]
-	e.mu.RUnlock()
+	var ch *channel
+	e.rlocked(func() { ch = e.channels[of.Channel] })
 	m := &message{ch: ch, kind: of.Kind, sender: sender, to: of.To, state: &state{}}
 	if ch == nil {
 		m.ch = &channel{in: in}

@@ -126,9 +126,7 @@ func (e *Engine) channel(c *call, id string) (*channel, error) {
 
 // lookFor is channel for what binds in a write of its own.
 func (e *Engine) lookFor(c *call, id string) (ch *channel, fresh bool, err error) {
-	e.mu.RLock()
-	ch = e.channels[id]
-	e.mu.RUnlock()
+	e.rlocked(func() { ch = e.channels[id] })
 	if ch == nil {
 		return nil, false, notFound("channel")
 	}
@@ -378,26 +376,26 @@ func (e *Engine) listChannels(c *call) (int, any, error) {
 	var list, closed []*channel
 	var page []row
 	at := now()
-	e.mu.RLock()
 	full := func(ch *channel) bool { return c.who.Operator || ch.member(c.who.name) || e.manages(ch, c.who, at) }
-	for _, ch := range in.channels {
-		switch {
-		case !full(ch) && !ch.opt.discoverable:
-		case ch.isOpen(at):
-			list = append(list, ch)
-		default:
-			closed = append(closed, ch)
+	e.rlocked(func() {
+		for _, ch := range in.channels {
+			switch {
+			case !full(ch) && !ch.opt.discoverable:
+			case ch.isOpen(at):
+				list = append(list, ch)
+			default:
+				closed = append(closed, ch)
+			}
 		}
-	}
-	list = append(list, closed...)
-	for _, ch := range list[min(offset, len(list)):min(offset+limit, len(list))] {
-		if full(ch) {
-			page = append(page, row{ch.brief(at), ch.opt})
-		} else {
-			page = append(page, row{doc: ch.stub(at)})
+		list = append(list, closed...)
+		for _, ch := range list[min(offset, len(list)):min(offset+limit, len(list))] {
+			if full(ch) {
+				page = append(page, row{ch.brief(at), ch.opt})
+			} else {
+				page = append(page, row{doc: ch.stub(at)})
+			}
 		}
-	}
-	e.mu.RUnlock()
+	})
 	return array(c, maxListBytes, page, func(r row) any {
 		if !r.doc.Restricted {
 			r.doc.Options = r.opt.merged(r.doc.Options)

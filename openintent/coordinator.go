@@ -143,9 +143,8 @@ func (d Coordinator) beaten(at stamp) Coordinator {
 }
 
 func (e *Engine) coordinator(c *call) (*coordinator, error) {
-	e.mu.RLock()
-	co := e.coords[c.arg(0)]
-	e.mu.RUnlock()
+	var co *coordinator
+	e.rlocked(func() { co = e.coords[c.arg(0)] })
 	if co == nil {
 		return nil, notFound("coordinator")
 	}
@@ -176,11 +175,11 @@ func (e *Engine) listCoordinators(c *call) (int, any, error) {
 	}
 	at := now()
 	var list []Coordinator
-	e.mu.RLock()
-	for _, co := range in.coords[min(offset, len(in.coords)):min(offset+limit, len(in.coords))] {
-		list = append(list, co.shown(at))
-	}
-	e.mu.RUnlock()
+	e.rlocked(func() {
+		for _, co := range in.coords[min(offset, len(in.coords)):min(offset+limit, len(in.coords))] {
+			list = append(list, co.shown(at))
+		}
+	})
 	return array(c, maxListBytes, list, func(co Coordinator) any { return co })
 }
 

@@ -280,17 +280,26 @@ func (t *tx) settle(kept bool) {
 	}
 }
 
+// rlocked runs fn with the world locked for reading, locked for changes. fn may panic: a
+// handler that fails lets go of the lock. It must not block.
+func (e *Engine) rlocked(fn func()) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	fn()
+}
+
+func (e *Engine) locked(fn func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	fn()
+}
+
 // apply changes the world. If the store does not keep the write, undo changes it back:
 // before another write begins, and after what was applied later was undone. Both run
 // with the world locked.
 func (t *tx) apply(change, undo func()) {
-	locked := func(f func()) {
-		t.e.mu.Lock()
-		defer t.e.mu.Unlock()
-		f()
-	}
-	locked(change)
-	t.Undo(func() { locked(undo) })
+	t.e.locked(change)
+	t.Undo(func() { t.e.locked(undo) })
 }
 
 // set makes what is at p of the world v.

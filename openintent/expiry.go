@@ -101,9 +101,7 @@ func (e *Engine) runAlarms(ctx context.Context) {
 			}
 			if err := e.closeExpired(ctx, ch); err != nil && ctx.Err() == nil {
 				e.cfg.Log.Error("openintent: closing a channel failed", "channel", ch.id, "error", err)
-				e.mu.Lock()
-				heap.Push(&e.alarms, alarm{now().add(retryAlarm), ch})
-				e.mu.Unlock()
+				e.locked(func() { heap.Push(&e.alarms, alarm{now().add(retryAlarm), ch}) })
 			}
 		}
 		return idle

@@ -107,13 +107,13 @@ func (e *Engine) Forget(ctx context.Context, home string) error {
 // forgetAgents removes the records of a daemon's agents.
 func (e *Engine) forgetAgents(ctx context.Context, home string) error {
 	var all []*agent
-	e.mu.RLock()
-	for k, a := range e.agents {
-		if k.home == home && home != "" {
-			all = append(all, a)
+	e.rlocked(func() {
+		for k, a := range e.agents {
+			if k.home == home && home != "" {
+				all = append(all, a)
+			}
 		}
-	}
-	e.mu.RUnlock()
+	})
 	for some := range slices.Chunk(all, sliceRows) {
 		if err := e.write(ctx, true, func(t *tx) error {
 			for _, a := range some {

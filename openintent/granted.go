@@ -99,9 +99,8 @@ func (e *Engine) changeAccess(c *call, need level, change accessChange) error {
 		if refused != nil {
 			return refused
 		}
-		e.mu.RLock()
-		made, refused := in.changed(c, change, now())
-		e.mu.RUnlock()
+		var made changed
+		e.rlocked(func() { made, refused = in.changed(c, change, now()) })
 		if refused == nil {
 			refused = made.encode()
 		}

@@ -189,20 +189,20 @@ func (e *Engine) listIntents(c *call) (int, any, error) {
 	all := c.gatherIntents(status, offset+limit)
 	here := 0
 	at := now()
-	e.mu.RLock()
-	for _, in := range slices.SortedFunc(maps.Values(e.intents), func(a, b *intent) int { return cmp.Compare(b.row, a.row) }) {
-		if here == offset+limit {
-			break
+	e.rlocked(func() {
+		for _, in := range slices.SortedFunc(maps.Values(e.intents), func(a, b *intent) int { return cmp.Compare(b.row, a.row) }) {
+			if here == offset+limit {
+				break
+			}
+			if status != "" && in.status != status {
+				continue
+			}
+			if _, _, err := e.enter(in.id, c.who, levelRead, at); err == nil {
+				all = append(all, listed{ulid: in.id[len(in.id)-ulidLen:], row: in.row})
+				here++
+			}
 		}
-		if status != "" && in.status != status {
-			continue
-		}
-		if _, _, err := e.enter(in.id, c.who, levelRead, at); err == nil {
-			all = append(all, listed{ulid: in.id[len(in.id)-ulidLen:], row: in.row})
-			here++
-		}
-	}
-	e.mu.RUnlock()
+	})
 	if len(all) > here {
 		slices.SortFunc(all, func(a, b listed) int { return cmp.Compare(b.ulid, a.ulid) })
 	}

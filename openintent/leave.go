@@ -48,24 +48,28 @@ func (w *world) departs() int64 {
 
 // finishLeaving takes an agent that leaves, if it does, out of all channels.
 func (e *Engine) finishLeaving(ctx context.Context, name string) error {
-	e.mu.RLock()
-	l, leaves := e.leavers[name]
-	all := slices.Collect(maps.Values(e.intents))
-	e.mu.RUnlock()
+	var l leaver
+	leaves := false
+	var all []*intent
+	e.rlocked(func() {
+		if l, leaves = e.leavers[name]; leaves {
+			all = slices.Collect(maps.Values(e.intents))
+		}
+	})
 	if !leaves {
 		return nil
 	}
 	ctx = behalf(ctx, l.Home)
 	for _, in := range all {
-		e.mu.RLock()
 		at := now()
 		var left []*channel
-		for _, ch := range in.channels {
-			if ch.isOpen(at) && ch.names(name, at) {
-				left = append(left, ch)
+		e.rlocked(func() {
+			for _, ch := range in.channels {
+				if ch.isOpen(at) && ch.names(name, at) {
+					left = append(left, ch)
+				}
 			}
-		}
-		e.mu.RUnlock()
+		})
 		for _, ch := range left {
 			for more := true; more; {
 				var err error

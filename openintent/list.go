@@ -28,27 +28,27 @@ func (e *Engine) listMessages(c *call) (int, any, error) {
 	var timeout <-chan time.Time
 	since := f.since
 	for {
-		e.mu.RLock()
-		if ch = e.channels[c.arg(0)]; ch == nil {
-			e.mu.RUnlock()
-			return 0, nil, notFound("channel")
-		}
-		err := e.mayList(ch, c.who)
 		var rung <-chan struct{}
-		if wait > 0 {
-			rung = ch.bell.wait()
-		}
-		open := ch.isOpen(now())
-		hold := held && open && e.holds(ch, c.who.name, now())
-		e.mu.RUnlock()
+		var open, hold bool
+		var err error
+		e.rlocked(func() {
+			if ch = e.channels[c.arg(0)]; ch == nil {
+				err = notFound("channel")
+				return
+			}
+			err = e.mayList(ch, c.who)
+			if wait > 0 {
+				rung = ch.bell.wait()
+			}
+			open = ch.isOpen(now())
+			hold = held && open && e.holds(ch, c.who.name, now())
+		})
 		if err != nil {
 			return 0, nil, err
 		}
 		if !hold {
 			if held {
-				e.mu.Lock()
-				delete(ch.news, c.who.name)
-				e.mu.Unlock()
+				e.locked(func() { delete(ch.news, c.who.name) })
 			}
 			list, n, err := e.collect(c, ch, f)
 			if err != nil || n > 0 || held || wait == 0 || !open {
@@ -178,13 +178,17 @@ func (q query) wait() (time.Duration, error) {
 // are. It reads the store only where memory does not reach back far enough.
 func (e *Engine) collect(c *call, ch *channel, f *filter) (parts, int, error) {
 	at := now()
-	e.mu.RLock()
-	if e.fromMemory(ch, f, at) {
-		defer e.mu.RUnlock()
-		return f.render(at), len(f.found), nil
+	var list parts
+	done := false
+	e.rlocked(func() {
+		if done = e.fromMemory(ch, f, at); done {
+			list = f.render(at)
+		}
+		f.settled = e.settled
+	})
+	if done {
+		return list, len(f.found), nil
 	}
-	f.settled = e.settled
-	e.mu.RUnlock()
 	f.found, f.bytes = nil, 0
 	c.give(c.held)
 	after, before := f.since, int64(math.MaxInt64)

@@ -207,10 +207,10 @@ func (t *tx) roomToAsk(ch *channel, home string) error {
 		due = t.now < ch.swept || t.now >= ch.swept.add(sweepTime)
 	}
 	if due {
-		t.e.mu.Lock()
-		maps.DeleteFunc(ch.open, func(_ string, r *message) bool { return r.expired(t.now) })
-		ch.left, ch.swept = len(ch.open), t.now
-		t.e.mu.Unlock()
+		t.e.locked(func() {
+			maps.DeleteFunc(ch.open, func(_ string, r *message) bool { return r.expired(t.now) })
+			ch.left, ch.swept = len(ch.open), t.now
+		})
 	}
 	if len(ch.open) >= t.e.openMost {
 		return tooMany("open requests in this channel", t.e.openMost, "come again when some are answered or have expired")

@@ -16,9 +16,7 @@ func (e *Engine) getMessage(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	e.mu.RLock()
-	err = e.mayList(ch, c.who)
-	e.mu.RUnlock()
+	e.rlocked(func() { err = e.mayList(ch, c.who) })
 	if err != nil {
 		return 0, nil, err
 	}
@@ -41,9 +39,9 @@ func (e *Engine) lookUp(ctx context.Context, ch *channel, id string) (*message, 
 	if !ok || prefix != idMessage {
 		return nil, nil
 	}
-	e.mu.RLock()
-	m, settled := ch.remembered(number), e.settled
-	e.mu.RUnlock()
+	var m *message
+	var settled int64
+	e.rlocked(func() { m, settled = ch.remembered(number), e.settled })
 	if m == nil {
 		err := e.db.Read(ctx, func(stx *store.Tx) (err error) {
 			m, err = messageByID(stx, ch, id, number)
@@ -53,11 +51,11 @@ func (e *Engine) lookUp(ctx context.Context, ch *channel, id string) (*message, 
 			return nil, err
 		}
 		if number == 0 {
-			e.mu.RLock()
-			if live := ch.remembered(m.number); live != nil {
-				m = live
-			}
-			e.mu.RUnlock()
+			e.rlocked(func() {
+				if live := ch.remembered(m.number); live != nil {
+					m = live
+				}
+			})
 		}
 	}
 	if m.id != id || m.seq > settled {

@@ -83,11 +83,8 @@ func (e *Engine) tellPage(s *subscriber, page []entry, size int, write func([]by
 	}
 	var b []byte
 	for i := range page {
-		at := now()
-		e.mu.RLock()
-		b = e.frame(b, s, &page[i], at)
-		ended := s.ended
-		e.mu.RUnlock()
+		at, ended := now(), false
+		e.rlocked(func() { b, ended = e.frame(b, s, &page[i], at), s.ended })
 		if ended {
 			return false
 		}

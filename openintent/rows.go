@@ -108,9 +108,8 @@ func (f *filter) messagesOf(c *call, stx *store.Tx, l *look, ch *channel, after,
 			return enough(more)
 		}
 		f.seen = max(f.seen, m.number)
-		c.e.mu.RLock()
-		found := f.matches(c.e, m, at)
-		c.e.mu.RUnlock()
+		found := false
+		c.e.rlocked(func() { found = f.matches(c.e, m, at) })
 		if found {
 			if err := stx.QueryRow("SELECT head FROM openintent_message WHERE seq = ?", m.seq).Scan(&m.head); err != nil {
 				return err

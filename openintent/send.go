@@ -271,10 +271,11 @@ func (e *Engine) sendByName(c *call, o *outgoing, intentID, name string) (sent, 
 	if err := fresh.prepare(); err != nil {
 		return sent{}, err
 	}
-	e.mu.RLock()
-	ch := in.named(name, now())
-	durable := ch != nil && ch.opt.audit
-	e.mu.RUnlock()
+	durable := false
+	e.rlocked(func() {
+		ch := in.named(name, now())
+		durable = ch != nil && ch.opt.audit
+	})
 	return e.send(c, o, durable, func(t *tx) (*channel, error) {
 		in := e.intents[in.id]
 		if ch := in.named(name, t.now); ch != nil {

@@ -21,9 +21,7 @@ func (e *Engine) streamChannel(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	e.mu.RLock()
-	err = e.reads(ch, c.who)
-	e.mu.RUnlock()
+	e.rlocked(func() { err = e.reads(ch, c.who) })
 	if err != nil {
 		return 0, nil, err
 	}
@@ -51,9 +49,8 @@ func (e *Engine) stream(c *call, s *subscriber) (int, any, error) {
 		return 0, nil, err
 	}
 	defer e.unsubscribe(s)
-	e.mu.RLock()
-	from := e.settled // what comes later comes through s.in
-	e.mu.RUnlock()
+	var from int64
+	e.rlocked(func() { from = e.settled }) // what comes later comes through s.in
 
 	h := c.w.Header()
 	h.Set("Content-Type", "text/event-stream")

@@ -168,16 +168,16 @@ func behalf(ctx context.Context, home string) context.Context {
 // sweepSome lets an agent leave that has not left, or removes a slice of a channel that is
 // gone, and reports whether there was something.
 func (e *Engine) sweepSome(ctx context.Context) (more bool, err error) {
-	e.mu.RLock()
 	var next grave
-	if more = len(e.graves) > 0; more {
-		next = e.graves[0]
-	}
 	leaver := ""
-	for leaver = range e.leavers {
-		break
-	}
-	e.mu.RUnlock()
+	e.rlocked(func() {
+		if more = len(e.graves) > 0; more {
+			next = e.graves[0]
+		}
+		for leaver = range e.leavers {
+			break
+		}
+	})
 	if leaver != "" {
 		return true, e.finishLeaving(ctx, leaver)
 	}

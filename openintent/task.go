@@ -180,9 +180,8 @@ func (e *Engine) createTask(c *call) (int, any, error) {
 
 // task finds a task whose intent the caller can see.
 func (e *Engine) task(c *call) (*task, error) {
-	e.mu.RLock()
-	k := e.tasks[c.arg(0)]
-	e.mu.RUnlock()
+	var k *task
+	e.rlocked(func() { k = e.tasks[c.arg(0)] })
 	if k == nil {
 		return nil, notFound("task")
 	}
@@ -222,20 +221,20 @@ func (e *Engine) listTasks(c *call) (int, any, error) {
 	}
 	status := q.Get("status")
 	list := []Task{}
-	e.mu.RLock()
-	for _, k := range in.tasks {
-		if status != "" && k.doc.Status != status {
-			continue
+	e.rlocked(func() {
+		for _, k := range in.tasks {
+			if status != "" && k.doc.Status != status {
+				continue
+			}
+			if offset--; offset >= 0 {
+				continue
+			}
+			if len(list) == limit {
+				break
+			}
+			list = append(list, k.doc)
 		}
-		if offset--; offset >= 0 {
-			continue
-		}
-		if len(list) == limit {
-			break
-		}
-		list = append(list, k.doc)
-	}
-	e.mu.RUnlock()
+	})
 	return array(c, maxListBytes, list, func(k Task) any { return k })
 }
 
@@ -256,9 +255,8 @@ func (e *Engine) patchTask(c *call) (int, any, error) {
 		return 0, nil, err
 	}
 	// Outside of the write, which keeps the outcome only if nothing has changed meanwhile.
-	e.mu.RLock()
-	old := k.doc
-	e.mu.RUnlock()
+	var old Task
+	e.rlocked(func() { old = k.doc })
 	if old.Version != version {
 		return 0, nil, versionConflict(old.Version)
 	}
