@@ -155,18 +155,20 @@ func (p Project) tree(agents []string) error {
 	return nil
 }
 
-// create writes a file that is not there yet.
+// create writes a file that is not there yet, which readers see whole or not at all.
 func create(path, text string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
-	if errors.Is(err, fs.ErrExist) {
+	if _, err := os.Lstat(path); err == nil {
 		return nil
 	}
+	temp, err := stage(filepath.Dir(path), strings.TrimPrefix(filepath.Base(path), "."), []byte(text))
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(text)
-	if e := f.Close(); err == nil {
-		err = e
+	if err = move(temp, path); err != nil {
+		os.Remove(temp)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return nil
 	}
 	return err
 }
