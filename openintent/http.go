@@ -32,7 +32,7 @@ type call struct {
 }
 
 // errAnswered is the error of a handler that has answered by itself, errBroken of one
-// that has failed while it did.
+// that could not do so to the end.
 var (
 	errAnswered = errors.New("answered")
 	errBroken   = errors.New("broken")
@@ -117,10 +117,16 @@ func failed() *Error {
 }
 
 // prepare does what is asked, and returns the answer. A handler that panics has failed,
-// and no more: what a program or another daemon says must not end this one.
+// and no more: what a program or another daemon says must not end this one. One that breaks
+// off with [http.ErrAbortHandler], as where a host ends in the middle of its answer, has done
+// what it should.
 func (e *Engine) prepare(c *call, rt *route, identify func(*http.Request) (Caller, error)) (status int, answer parts, err error) {
 	defer func() {
-		if v := recover(); v != nil {
+		switch v := recover(); v {
+		case nil:
+		case http.ErrAbortHandler:
+			err = errBroken
+		default:
 			e.panicked(c, v, string(debug.Stack()))
 			if err = failed(); c.w.began {
 				err = errBroken

@@ -2,11 +2,13 @@ package carrier
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/openintent"
 )
 
 // A home that does not read its answers is kept few of them, and not for long.
@@ -98,3 +101,48 @@ func (r resettable) Cancel() {
 	r.resets.Add(1)
 	r.piped.Cancel()
 }
+
+// A host that breaks off in the middle of an answer breaks it off for who asked, and one who
+// leaves leaves: neither is a failure of this daemon that its log tells of.
+func TestAnAnswerThatBreaksOff(t *testing.T) {
+	t.Parallel()
+	log := new(spoken)
+	part := "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 100000000\r\n\r\n"
+	var left atomic.Bool
+	c := homeLogging(t, slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelInfo}), func(context.Context) (Stream, error) {
+		if left.Load() { // it goes on until nobody reads it
+			return &spoken{in: io.MultiReader(strings.NewReader(part), io.LimitReader(endless{}, 100_000_000))}, nil
+		}
+		return &spoken{in: strings.NewReader(part + "half")}, nil
+	})
+	served := httptest.NewServer(c.Engine.Handler(openintent.Local))
+	defer served.Close()
+	for n := range 20 {
+		left.Store(n >= 10)
+		r, err := http.NewRequestWithContext(t.Context(), "GET", served.URL+api+farChannel+"/messages/msg_0102030405_01M7WK708745SZDSQ20JGH2Z1P", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		speak(r, "planner")
+		answer, err := served.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n < 10 {
+			if text, err := io.ReadAll(answer.Body); answer.StatusCode != 200 || string(text) != "half" || err == nil {
+				t.Errorf("%d: %s %.100q %v", n, answer.Status, text, err)
+			}
+		} else if _, err := io.ReadFull(answer.Body, make([]byte, 1000)); err != nil {
+			t.Error(err)
+		}
+		answer.Body.Close()
+	}
+	served.Close() // waits until all is answered
+	if said := log.said(); strings.Contains(said, "panic") || strings.Contains(said, "ERROR") {
+		t.Errorf("the log has %.2000s", said)
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(b []byte) (int, error) { return len(b), nil }

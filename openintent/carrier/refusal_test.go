@@ -23,8 +23,13 @@ var desk = identity.Peer{ID: identity.ID{1, 2, 3, 4, 5}, Name: "desk"}
 // open returns.
 func home(t testing.TB, open func(context.Context) (Stream, error)) *Carrier {
 	t.Helper()
+	return homeLogging(t, slog.DiscardHandler, open)
+}
+
+func homeLogging(t testing.TB, log slog.Handler, open func(context.Context) (Stream, error)) *Carrier {
+	t.Helper()
 	c, err := Open(t.Context(), Config{
-		Self: identity.ID{9}, Engine: engineOn(openStore(t), slog.New(slog.DiscardHandler)),
+		Self: identity.ID{9}, Engine: engineOn(openStore(t), slog.New(log)),
 		Trusted: func(id identity.ID) (identity.Peer, bool) { return desk, id == desk.ID },
 		Peers:   func() []identity.Peer { return []identity.Peer{desk} },
 		Hosts:   func() []identity.ID { return nil },
