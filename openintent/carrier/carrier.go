@@ -160,10 +160,10 @@ func (c *Carrier) Run(ctx context.Context) error {
 
 // Link says that a peer is connected, or no more: what waits is tried at once.
 func (c *Carrier) Link(peer identity.ID, up bool) {
+	c.records.doubt(peer) // first: nothing may go to it before it is asked whom it knows
 	c.parcels.wake.up()
 	if up {
 		c.isUp()
-		c.records.isUp(peer)
 		c.follows.isUp(peer)
 	}
 }

@@ -2,6 +2,8 @@ package carrier
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -13,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/store"
 )
@@ -45,23 +48,28 @@ type records struct {
 // or for good, that is no error: it will say why to whatever the agent wants of it.
 type tell func(ctx context.Context, host identity.ID, agent, record string) (taken bool, err error)
 
-// list returns the agents of this daemon of which a host has records, false where it does
-// not say.
+// list returns the agents of this daemon of which a host has records, false where it is of an
+// earlier version, which does not say. Its error is errMute where the host could, and does not.
 type list func(ctx context.Context, host identity.ID) (agents []string, said bool, err error)
 
 // guests are the agents that a host knows, with the records that it was told.
 type guests struct {
-	doubt bool          // the host may have forgotten some since they were told; guarded by the mu of records
+	links int           // how often it came into reach, or went; this and the next are guarded by the mu of records
+	sure  int           // links when it last said what it knows: it may have forgotten some where there are more
 	turn  chan struct{} // holds one while somebody tells, so that nobody tells what is outdated
 	told  map[string]string
 }
+
+// errMute is the error of a host that does not say whom it knows: it refuses to, and will say
+// why to whatever an agent wants of it, or what it says is no list.
+var errMute = errors.New("it does not say which agents it knows")
 
 func openRecords(ctx context.Context, db *store.DB, log *slog.Logger, record func(string) (string, bool), tell tell, list list) (*records, error) {
 	q := &records{db: db, log: log, record: record, tell: tell, list: list, wake: newWake(), hosts: make(map[identity.ID]*guests)}
 	err := db.Read(ctx, func(tx *store.Tx) error {
 		return sqlGuests(tx, func(host identity.ID, agent, record string) {
 			g := q.guests(host)
-			g.told[agent], g.doubt = record, true
+			g.told[agent], g.links = record, 1
 			q.count++
 		})
 	})
@@ -102,9 +110,17 @@ func (q *records) enter(ctx context.Context, host identity.ID) (*guests, error) 
 
 func (g *guests) leave() { <-g.turn }
 
-// introduce makes sure that the host knows the agent as it is now. It waits for
-// whoever tells the host something else.
+// introduce makes sure that the host knows the agent as it is now, also where it has been out
+// of reach and may have forgotten it. It waits for whoever tells the host something else.
 func (q *records) introduce(ctx context.Context, host identity.ID, agent string) error {
+	if err := q.check(ctx, host); err != nil && err != errMute {
+		return err
+	}
+	return q.update(ctx, host, agent)
+}
+
+// update is introduce to a host that has forgotten nothing.
+func (q *records) update(ctx context.Context, host identity.ID, agent string) error {
 	record, _ := q.record(agent)
 	q.mu.Lock()
 	told, known := q.guests(host).told[agent]
@@ -184,23 +200,29 @@ func (q *records) run(ctx context.Context, reach func() []identity.ID) {
 	}
 }
 
-// isUp says that a host has come into reach.
-func (q *records) isUp(host identity.ID) {
+// doubt says that a host has come into reach, or has gone: it may forget what it was told.
+func (q *records) doubt(host identity.ID) {
 	q.mu.Lock()
 	if g := q.hosts[host]; g != nil {
-		g.doubt = true
+		g.links++
 	}
 	q.mu.Unlock()
 	q.wake.up()
 }
 
-// check finds out what a host has forgotten of what it was told. It waits for whoever tells
-// it something.
-func (q *records) check(ctx context.Context, host identity.ID) (err error) {
+// doubts reports whether a host may have forgotten what it was told, and how often it came
+// and went until now.
+func (q *records) doubts(host identity.ID) (links int, doubt bool) {
 	q.mu.Lock()
-	doubt := q.list != nil && q.guests(host).doubt
-	q.mu.Unlock()
-	if !doubt {
+	defer q.mu.Unlock()
+	g := q.guests(host)
+	return g.links, q.list != nil && g.sure != g.links
+}
+
+// check finds out what a host has forgotten of what it was told. It waits for whoever tells
+// it something. After an error it is asked again.
+func (q *records) check(ctx context.Context, host identity.ID) error {
+	if _, doubt := q.doubts(host); !doubt {
 		return nil
 	}
 	g, err := q.enter(ctx, host)
@@ -208,22 +230,21 @@ func (q *records) check(ctx context.Context, host identity.ID) (err error) {
 		return err
 	}
 	defer g.leave()
+	links, doubt := q.doubts(host)
+	if !doubt { // somebody else has asked
+		return nil
+	}
 	q.mu.Lock()
-	g.doubt = false // where it comes into reach again meanwhile it is asked again
 	told := maps.Clone(g.told)
 	q.mu.Unlock()
-	defer func() {
-		if err != nil {
-			q.mu.Lock()
-			defer q.mu.Unlock()
-			g.doubt = true
-		}
-	}()
 	ctx, cancel := context.WithTimeout(ctx, recordTime)
 	defer cancel()
 	known, said, err := q.list(ctx, host)
-	if err != nil || !said {
+	if err != nil {
 		return err
+	}
+	if !said {
+		clear(told)
 	}
 	for _, agent := range known {
 		delete(told, agent)
@@ -235,23 +256,27 @@ func (q *records) check(ctx context.Context, host identity.ID) (err error) {
 			}
 		}
 	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	g.sure = links // where it has come and gone meanwhile it is asked again
 	return nil
 }
 
 // catchUp tells a host all records that have changed, and those that it has forgotten.
 func (q *records) catchUp(ctx context.Context, host identity.ID) error {
-	if err := q.check(ctx, host); err != nil {
-		return err
+	mute := q.check(ctx, host)
+	if mute != nil && mute != errMute {
+		return mute
 	}
 	q.mu.Lock()
 	agents := slices.Collect(maps.Keys(q.guests(host).told))
 	q.mu.Unlock()
 	for _, agent := range agents {
-		if err := q.introduce(ctx, host, agent); err != nil {
+		if err := q.update(ctx, host, agent); err != nil {
 			return err
 		}
 	}
-	return nil
+	return mute
 }
 
 // drop forgets a host that is trusted no more. It waits for whoever tells it something.
@@ -293,12 +318,23 @@ func (c *Carrier) tell(ctx context.Context, host identity.ID, agent, record stri
 // listRecords is the [list] of a carrier.
 func (c *Carrier) listRecords(ctx context.Context, host identity.ID) (agents []string, said bool, err error) {
 	status, answer, err := c.ask(ctx, maxStrangers, host, openintent.Daemon, http.MethodGet, api+"records", nil)
-	if err != nil || status != http.StatusOK {
+	switch {
+	case err != nil:
 		return nil, false, err
+	case status == http.StatusNotFound:
+		return nil, false, nil
+	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
+		return nil, false, kinds.Errorf(kinds.Overloaded, "it answered with status %d when it was asked which agents it knows: try again", status).WithDelivered(kinds.DeliveredNo)
+	case status >= 500:
+		return nil, false, fmt.Errorf("it answered with status %d when it was asked which agents it knows", status)
+	case status != http.StatusOK:
+		return nil, false, errMute
 	}
 	var known struct {
 		Agents []string `json:"agents"`
 	}
-	err = json.Unmarshal(answer, &known)
-	return known.Agents, err == nil, err
+	if json.Unmarshal(answer, &known) != nil {
+		return nil, false, errMute
+	}
+	return known.Agents, true, nil
 }

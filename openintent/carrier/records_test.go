@@ -2,8 +2,11 @@ package carrier
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -160,4 +163,121 @@ func TestRecordsGoWithTrust(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A message that waited while its host had forgotten who sends it goes out when the host
+// knows that again: access by a role is by the record.
+func TestWhatWaitedGoesOnceItsSenderIsKnownAgain(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	planner, reviewer := desk.agent("planner"), laptop.agent("reviewer")
+	reviewer.must(201, "POST", "agents/register", object{"role_id": "review"})
+	intent := "intents/" + planner.must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
+	channel := "channels/" + planner.must(201, "POST", intent+"/channels", object{"name": "build"})["id"].(string)
+	planner.must(200, "PUT", intent+"/acl", object{"default_policy": "closed", "entries": []object{
+		{"principal_id": "review", "principal_type": "role", "permission": "write", "home": laptop.key.ID().String()},
+	}})
+	reviewer.must(200, "GET", channel, nil)
+	peer, _ := desk.trust.Get(laptop.key.ID())
+	for n := range 5 { // what is told of the agent and what it has sent go on their ways at once
+		if err := desk.trust.Untrust(peer.ID); err != nil {
+			t.Fatal(err)
+		}
+		desk.node.Disconnect(peer.ID)
+		await.Until(t, "apart", func() bool { _, up := laptop.node.Peer(desk.key.ID()); return !up })
+		desk.stop() // nobody is there: its message waits
+		id := reviewer.must(201, "POST", channel+"/messages", object{"message_type": "notify", "payload": object{"n": n}})["id"].(string)
+		desk.start()
+		if err := desk.Forget(t.Context(), peer.ID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := desk.trust.Trust(peer); err != nil {
+			t.Fatal(err)
+		}
+		desk.node.Connect(peer.ID)
+		laptop.node.Connect(desk.key.ID())
+		await.Until(t, "the end of its wait", func() bool {
+			m := find(reviewer.list("unsent"), "id", id)
+			if m != nil && m["status"] == "refused" {
+				t.Fatalf("it was refused: %v", m["refusal"])
+			}
+			return m == nil
+		})
+		reviewer.must(200, "GET", channel+"/messages/"+id, nil)
+	}
+}
+
+// A host that came into reach is asked whom it knows before anything goes to it, and again
+// where it could not say; not where it is of a version that cannot, and where it refuses to it
+// says why to what comes.
+func TestAHostIsAskedWhomItKnows(t *testing.T) {
+	t.Parallel()
+	const ask, tell, get = "GET /api/v1/records", "PUT /api/v1/agents/planner/record", "GET /api/v1/" + farChannel
+	for _, r := range []struct {
+		answer int   // the first to ask
+		want   []int // what two requests of an agent are answered
+		asked  []string
+	}{
+		{404, []int{410, 410}, []string{ask, get, get}},
+		{403, []int{410, 410}, []string{ask, get, ask, tell, get}},
+		{429, []int{503, 410}, []string{ask, ask, tell, get}},
+		{503, []int{503, 410}, []string{ask, ask, tell, get}},
+		{500, []int{502, 410}, []string{ask, ask, tell, get}},
+		{200, []int{410, 410}, []string{ask, tell, get, get}},
+	} {
+		var mu sync.Mutex
+		var asked []string // since the host has come into reach
+		up := false
+		c := home(t, func(context.Context) (Stream, error) {
+			s := new(spoken)
+			s.in = &answering{answer: func() string {
+				request := strings.Join(strings.Fields(s.said())[:2], " ")
+				status := map[string]int{ask: 200, tell: 204, get: 410}[request]
+				if status == 0 {
+					return "HTTP/1.1 503 Later\r\nConnection: close\r\n\r\n{}" // it is followed, too
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if up {
+					asked = append(asked, request)
+				}
+				if up && len(asked) == 1 {
+					status = r.answer
+				}
+				return fmt.Sprintf("HTTP/1.1 %d So\r\nConnection: close\r\n\r\n{\"agents\":[]}", status)
+			}}
+			return s, nil
+		})
+		if status, got := local[object](t, c, "planner", "POST", "agents/register", `{"role_id": "review"}`); status != 201 {
+			t.Fatal(status, got)
+		}
+		local[object](t, c, "planner", "GET", farChannel, "")
+		mu.Lock()
+		up = true
+		mu.Unlock()
+		c.Link(desk.ID, true)
+		for i, want := range r.want {
+			if status, got := local[object](t, c, "planner", "GET", farChannel, ""); status != want || status != 410 && got["delivered"] != "no" {
+				t.Errorf("%d: request %d is answered %d %v, want %d", r.answer, i, status, got, want)
+			}
+		}
+		mu.Lock()
+		if !slices.Equal(asked, r.asked) {
+			t.Errorf("%d: it was asked %q, want %q", r.answer, asked, r.asked)
+		}
+		mu.Unlock()
+	}
+}
+
+// answering reads what answer returns when it is first read.
+type answering struct {
+	answer func() string
+	io.Reader
+}
+
+func (r *answering) Read(b []byte) (int, error) {
+	if r.Reader == nil {
+		r.Reader = strings.NewReader(r.answer())
+	}
+	return r.Reader.Read(b)
 }
