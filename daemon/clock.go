@@ -83,7 +83,7 @@ func (ts *tasks) act(t *task, now time.Time, tell func() bool) {
 		if !t.final() {
 			ts.settle(t, expired)
 		}
-		delete(ts.table, t.key())
+		ts.remove(t)
 		ts.unshare(t)
 		ts.change(t)
 		ts.late.add(record{task: t, drop: true})

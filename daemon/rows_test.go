@@ -88,7 +88,7 @@ func TestFullTablesAreListed(t *testing.T) {
 				d.tasks.mu.Lock()
 				d.tasks.rows++
 				e := &task{row: d.tasks.rows, direction: direction, peer: identity.ID{1}, id: wire.NewMessageID(), created: time.Now(), state: client.TaskAccepted}
-				d.tasks.table[e.key()] = e
+				d.tasks.put(e)
 				d.tasks.mu.Unlock()
 				if err := sqlBegin(tx, e, strings.Repeat("\x00", 1000)); err != nil {
 					return fmt.Errorf("%d: %w", i, err)

@@ -378,6 +378,7 @@ func TestAnEntryThatFailsEvictsNone(t *testing.T) {
 	if n := len(ts.table); n != maxTasks || before != maxTasks {
 		t.Errorf("%d are left of %d, %d on disk", n, maxTasks, before)
 	}
+	ts.counted(t)
 }
 
 // What becomes of a delegation is written before anybody sees it.

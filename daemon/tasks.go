@@ -36,8 +36,9 @@ type tasks struct {
 
 	mu    sync.Mutex // guards what follows and the fields of tasks named above
 	table map[taskKey]*task
-	rows  int64     // the last row that was begun: none is used twice
-	next  time.Time // when run looks again; zero: when it is woken
+	sizes map[string]map[identity.ID]int // entries of the table, by direction and peer
+	rows  int64                          // the last row that was begun: none is used twice
+	next  time.Time                      // when run looks again; zero: when it is woken
 }
 
 type taskKey struct {
@@ -52,7 +53,7 @@ func (t *task) key() taskKey { return taskKey{t.direction, t.peer, t.id} }
 func openTasks(ctx context.Context, db *store.DB, a *agents, book *budget.Book, log *slog.Logger) (*tasks, error) {
 	ts := &tasks{
 		db: db, agents: a, taken: book.Open(budget.Delegations), wake: make(chan struct{}, 1), late: newRecords(log),
-		table: make(map[taskKey]*task),
+		table: make(map[taskKey]*task), sizes: map[string]map[identity.ID]int{client.Given: {}, client.Taken: {}},
 	}
 	var all []*task
 	err := db.Read(ctx, func(tx *store.Tx) (err error) {
@@ -76,10 +77,27 @@ func openTasks(ctx context.Context, db *store.DB, a *agents, book *budget.Book, 
 			a.kept[t.agent] = kept{t.holder, now}
 		}
 		t.retry, t.pause = now, firstReport
-		ts.table[t.key()] = t
+		ts.put(t)
 		ts.rows = max(ts.rows, t.row)
 	}
 	return ts, nil
+}
+
+// put enters t in the table, and remove takes it out, if it is there. The caller holds mu.
+func (ts *tasks) put(t *task) {
+	ts.table[t.key()] = t
+	ts.sizes[t.direction][t.peer]++
+}
+
+func (ts *tasks) remove(t *task) {
+	if ts.table[t.key()] != t {
+		return
+	}
+	delete(ts.table, t.key())
+	entries := ts.sizes[t.direction]
+	if entries[t.peer]--; entries[t.peer] == 0 {
+		delete(entries, t.peer)
+	}
 }
 
 // count makes t count as work of its agent.
@@ -138,7 +156,7 @@ func (ts *tasks) begin(ctx context.Context, t *task, text string) (entry *task, 
 	}
 	ts.rows++
 	t.row, t.state = ts.rows, client.TaskSent
-	ts.table[t.key()] = t
+	ts.put(t)
 	ts.change(t)
 	ts.mu.Unlock()
 	err = ts.db.Write(ctx, false, func(tx *store.Tx) error {
@@ -151,9 +169,9 @@ func (ts *tasks) begin(ctx context.Context, t *task, text string) (entry *task, 
 	})
 	if err != nil {
 		ts.mu.Lock()
-		delete(ts.table, t.key())
+		ts.remove(t)
 		if evicted != nil && ts.table[evicted.key()] == nil {
-			ts.table[evicted.key()] = evicted
+			ts.put(evicted)
 		}
 		ts.unshare(t)
 		ts.mu.Unlock()
@@ -173,17 +191,19 @@ func (ts *tasks) unshare(t *task) {
 // room drops an entry that is final if the table is full: the oldest of the peer
 // that has the most entries, so that nobody's outcomes are pushed out by another's.
 func (ts *tasks) room(direction string, peer identity.ID) (evicted *task, ok bool) {
-	n := 0
-	entries := map[identity.ID]int{peer: 1}
-	for _, t := range ts.table {
-		if t.direction == direction {
-			n++
-			entries[t.peer]++
-		}
+	entries, n := ts.sizes[direction], 0
+	for _, of := range entries {
+		n += of
 	}
 	if n < maxTasks {
 		return nil, true
 	}
+	entries[peer]++ // which wants one more
+	defer func() {
+		if entries[peer]--; entries[peer] == 0 {
+			delete(entries, peer)
+		}
+	}()
 	for _, t := range ts.table {
 		if t.direction != direction || !t.final() || t.owed {
 			continue
@@ -193,7 +213,7 @@ func (ts *tasks) room(direction string, peer identity.ID) (evicted *task, ok boo
 		}
 	}
 	if evicted != nil {
-		delete(ts.table, evicted.key())
+		ts.remove(evicted)
 	}
 	return evicted, evicted != nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"reflect"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -225,6 +226,8 @@ func TestTasksAreBounded(t *testing.T) {
 	if ts.get(client.Given, first.peer, first.id) != nil || len(ts.table) != maxTasks || len(ts.reopen(t).table) != maxTasks {
 		t.Errorf("%d entries", len(ts.table))
 	}
+	ts.counted(t)
+	ts.reopen(t).counted(t)
 }
 
 func TestOnlyTheFirstEndWins(t *testing.T) {
@@ -292,6 +295,55 @@ func TestDroppedTaskMayBeginAgain(t *testing.T) {
 	if again := ts.reopen(t); len(again.table) != 1 {
 		t.Errorf("%d entries on disk", len(again.table))
 	}
+	ts.counted(t)
+}
+
+// counted fails the test unless the sizes are those of the table.
+func (ts *tasks) counted(t *testing.T) {
+	t.Helper()
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	want := map[string]map[identity.ID]int{client.Given: {}, client.Taken: {}}
+	for _, one := range ts.table {
+		want[one.direction][one.peer]++
+	}
+	if !reflect.DeepEqual(ts.sizes, want) {
+		t.Errorf("counted %v, there are %v", ts.sizes, want)
+	}
+}
+
+// TestADropIsWrittenFirst: an entry that cannot be dropped stays, as a restart finds it.
+func TestADropIsWrittenFirst(t *testing.T) {
+	ts := table(t)
+	one, _, err := ts.begin(t.Context(), &task{direction: client.Given, peer: identity.ID{1}, id: wire.NewMessageID(), created: time.Now()}, "task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := func(query string) {
+		t.Helper()
+		if err := ts.db.Write(t.Context(), false, func(tx *store.Tx) error {
+			_, err := tx.Exec(query)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change("CREATE TRIGGER kept BEFORE DELETE ON daemon_task BEGIN SELECT raise(ABORT, 'the disk is full'); END")
+	if err := ts.drop(t.Context(), one); err == nil {
+		t.Error("dropped")
+	}
+	if again := ts.reopen(t).get(client.Given, one.peer, one.id); again == nil || ts.get(client.Given, one.peer, one.id) != one || one.state != again.state {
+		t.Errorf("%+v, after a restart %+v", one, again)
+	}
+	ts.counted(t)
+	change("DROP TRIGGER kept")
+	if err := ts.drop(t.Context(), one); err != nil {
+		t.Error(err)
+	}
+	if len(ts.table) != 0 || len(ts.reopen(t).table) != 0 {
+		t.Errorf("%d entries", len(ts.table))
+	}
+	ts.counted(t)
 }
 
 // TestDeadlinesOnASlowDisk: while the disk stands still deadlines pass all the same,

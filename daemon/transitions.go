@@ -127,12 +127,18 @@ func (ts *tasks) settle(t *task, e ending) {
 	ts.change(t)
 }
 
-// drop removes the entry of a delegation that never left.
+// drop removes the entry of a delegation that never left. Where that cannot be written the
+// entry stays, as a restart finds it: unknown.
 func (ts *tasks) drop(ctx context.Context, t *task) error {
+	err := ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return sqlForget(tx, t.row) })
 	ts.mu.Lock()
-	delete(ts.table, t.key())
-	ts.unshare(t)
+	defer ts.mu.Unlock()
+	if err == nil {
+		ts.remove(t)
+		ts.unshare(t)
+	} else if t.state == client.TaskSent {
+		t.state = client.TaskUnknown
+	}
 	ts.change(t)
-	ts.mu.Unlock()
-	return ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return sqlForget(tx, t.row) })
+	return err
 }
