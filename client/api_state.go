@@ -28,7 +28,7 @@ type Status struct {
 	Agents         []Agent      `json:"agents"`
 	TasksActive    int          `json:"tasks_active"`
 	Messages       MessageCount `json:"messages"`
-	Warnings       []string     `json:"warnings"` // settings of which nothing follows, and why
+	Warnings       []string     `json:"warnings"` // what its owner should know and mend
 }
 
 // Budget is the result of budget, which has no params: what peers may cost this

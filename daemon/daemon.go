@@ -68,6 +68,8 @@ type Daemon struct {
 	noTrust bool // the trust store's files were not there, though the identity was
 	started time.Time
 	config  atomic.Pointer[config.Config]
+	begun   *config.Config          // that of the start
+	refused atomic.Pointer[refusal] // why config.yaml was not taken over, until it is
 	log     *slog.Logger
 	level   slog.LevelVar
 
@@ -146,6 +148,7 @@ func (d *Daemon) open(ctx context.Context) error {
 		return err
 	}
 	d.config.Store(cfg)
+	d.begun = cfg
 	d.name = cfg.Name
 	d.log = d.newLogger(cfg)
 	trust, warning, err := identity.OpenTrust(dir)
@@ -340,14 +343,16 @@ func (d *Daemon) Close() error {
 	return errors.Join(errs...)
 }
 
-// reload reads config.yaml again; when that is not valid the old one stays.
-// What [atOnce] lists counts then, everything else from the next start; the log names
-// it.
+// reload reads config.yaml again; when that is not valid the old one stays, and the
+// status says so until a later call succeeds. What [atOnce] lists counts then, everything
+// else from the next start; the log and the status name it.
 func (d *Daemon) reload() error {
 	next, err := d.loadConfig()
 	if err != nil {
+		d.refused.Store(&refusal{time.Now(), err})
 		return err
 	}
+	d.refused.Store(nil)
 	old := d.config.Swap(next)
 	d.gate.set(next)
 	d.channels.Review(func(id identity.ID) bool {

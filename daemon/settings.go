@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/acpd/acpd/config"
 )
@@ -20,11 +21,35 @@ func atNextStart(old, next *config.Config) []string {
 // maxNamed bounds the names in a warning.
 const maxNamed = 8
 
+// refusal is why and when a reload has failed.
+type refusal struct {
+	at  time.Time
+	why error
+}
+
+// maxWhy bounds the reason in a warning, in bytes.
+const maxWhy = 1024
+
+func (r *refusal) String() string {
+	why := strings.Join(strings.FieldsFunc(r.why.Error(), func(c rune) bool { return c == '\n' }), "; ")
+	if len(why) > maxWhy {
+		why = strings.ToValidUTF8(why[:maxWhy], "") + " …"
+	}
+	return fmt.Sprintf("config.yaml was not taken over at %s (%s): the settings of before count, and acpd will not start with this file; mend it and reload it",
+		r.at.UTC().Format(time.RFC3339), why)
+}
+
 // warnings are what a person should know of this daemon while it runs.
 func (d *Daemon) warnings() []string {
 	all := []string{}
 	if d.noTrust && d.trust.Len() == 0 && len(d.trust.Blocks()) == 0 {
 		all = append(all, trustIsGone)
+	}
+	if r := d.refused.Load(); r != nil {
+		all = append(all, r.String())
+	}
+	if later := atNextStart(d.begun, d.config.Load()); len(later) > 0 {
+		all = append(all, "settings in config.yaml that have changed count from the next start: "+strings.Join(later, ", ")+"; start acpd again for them")
 	}
 	return append(all, d.doubts()...)
 }

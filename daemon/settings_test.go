@@ -2,8 +2,10 @@ package daemon
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/acpd/acpd/client"
 )
@@ -54,5 +56,46 @@ func TestStatusWarns(t *testing.T) {
 	laptop.dial().must("status", nil, &s)
 	if s.Warnings == nil || len(s.Warnings) != 0 {
 		t.Errorf("%q", s.Warnings)
+	}
+}
+
+// TestStatusTellsOfSettingsThatDoNotCount: until the file is mended, and those that wait
+// for a new start until they are again as they were at the start.
+func TestStatusTellsOfSettingsThatDoNotCount(t *testing.T) {
+	t.Parallel()
+	dir := stateDir(t)
+	writeConfig(t, dir, "limits: {min_free: 2097152}\n")
+	desk := start(t, dir, "desk")
+	reload := func(text string) (failed bool, warnings []string) {
+		t.Helper()
+		writeConfig(t, dir, text)
+		failed = desk.reload() != nil
+		var s client.Status
+		desk.dial().must("status", nil, &s)
+		return failed, s.Warnings
+	}
+	const later = "settings in config.yaml that have changed count from the next start: limits.min_free, channels.quiet_agents; start acpd again for them"
+	if failed, w := reload("limits: {min_free: 4194304}\nchannels: {quiet_agents: true}\n"); failed || !slices.Equal(w, []string{later}) {
+		t.Errorf("failed is %t, %q", failed, w)
+	}
+	for _, text := range []string{"policy: {\"*\": {kinds: [pong]}}\n", "polity: {}\n", "[", strings.Repeat("x: 1\n", 10_000)} {
+		failed, w := reload(text)
+		if !failed || len(w) != 2 || w[1] != later {
+			t.Fatalf("failed is %t, %q", failed, w)
+		}
+		when, rest, _ := strings.Cut(strings.TrimPrefix(w[0], "config.yaml was not taken over at "), " (")
+		if at, err := time.Parse(time.RFC3339, when); err != nil || time.Since(at) > time.Hour {
+			t.Errorf("%v in %q", err, w[0])
+		}
+		if len(rest) < 150 || len(rest) > 2*maxWhy || strings.Contains(rest, "\n") ||
+			!strings.HasSuffix(rest, "): the settings of before count, and acpd will not start with this file; mend it and reload it") {
+			t.Errorf("%q", rest)
+		}
+	}
+	if failed, w := reload("limits: {min_free: 4194304}\nchannels: {quiet_agents: true}\n"); failed || !slices.Equal(w, []string{later}) {
+		t.Errorf("failed is %t, %q", failed, w)
+	}
+	if failed, w := reload("limits: {min_free: 2097152}\n"); failed || len(w) != 0 {
+		t.Errorf("failed is %t, %q", failed, w)
 	}
 }
