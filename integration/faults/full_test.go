@@ -22,6 +22,7 @@ import (
 // full is a machine whose disk can be filled, with something of all that it keeps.
 type full struct {
 	*subject
+	both       [2]*machine // desk and laptop
 	t          *testing.T
 	fill, free func()
 	mill       *live.Machine // a stranger, who invites
@@ -33,8 +34,9 @@ type full struct {
 }
 
 func newFull(t *testing.T) *full {
-	desk, laptop, mill := live.New(t, "desk"), live.New(t, "laptop"), live.New(t, "mill")
-	f := &full{subject: &subject{Machine: desk, laptop: laptop, seen: make(map[string]string)}, t: t, mill: mill}
+	looked := [2]*machine{newMachine(t, "desk"), newMachine(t, "laptop")}
+	desk, laptop, mill := looked[0].Machine, looked[1].Machine, live.New(t, "mill")
+	f := &full{both: looked, subject: &subject{Machine: desk, laptop: laptop, seen: make(map[string]string)}, t: t, mill: mill}
 	f.fill, f.free = small(t, desk)
 	desk.Start()
 	laptop.Start()
@@ -270,10 +272,12 @@ func (f *full) writes() []write {
 
 // TestFullDiskForAllThatIsWritten: on a full disk each kind of write that frees nothing
 // is refused with the code for it and changes nothing, what frees something or cuts
-// somebody off works, and all that was refused works when there is space.
+// somebody off works, and all that was refused works when there is space. Then all is
+// closed again.
 func TestFullDiskForAllThatIsWritten(t *testing.T) {
 	t.Parallel()
 	f := newFull(t)
+	calm(f.both[:]...)
 	before := f.facts()
 	var refused []write
 	for _, w := range f.writes() {
@@ -322,6 +326,12 @@ func TestFullDiskForAllThatIsWritten(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(f.Home, "reserve")); err != nil {
 		t.Error(err)
+	}
+	f.agrees(before)
+	f.Must("untrust", "mill")
+	f.mill.Stop()
+	for _, m := range f.both {
+		m.closes()
 	}
 }
 

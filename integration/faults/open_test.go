@@ -158,9 +158,9 @@ func began(frames []string) (name string, waits bool) {
 	return name, waits
 }
 
-// storeFiles is how often the store's file is open at most: by the connection that
-// writes and by four that read. SQLite closes none of them as long as one is locked, but
-// takes them for the next connections.
+// storeFiles is how often the store's file and its log are open at most: by the
+// connection that writes and by four that read. SQLite closes none of them as long as one
+// is locked, but takes them for the next connections.
 const storeFiles = 5
 
 // more is what is open now beyond before, as text; "": nothing.
@@ -169,7 +169,7 @@ func (m *machine) more() string {
 	now := m.open()
 	for _, what := range slices.Sorted(maps.Keys(now)) {
 		was := m.before[what]
-		if what == "descriptor HOME/state.db" {
+		if what == "descriptor HOME/state.db" || what == "descriptor HOME/state.db-wal" {
 			was = max(was, storeFiles)
 		}
 		if now[what] > was {

@@ -3,6 +3,7 @@
 package faults
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,7 +12,8 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/integration/await"
-	"github.com/acpd/acpd/integration/live"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
 
 // TestTwoDaemonsOnOneDirectory: whoever comes second is refused and says by whom; the
@@ -40,19 +42,36 @@ func TestTwoDaemonsOnOneDirectory(t *testing.T) {
 
 // TestOneIdentityTwice: of two daemons with one state directory's copies the later one
 // is served, the earlier one is told, and the peer tells of both. Where the later one is
-// gone the other one's next start is served.
+// gone the other one's next start is served. What the peer said that it holds it holds
+// once, and none that is served has more open than before.
 func TestOneIdentityTwice(t *testing.T) {
 	t.Parallel()
-	desk, laptop := live.New(t, "desk"), live.New(t, "laptop")
+	desk, laptop, copied := newMachine(t, "desk"), newMachine(t, "laptop"), newMachine(t, "desk")
 	desk.Start()
 	laptop.Start()
-	desk.Trust(laptop, laptop.Addr)
-	laptop.Trust(desk, desk.Addr)
-	reaches := func(m *live.Machine) bool { return m.Peer(laptop.ID).State == client.PeerConnected }
-	await.Until(t, "desk is connected", func() bool { return reaches(desk) })
+	desk.Trust(laptop.Machine, laptop.Addr)
+	laptop.Trust(desk.Machine, desk.Addr)
+	reaches := func() bool { return desk.Peer(laptop.ID).State == client.PeerConnected }
+	await.Until(t, "desk is connected", reaches)
+	var held []wire.MessageID
+	notify := func(m *machine) error {
+		id := wire.NewMessageID()
+		r, err := m.Client.Notify(await.Context(t), client.NotifyParams{
+			Head: client.Head{ID: id}, To: client.To("laptop"), Payload: kinds.Encode(&kinds.Notify{Topic: "build"}),
+		})
+		if err == nil && r.State != client.Held {
+			err = errors.New(r.State)
+		}
+		if err == nil {
+			held = append(held, id)
+		}
+		return err
+	}
+	served := func(m *machine) func() bool { return func() bool { return notify(m) == nil } }
+	await.Until(t, "desk is served", served(desk))
+	calm(desk, laptop)
 	desk.Stop()
 
-	copied := live.New(t, "desk")
 	if err := os.RemoveAll(copied.Home); err != nil {
 		t.Fatal(err)
 	}
@@ -65,32 +84,28 @@ func TestOneIdentityTwice(t *testing.T) {
 	}
 	copied.Flags = []string{"--no-mdns"}
 	desk.Start()
-	await.Until(t, "desk is connected", func() bool { return reaches(desk) })
+	await.Until(t, "desk is connected", reaches)
 	copied.Start()
 	if copied.ID != desk.ID {
 		t.Fatal("the copy is another")
 	}
-	served := func(m *live.Machine) bool {
-		p := m.Acpctl("notify", "laptop", "build", "1", "--json")
-		p.Await()
-		return p.Cmd.ProcessState.ExitCode() == 0
-	}
-	await.Until(t, "the later one is served", func() bool { return served(copied) })
+	await.Until(t, "the later one is served", served(copied))
 	await.Until(t, "the earlier one is told", func() bool {
-		p := desk.Acpctl("notify", "laptop", "build", "1", "--json")
-		p.Await()
-		return strings.Contains(p.Stdout.String(), "identity_conflict")
+		err := notify(desk)
+		return err != nil && kinds.AsError(err).Code == "identity_conflict"
 	})
-	if !served(copied) {
-		t.Error("the later one is served no more")
+	if err := notify(copied); err != nil {
+		t.Errorf("the later one is served no more: %v", err)
 	}
 	await.Until(t, "the peer's log tells of both", func() bool { return strings.Contains(laptop.Acpd.Stderr.String(), "identity conflict") })
-	held := len(strings.Split(strings.TrimSpace(laptop.Must("inbox")), "\n"))
+	copied.before = desk.before
+	copied.closes()
+	laptop.closes()
 	copied.Stop()
 	desk.Stop()
 	desk.Start() // an earlier process stays refused; a new one is served at once
-	await.Until(t, "desk is served again", func() bool { return served(desk) })
-	if now := len(strings.Split(strings.TrimSpace(laptop.Must("inbox")), "\n")); now != held+1 {
-		t.Errorf("the inbox has %d messages, want %d", now, held+1)
-	}
+	await.Until(t, "desk is served again", served(desk))
+	laptop.hasOnce(held)
+	desk.closes()
+	laptop.closes()
 }
