@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -85,6 +86,8 @@ func (c *channels) tail(ctx context.Context, id, arg string, last int, follow bo
 	if err != nil {
 		return cmp.Or(unsent.show(ctx, last == 0), err)
 	}
+	var shown []jsontext.Value
+	var pause time.Duration
 	for list = list[:min(last, len(list))]; ; {
 		for _, v := range list {
 			if err := c.showMessage(ctx, v); err != nil {
@@ -95,13 +98,17 @@ func (c *channels) tail(ctx context.Context, id, arg string, last int, follow bo
 			return err
 		}
 		last = 1 // whatever comes now is shown
+		if len(list) > 0 {
+			shown = list
+		}
 		var ch channel
+		began := time.Now()
 		err = retry(ctx, outage, 2*time.Second, c.isAway(), func() (err error) {
 			if err := unsent.show(ctx, false); err != nil {
 				return err
 			}
 			list, since, err = c.after(ctx, messages+"?wait=60&since="+url.QueryEscape(since), since)
-			if err != nil || len(list) > 0 {
+			if list = unseen(list, shown); err != nil || len(list) > 0 {
 				return err
 			}
 			return c.read(ctx, path("channels", id), &ch)
@@ -113,7 +120,38 @@ func (c *channels) tail(ctx context.Context, id, arg string, last int, follow bo
 			c.talk("the channel is closed")
 			return nil
 		}
+		if pause = restAfter(pause, len(list), time.Since(began)); pause > 0 {
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
 	}
+}
+
+// restAfter returns how long to rest after a request that may wait for a minute. A machine
+// that has nothing new and says so at once is not asked again at once, ever more rarely.
+func restAfter(before time.Duration, news int, took time.Duration) time.Duration {
+	if news > 0 || took >= time.Second {
+		return 0
+	}
+	return min(max(2*before, 20*time.Millisecond), 2*time.Second)
+}
+
+// unseen returns the messages of a list that were not in the one before: not every machine
+// goes on where it was asked to.
+func unseen(list, before []jsontext.Value) []jsontext.Value {
+	known := make(map[string]bool, len(before))
+	for _, v := range before {
+		if id, err := idOf(v); err == nil {
+			known[id] = true
+		}
+	}
+	return slices.DeleteFunc(list, func(v jsontext.Value) bool {
+		id, err := idOf(v)
+		return err == nil && known[id]
+	})
 }
 
 // isAway returns a function that reports whether an error says that the daemon or the

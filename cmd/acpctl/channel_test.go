@@ -219,3 +219,48 @@ func TestChannelsOfASilentMachine(t *testing.T) {
 		}
 	}
 }
+
+// A host that says the same again, whatever it is asked for, is shown once; one that has
+// nothing and does not wait is asked ever more rarely.
+func TestTailOfAHostThatRepeatsItself(t *testing.T) {
+	f := newFake(t)
+	const id = "chan_de5c000000_01M7WK708745SZDSQ20JGH2Z1P"
+	f.web(map[string]string{
+		"GET channels/" + id:               `{"id":"` + id + `","name":"n","status":"closed"}`,
+		"GET channels/" + id + "/messages": `[{"id":"msg_1","sender":"planner","to":null,"message_type":"notify","payload":{"text":"abcd"},"created_at":"2026-11-20T14:00:00.000000+00:00"}]`,
+		"GET unsent":                       `[]`,
+	})
+	f.on(client.MethodWhoami, &client.Whoami{ID: me})
+	if got := f.run("channel", "tail", "-f", id, "--as", "reviewer"); got.code != 0 || strings.Count(got.out, "abcd") != 1 {
+		t.Errorf("%+v", got)
+	}
+	var pause, all time.Duration
+	for range 20 {
+		pause = restAfter(pause, 0, time.Millisecond)
+		all += pause
+	}
+	if pause != 2*time.Second || all < 20*time.Second {
+		t.Errorf("20 empty answers take %v, the last pause is %v", all, pause)
+	}
+	if restAfter(pause, 1, 0) != 0 || restAfter(pause, 0, time.Minute) != 0 {
+		t.Error("news, or a host that waits, is followed by a pause")
+	}
+}
+
+// What a host says of a channel moves no cursor and adds no line.
+func TestChannelsOfAHostAreTamed(t *testing.T) {
+	f := newFake(t)
+	const evil = `x\u001b[2J\u009b31m\u202e\r\nFAKE`
+	const channel = `{"id":"chan_1","intent_id":"intent_1","name":"` + evil + `","status":"` + evil + `","member_policy":"` + evil + `","members":["` + evil + `"]}`
+	f.web(map[string]string{
+		"GET intents":                   `{"intents":[{"id":"intent_1"}]}`,
+		"GET intents/intent_1/channels": "[" + channel + "]",
+		"GET channels/chan_1":           channel,
+	})
+	for _, args := range [][]string{{"channel", "list"}, {"channel", "show", "chan_1"}} {
+		got := f.run(args...)
+		if got.code != 0 || strings.ContainsAny(got.out, "\x1b\u009b\u202e\r") || strings.Contains(got.out, "\nFAKE") {
+			t.Errorf("%v: %q", args, got.out)
+		}
+	}
+}

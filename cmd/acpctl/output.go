@@ -56,6 +56,11 @@ func (a *app) paint(colour, s string) string {
 
 // table prints rows: aligned below a head on a terminal, else separated by tabs.
 func (a *app) table(head []string, rows [][]string) {
+	for _, row := range rows {
+		for i, cell := range row {
+			row[i] = client.Line(cell)
+		}
+	}
 	if !a.outTTY {
 		for _, row := range rows {
 			a.say("%s", strings.Join(row, "\t"))
@@ -95,6 +100,7 @@ func (a *app) fields(rows ...[2]string) {
 		width = max(width, len(row[0]))
 	}
 	for _, row := range rows {
+		row[1] = client.Line(row[1])
 		switch {
 		case row[1] == "":
 		case a.outTTY:

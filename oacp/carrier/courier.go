@@ -33,7 +33,7 @@ type courier struct {
 
 	todo   []*entry  // in the order of sending; made anew when stale
 	stale  bool      // something waits that is not in todo
-	again  time.Time // when that is so by itself; zero: never
+	again  time.Time // when that is so by itself, since a pause ends; zero: never
 	flying int
 	rank   int // of those that are flying
 
@@ -164,7 +164,14 @@ func (c *Carrier) collect(k *courier, now time.Time) {
 		}
 	}
 	slices.SortFunc(k.todo, (*entry).before)
+	if soon := now.Add(collectPause); !k.again.IsZero() && k.again.Before(soon) {
+		k.again = soon
+	}
 }
+
+// collectPause is between two looks at all that waits for a peer, where nothing but pauses
+// end: a peer that refuses each of many messages for now causes no look for each.
+const collectPause = 100 * time.Millisecond
 
 // fly delivers one message.
 func (c *Carrier) fly(ctx context.Context, k *courier, e *entry) {
@@ -229,7 +236,9 @@ func (c *Carrier) later(k *courier, e *entry, reason string) {
 	e.set(Waiting, reason)
 	e.due = time.Now().Add(jitter(min(firstPause<<min(e.tries, 10), longestRetry)))
 	e.tries++
-	k.stale = true
+	if k.again.IsZero() || e.due.Before(k.again) {
+		k.again = e.due
+	}
 }
 
 // lost has everything for a peer wait that cannot be reached. The caller holds c.mu.

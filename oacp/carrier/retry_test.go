@@ -136,6 +136,36 @@ func TestPauses(t *testing.T) {
 	}
 }
 
+// TestManyPauses: where many messages are refused for now, each with a pause of its own,
+// all that waits is looked through after a time, and not once for each of them.
+func TestManyPauses(t *testing.T) {
+	desk, laptop := desks(t)
+	desk.start()
+	desk.Carrier.mu.Lock()
+	k := desk.courier(laptop.key.ID())
+	now := time.Now()
+	at := place{"demo", "reviewer"}
+	entries := make(map[string]*entry)
+	for n := range 100 {
+		e := &entry{at: at, state: flying}
+		desk.later(k, e, "no")
+		e.due = now.Add(time.Hour + time.Duration(n)*time.Millisecond)
+		entries[fmt.Sprint(n)] = e
+	}
+	if k.stale || k.again.IsZero() || k.again.Sub(now) > time.Second {
+		t.Errorf("after refusals: stale %t, again in %v", k.stale, k.again.Sub(now))
+	}
+	desk.spools[at] = newSpool(Binding{Project: at.project, Agent: at.agent, Peer: k.peer})
+	desk.spools[at].entries = entries
+	desk.collect(k, now.Add(time.Hour+50*time.Millisecond))
+	if len(k.todo) != 51 || k.again.Sub(now) != time.Hour+50*time.Millisecond+collectPause {
+		t.Errorf("%d are to be sent, again after %v", len(k.todo), k.again.Sub(now))
+	}
+	delete(desk.spools, at)
+	k.todo, k.again = nil, time.Time{}
+	desk.Carrier.mu.Unlock()
+}
+
 // TestReportsNotTaken: a peer that does not take reports is asked ever more rarely, and
 // for one at a time, not for all of them; they are told when it does.
 func TestReportsNotTaken(t *testing.T) {
