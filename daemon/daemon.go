@@ -266,6 +266,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	g.Go(func() error { return d.runDiscovery(working) })
 	g.Go(func() error { return d.sightings.run(working, d.log) })
 	g.Go(func() error { return d.mail.Run(working) })
+	g.Go(func() error { return d.runSpace(working) })
 	g.Go(func() error {
 		for {
 			select {

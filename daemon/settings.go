@@ -45,6 +45,9 @@ func (d *Daemon) warnings() []string {
 	if d.noTrust && d.trust.Len() == 0 && len(d.trust.Blocks()) == 0 {
 		all = append(all, trustIsGone)
 	}
+	if full := d.tooFull(); full != "" {
+		all = append(all, full)
+	}
 	if r := d.refused.Load(); r != nil {
 		all = append(all, r.String())
 	}

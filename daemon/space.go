@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
@@ -44,6 +46,59 @@ func (s *space) roomForMail(from identity.ID) error {
 	}
 	return s.refuse(from)
 }
+
+// How often the disks are looked at, and for how long there must be enough space before
+// the log says so: a disk on the edge makes few lines.
+const (
+	spaceEvery  = time.Second
+	spaceSteady = time.Minute
+)
+
+// runSpace looks at the disks until ctx ends, and tells the log when one has become too
+// full for what peers send, and when no longer.
+func (d *Daemon) runSpace(ctx context.Context) error {
+	ticker := time.NewTicker(spaceEvery)
+	defer ticker.Stop()
+	var full bool // the log says so
+	var seen time.Time
+	for ctx.Err() == nil {
+		d.space.mail.Low()
+		d.space.state.Low()
+		switch warning := d.tooFull(); {
+		case warning != "":
+			seen = time.Now()
+			if !full {
+				d.log.Warn("the disk is almost full", "warning", warning)
+			}
+			full = true
+		case full && time.Since(seen) >= spaceSteady:
+			full = false
+			d.log.Info("the disk has space again: what peers send is taken")
+		}
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
+	}
+	return nil
+}
+
+// tooFull is a warning about a disk that has not the space which peers have to leave; ""
+// without one. It does not wait for a disk, but tells what the last look has seen.
+func (d *Daemon) tooFull() string {
+	path, what := string(d.home), "what peers send"
+	low, free, bound := d.space.state.Seen()
+	if !low {
+		path, what = d.mailHome, "mail of peers"
+		if low, free, bound = d.space.mail.Seen(); !low {
+			return ""
+		}
+	}
+	return fmt.Sprintf("the disk of %s has %s free: %s is refused below %s (limits.min_free); free some space", path, mebibytes(free), what, mebibytes(bound))
+}
+
+// mebibytes rounds down.
+func mebibytes(n uint64) string { return fmt.Sprintf("%d MiB", n>>20) }
 
 func (s *space) refuse(from identity.ID) error {
 	s.refused.Refuse(from)

@@ -99,6 +99,13 @@ func (f *Floor) Space() (free, bound uint64) {
 	return f.free, f.bound
 }
 
+// Seen returns what the last look has seen, and does not look. It never blocks.
+func (f *Floor) Seen() (low bool, free, bound uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.low, f.free, f.bound
+}
+
 func (f *Floor) boundOf(total uint64) uint64 {
 	if f.min > 0 {
 		return f.min

@@ -1,0 +1,84 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/disk"
+	"github.com/acpd/acpd/integration/await"
+)
+
+// TestLowDiskIsToldOf: the status tells of it while it lasts.
+func TestLowDiskIsToldOf(t *testing.T) {
+	t.Parallel()
+	var free atomic.Uint64
+	free.Store(1 << 40)
+	dir := stateDir(t)
+	writeConfig(t, dir, "limits: {min_free: 134217728}\noacp: {home: "+dir+"/mail}\n")
+	desk := startWith(t, Options{Home: dir, Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, look: func(path string) (disk.Space, error) {
+		if free := free.Load(); free >= 1<<20 || path != dir {
+			return disk.Space{Free: free, Total: 1 << 41}, nil
+		}
+		return disk.Space{Free: 1 << 40, Total: 1 << 41}, nil // of mail alone
+	}})
+	warnings := func() []string {
+		var s client.Status
+		desk.dial().must("status", nil, &s)
+		return s.Warnings
+	}
+	for _, c := range []struct {
+		free uint64
+		want string
+	}{
+		{1 << 40, ""},
+		{20<<20 + 1, "the disk of " + dir + " has 20 MiB free: what peers send is refused below 128 MiB (limits.min_free); free some space"},
+		{1<<20 - 1, "the disk of " + dir + "/mail has 0 MiB free: mail of peers is refused below 128 MiB (limits.min_free); free some space"},
+		{1 << 40, ""},
+	} {
+		free.Store(c.free)
+		await.Until(t, "the status says: "+c.want, func() bool { return strings.Join(warnings(), "\n") == c.want })
+	}
+}
+
+// TestLowDiskIsLogged: once when it begins, and once when it is over; a disk on the edge
+// makes no further lines.
+func TestLowDiskIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		var free atomic.Uint64
+		look := func(string) (disk.Space, error) { return disk.Space{Free: free.Load()}, nil }
+		d := &Daemon{home: "/state", mailHome: "/mail", log: slog.New(slog.NewTextHandler(&log, nil))}
+		d.space.state, d.space.mail = disk.NewFloor("/state", 128<<20, look), disk.NewFloor("/mail", 128<<20, look)
+		ctx, cancel := context.WithCancel(t.Context())
+		go d.runSpace(ctx)
+		lines := func() int { return strings.Count(log.String(), "\n") }
+		for n := range 100 {
+			free.Store(uint64(n%2) << 30)
+			time.Sleep(10 * spaceEvery)
+			synctest.Wait()
+		}
+		if lines() != 1 || !strings.Contains(log.String(), "the disk of /state has 0 MiB free: ") {
+			t.Errorf("on the edge the log says %s", log.String())
+		}
+		time.Sleep(2 * spaceSteady)
+		synctest.Wait()
+		if lines() != 2 || !strings.Contains(log.String(), "the disk has space again") {
+			t.Errorf("and with space %s", log.String())
+		}
+		free.Store(0)
+		time.Sleep(2 * spaceSteady)
+		synctest.Wait()
+		if lines() != 3 {
+			t.Errorf("and the next time %s", log.String())
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
