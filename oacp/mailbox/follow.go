@@ -81,7 +81,7 @@ func (f *follower) message(path string, before map[string]stateMessage) (stateMe
 	f.found[path] = true
 	if !s.whole && time.Since(s.at) < settling {
 		f.soon = true
-		if m, told := before[filepath.Base(path)]; told {
+		if m, told := before[cursorName(filepath.Base(path))]; told {
 			return m, info.ModTime(), nil
 		}
 		return s.message, time.Time{}, errUnsettled

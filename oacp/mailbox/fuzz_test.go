@@ -19,6 +19,7 @@ func FuzzInbox(f *testing.F) {
 	for _, text := range []string{text(), text("to: [reviewer, tester]"), "", "\t", "[1]", "subject: \"\\x1b[31m\"", "id: &a [*a]", "\xff", "a: b\x00"} {
 		f.Add("m.yaml", []byte(text), []byte(cursor))
 	}
+	f.Add("\x89\x89m.yaml", []byte(text()), []byte(cursor))
 	f.Add(".hidden.yaml", []byte(text()), []byte("{}"))
 	f.Add("a b\xff\n.yaml", []byte(text()), []byte("[]"))
 	f.Add(".m.yaml.tmp-1", []byte(text()), []byte(`{"messages": {"": {}}}`))

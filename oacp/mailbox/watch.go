@@ -190,9 +190,10 @@ func (w *Watch) scan(a Agent, emit func(Event)) (events []Event, ok bool) {
 			failed(name, file, err)
 			continue
 		}
-		now[name] = m
+		m.File = cursorName(name)
+		now[m.File] = m
 		if first && !changed.After(w.Since) {
-			before[name] = m
+			before[m.File] = m
 		}
 	}
 	events = w.delta(a, before, now)
@@ -213,6 +214,10 @@ func (w *Watch) scan(a Agent, emit func(Event)) (events []Event, ok bool) {
 	}
 	return events, ok
 }
+
+// cursorName is a file's name as a cursor has it once it was written and read: JSON has a
+// replacement character for each byte that is not UTF-8.
+func cursorName(file string) string { return string([]rune(file)) }
 
 func (w *Watch) state(a Agent) string {
 	name := a.Name + ".json"
