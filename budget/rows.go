@@ -50,8 +50,9 @@ var (
 	Streams = Row{Name: "streams", Peer: 512 + 256, All: 8192}
 
 	// Answers are the bytes of responses that asks collect, of answers in channels that
-	// a peer has not taken yet, and of what it says for lists that are put together
-	// here: four of the largest lists.
+	// a peer has not taken yet, of what it says for lists that are put together here,
+	// and of its answers that are read whole on their way to an agent here: four of the
+	// largest lists.
 	Answers = Row{Name: "answers", Unit: Bytes, Peer: 32 * mib, All: 128 * mib}
 
 	// StreamEntries are the bytes of entries that wait for slow readers of event

@@ -3,6 +3,7 @@ package openintent
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"net/url"
 	"slices"
 	"strconv"
@@ -75,11 +76,24 @@ func (c *call) hold(host string, bytes int) error {
 	return nil
 }
 
-// letGo gives back what hosts are charged for.
+// holdAnswer is hold for an answer that the caller gets. Where there is no room, what was
+// asked may be done all the same.
+func (c *call) holdAnswer(host string, bytes int) error {
+	err := exceeded(c.hold(host, bytes), codeOverloaded, "the intent's host has too many answers on their way here; look what was done when they have come, then try again")
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.with("delivered", "unknown")
+	}
+	return err
+}
+
+// letGo gives back what hosts are charged for until now.
 func (c *call) letGo() {
+	c.told.mu.Lock()
+	defer c.told.mu.Unlock()
 	for peer, bytes := range c.told.bytes {
 		c.e.unread.Give(peer, bytes)
 	}
+	c.told.bytes = nil
 }
 
 // enterList reads up to the first element of a list, which is the member of an object

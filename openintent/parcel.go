@@ -19,6 +19,10 @@ type Parcel struct {
 	// what a list of messages says.
 	Wait time.Duration
 
+	// Hold charges the host for bytes of its answer that are kept here, until the
+	// request is over. Its error is an [*Error], which the caller is to be answered.
+	Hold func(host string, bytes int) error
+
 	// MessageID is the id of the message that the request sends, empty if it
 	// sends none. The host takes it over from the header X-Message-ID, and sends
 	// a message with it once, however often the request comes. So a send whose
@@ -35,7 +39,7 @@ func (c *call) elsewhere(id string) error {
 		return nil // what another daemon asks goes no further
 	}
 	c.e.follow(host) // its agent may be told of something from now on
-	p := Parcel{Host: host, Caller: c.who, Body: c.body}
+	p := Parcel{Host: host, Caller: c.who, Body: c.body, Hold: c.holdAnswer}
 	var err error
 	switch {
 	case slices.Contains(sends, c.route.path) && c.Method == "POST":

@@ -41,7 +41,7 @@ type relayed struct {
 const (
 	maxRelayed  = 512 << 10 // bytes of an entry in a stream; of what would be longer it has no payload
 	relayHead   = 1 << 10   // of these, for the names of its lines
-	maxKept     = 4 << 20   // bytes of an answer that is looked at before it is passed on
+	maxKept     = 3 << 19   // bytes of an answer that is looked at before it is passed on
 	keepRelayed = 5_000     // entries that are kept for agents that resume, of each host
 	relayStep   = 64        // entries more than that, after which the oldest are removed
 
@@ -347,7 +347,7 @@ func (e *Engine) streamElsewhere(c *call, host string) (int, any, error) {
 	r.Method, r.URL.Path, r.URL.RawPath, r.URL.RawQuery, r.RequestURI = "GET", prefixes[0]+path, "", "", ""
 	r.Header.Del("Last-Event-ID")
 	w := &kept{header: make(http.Header)}
-	e.cfg.Forward(Parcel{Host: host, Caller: c.who}, w, r)
+	e.cfg.Forward(Parcel{Host: host, Caller: c.who, Hold: c.holdAnswer}, w, r)
 	var found struct {
 		IntentID string `json:"intent_id"` // of a channel
 	}
@@ -360,6 +360,7 @@ func (e *Engine) streamElsewhere(c *call, host string) (int, any, error) {
 		c.w.Write(w.body.Bytes())
 		return 0, nil, errAnswered
 	}
+	c.letGo() // not for as long as the stream lasts
 	if s.intent = id; found.IntentID != "" {
 		s.intent, s.channel = found.IntentID, id
 	}

@@ -17,14 +17,22 @@ import (
 // passedOn are the headers of a host's answer that an agent here is given.
 var passedOn = []string{"Allow", "Content-Length", "Content-Type", "Idempotency-Replayed", "Retry-After"}
 
-// maxNamed bounds an answer that is looked through before it is passed on: a host's lists
-// end at 8 MiB.
-const maxNamed = 9 << 20
+// headerHost stands with an answer that is a host's, and has the host's id. Without it
+// the answer is this daemon's own word. No host can set it.
+const headerHost = "X-Answered-By"
+
+// Bounds of an answer that is looked through before it is passed on: a host's lists end
+// at 8 MiB, an intent or a channel at 1 MiB.
+const (
+	maxNamedList = 9 << 20
+	maxNamed     = 3 << 19
+)
 
 // accept fails for an answer of a host that would lead an agent here to what is not that
 // host's: a redirection, or an intent or a channel with an id of another daemon's. It
-// takes all headers off that are none of channels.
-func accept(answer *http.Response, host, asked string) error {
+// takes all headers off that are none of channels. What it has to read first is told to
+// room as it comes; where there is none, the error is the refusal that the agent gets.
+func accept(answer *http.Response, host, asked string, room func(bytes int) error) error {
 	if answer.StatusCode < 200 || answer.StatusCode >= 300 && answer.StatusCode < 400 {
 		return fmt.Errorf("it answers with status %d, which no host of channels has", answer.StatusCode)
 	}
@@ -37,9 +45,13 @@ func accept(answer *http.Response, host, asked string) error {
 	if of := path.Base(dir); answer.StatusCode >= 300 || last != "channels" && of != "channels" && of != "intents" {
 		return nil
 	}
-	body, err := io.ReadAll(io.LimitReader(answer.Body, maxNamed+1))
-	if err == nil && len(body) > maxNamed {
-		err = fmt.Errorf("its answer has more than %d bytes", maxNamed)
+	most := maxNamed
+	if last == "channels" && answer.Request.Method == http.MethodGet {
+		most = maxNamedList
+	}
+	body, err := io.ReadAll(io.LimitReader(roomy{answer.Body, room}, int64(most)+1))
+	if err == nil && len(body) > most {
+		err = fmt.Errorf("its answer has more than %d bytes", most)
 	}
 	if err == nil {
 		err = checkMakers(body, host)

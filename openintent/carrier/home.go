@@ -116,7 +116,9 @@ func (c *Carrier) try(p openintent.Parcel, to identity.ID, within time.Duration,
 				return kinds.Errorf(kinds.Unreachable, "it stops").WithDelivered(kinds.DeliveredUnknown)
 			}
 			answer.Body = heard{answer.Body, silence, answerTime}
-			return accept(answer, p.Host, r.URL.Path)
+			err := accept(answer, p.Host, r.URL.Path, func(bytes int) error { return p.Hold(to.String(), bytes) })
+			answer.Header.Set(headerHost, to.String())
+			return err
 		},
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { failed = err },
 	}).ServeHTTP(w, r.WithContext(ctx))
@@ -250,7 +252,7 @@ func (c *Carrier) readList(ctx context.Context, host identity.ID, agent, path st
 	return io.ReadAll(io.LimitReader(roomy{answer.Body, room}, maxGathered))
 }
 
-// roomy is a body that ends where there is no room for more.
+// roomy is a body that fails where there is no room for more.
 type roomy struct {
 	io.Reader
 	room func(bytes int) error

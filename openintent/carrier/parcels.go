@@ -111,6 +111,7 @@ func (q *parcels) take(ctx context.Context, p *parcel, w http.ResponseWriter) er
 	if !waiting {
 		status, answer, err := q.send(ctx, p)
 		if err == nil {
+			w.Header().Set(headerHost, p.host.String())
 			answerWith(w, status, answer)
 			return nil
 		}
@@ -158,6 +159,7 @@ func (p *parcel) repeat(again *parcel, w http.ResponseWriter) error {
 	}
 	w.Header().Set("Idempotency-Replayed", "true")
 	if p.status != 0 {
+		w.Header().Set(headerHost, p.host.String())
 		answerWith(w, p.status, p.refusal)
 	} else {
 		answerWith(w, http.StatusCreated, p.answer)
