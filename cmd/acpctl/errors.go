@@ -83,8 +83,8 @@ func (a *app) report(ctx context.Context, cmd *cobra.Command, args []string, err
 		return code
 	}
 	message := strings.TrimPrefix(client.Text(e.Message), cmd.Name()+": ") // which stands before it
-	if e.From != "" {
-		message = a.called(ctx, e.From) + " says: " + message
+	if e.From != "" { // on one line: what looks like the next one would be its own
+		message = a.called(ctx, e.From) + " says: " + client.Line(message)
 	}
 	message += arrived(e)
 	fmt.Fprintf(a.err, "%s: %s\n", cmd.CommandPath(), message)

@@ -138,3 +138,15 @@ func TestRequestNeedsARecipient(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// What a peer gives as its reason adds no line that looks like one of acpctl's own.
+func TestReasonsOfPeersStayOnOneLine(t *testing.T) {
+	f := newFake(t)
+	e := kinds.Errorf(kinds.NotAuthorized, "no\nacpctl query: all is well")
+	e.From = deskID.String()
+	f.on(client.MethodPeers, &client.Peers{})
+	f.on(client.MethodQuery, e)
+	if got := f.run("query", "desk", "x"); got.code == 0 || strings.Count(got.err, "\n") != 1 || !strings.Contains(got.err, "says: no acpctl query: all is well") {
+		t.Errorf("%+v", got)
+	}
+}

@@ -84,7 +84,7 @@ func (a *app) acked(verb string, ack *kinds.Ack) error {
 		return nil
 	}
 	if why := cmp.Or(ack.Message, string(ack.Code), "no reason given"); !a.json {
-		fmt.Fprintf(a.err, "acpctl %s: refused: %s\n", verb, client.Text(why))
+		fmt.Fprintf(a.err, "acpctl %s: refused: %s\n", verb, client.Line(why))
 	}
 	return exit(exitRefused)
 }
@@ -106,7 +106,7 @@ func (a *app) outcome(verb string, t *client.Task) error {
 		case code == 0:
 			a.content(words, data)
 		default:
-			fmt.Fprintf(a.err, "acpctl %s: %s: %s\n", verb, t.State, client.Text(words))
+			fmt.Fprintf(a.err, "acpctl %s: %s: %s\n", verb, t.State, client.Line(words))
 		}
 	}
 	if code != 0 {
