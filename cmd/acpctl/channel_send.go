@@ -188,6 +188,7 @@ func (c *channels) sent(v jsontext.Value) error {
 	if err != nil {
 		return err
 	}
+	c.did("the message was sent, and its id is %s", m.ID)
 	if m.Status == "pending" && !c.json {
 		fmt.Fprintln(c.err, "pending: its host is out of reach; it is sent when that is back; acpctl channel unsent tells what becomes of it")
 	}

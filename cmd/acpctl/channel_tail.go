@@ -196,12 +196,12 @@ func (c *channels) showMessage(ctx context.Context, v jsontext.Value) error {
 			columns = append(columns, note)
 		}
 		c.say("%s", strings.Join(columns, "\t"))
-		return nil
+		return c.unwritten()
 	}
 	c.say("%s  %s to %s  %s  %s\n  %s", c.moment(m.At), c.paint(bold, from), to, m.Kind, m.ID,
 		strings.ReplaceAll(client.Text(said), "\n", "\n  "))
 	if note := m.becoming(); note != "" {
 		c.say("  (%s)", note)
 	}
-	return nil
+	return c.unwritten()
 }

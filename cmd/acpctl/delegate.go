@@ -87,6 +87,9 @@ func (a *app) delegate(ctx context.Context, params client.DelegateParams, wait b
 	if err != nil {
 		return err
 	}
+	if ack.Accepted {
+		a.did("the task was accepted: %s", goOn)
+	}
 	switch {
 	case a.json:
 		if err := a.print(struct {
@@ -107,6 +110,7 @@ func (a *app) delegate(ctx context.Context, params client.DelegateParams, wait b
 	if err != nil {
 		return hint{err, "the task was accepted: " + goOn}
 	}
+	a.did("the task has ended: acpctl wait %s shows how", given.ID)
 	if a.json {
 		if err := a.print(resultOf(task, given.From)); err != nil {
 			return err

@@ -77,10 +77,11 @@ func (a *app) report(ctx context.Context, cmd *cobra.Command, args []string, err
 	}
 	e = &told
 	if a.json || !a.begun && asksJSON(args) {
-		a.print(struct {
+		if a.print(struct {
 			Error *kinds.Error `json:"error"`
-		}{e})
-		return code
+		}{e}) == nil {
+			return code
+		}
 	}
 	message := strings.TrimPrefix(client.Text(e.Message), cmd.Name()+": ") // which stands before it
 	if e.From != "" { // on one line: what looks like the next one would be its own

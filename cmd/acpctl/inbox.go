@@ -48,6 +48,7 @@ removes what is for it or for any; the latter --taken shows for 7 days, with its
 			if err != nil {
 				return err
 			}
+			a.did("%d removed", acked.Removed)
 			if a.json {
 				return a.print(acked)
 			}
@@ -65,6 +66,9 @@ func (a *app) inbox(ctx context.Context, after uint64, taken bool) error {
 	inbox, err := a.daemon.Inbox(ctx, client.InboxParams{After: after, Taken: taken})
 	if err != nil {
 		return err
+	}
+	if len(inbox.Messages) > 0 && !taken {
+		a.did("the daemon takes these messages for shown: see them before --ack removes them")
 	}
 	if a.json {
 		return a.print(inbox)

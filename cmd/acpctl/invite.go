@@ -73,6 +73,7 @@ func (a *app) invite(cmd *cobra.Command, name string, expires time.Duration) err
 	if err != nil {
 		return err
 	}
+	a.did("the invitation is open: acpctl invite --revoke %s ends it", inv.ID)
 	if a.json {
 		return a.print(inv)
 	}

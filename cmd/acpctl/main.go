@@ -13,6 +13,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/signal"
@@ -64,13 +65,15 @@ func newApp() *app {
 
 // run runs one command line and returns the exit code.
 func (a *app) run(ctx context.Context, args []string) int {
+	a.out = &outlet{to: a.out}
 	root := a.root()
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
-	if err == nil {
-		return 0
+	code := 0
+	if lost := (*unwritten)(nil); err != nil && !errors.As(err, &lost) {
+		code = a.report(ctx, cmd, args, err)
 	}
-	return a.report(ctx, cmd, args, err)
+	return a.finish(cmd.CommandPath(), code)
 }
 
 // begin is called when the command line was understood. An agent's acpctl, one with

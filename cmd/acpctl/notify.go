@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,6 +85,7 @@ func (a *app) notify(ctx context.Context, params client.NotifyParams) error {
 	if err != nil {
 		return repeatable(err, params.ID)
 	}
+	a.did("the message is %s, and its id is %s", client.Line(r.State), r.ID)
 	if a.json {
 		return a.print(r)
 	}
@@ -97,6 +99,13 @@ func (a *app) notifyAll(ctx context.Context, params client.NotifyParams) error {
 	if err != nil {
 		return err
 	}
+	var sent []string
+	for _, r := range receipts {
+		if r.Error == nil {
+			sent = append(sent, fmt.Sprintf("%s: %s %s", client.Line(r.To), client.Line(r.State), r.ID))
+		}
+	}
+	a.did("what was sent: %s", cmp.Or(strings.Join(sent, ", "), "nothing"))
 	var failed error
 	for _, r := range receipts {
 		if r.Error != nil {

@@ -63,13 +63,11 @@ func (o *oacp) run(f func(ctx context.Context, args []string) error) func(*cobra
 		var wrong usageError
 		var misused misuse
 		var coded *kinds.Error
+		var lost *unwritten
 		switch {
-		case err == nil, errors.As(err, &told), errors.As(err, &wrong), cmd.Context().Err() != nil:
+		case err == nil, errors.As(err, &told), errors.As(err, &wrong), errors.As(err, &lost), cmd.Context().Err() != nil:
 			return err
-		case o.json:
-			if err := o.lines(map[string]string{"error": err.Error()}, false); err != nil {
-				return err
-			}
+		case o.json && o.lines(map[string]string{"error": err.Error()}, false) == nil:
 		case cmd.Name() == "init":
 			fmt.Fprintf(o.err, "Error: %s\n", client.Text(err.Error()))
 		default:

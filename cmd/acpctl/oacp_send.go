@@ -164,6 +164,9 @@ func (o *oacp) send(ctx context.Context, project string, d *draft) error {
 	for _, w := range s.Warnings {
 		fmt.Fprintln(o.err, client.Text(w))
 	}
+	if !d.dryRun {
+		o.did("the message was sent, and its id is %s", s.Message.ID)
+	}
 	report := reportSent(s, d)
 	if !o.json {
 		o.saySent(s, d)

@@ -47,8 +47,9 @@ Exit codes: 0, 1 if something could not be read (the rest is told), 2 usage.`,
 			if w.Home, err = o.home(); err != nil {
 				return err
 			}
+			o.did("what is lost there counts as told: acpctl oacp inbox shows it")
 			if follow {
-				return w.Follow(ctx, o.event)
+				return o.follow(ctx, w)
 			}
 			if !w.Scan(o.event) {
 				return exit(exitLocal)
@@ -65,6 +66,18 @@ Exit codes: 0, 1 if something could not be read (the rest is told), 2 usage.`,
 	f.BoolVar(&w.ShowArchived, "show-archived", false, "tell also what has left the inbox")
 	f.BoolVar(&follow, "follow", false, "go on until interrupted")
 	return cmd
+}
+
+// follow tells what is new until ctx ends or it can be told no more.
+func (o *oacp) follow(ctx context.Context, w *mailbox.Watch) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	err := w.Follow(ctx, func(e mailbox.Event) {
+		if o.event(e); o.unwritten() != nil {
+			stop()
+		}
+	})
+	return cmp.Or(o.unwritten(), err)
 }
 
 // event prints a line as the reference does.

@@ -90,6 +90,9 @@ func (a *app) ping(ctx context.Context, peer string, count int, interval time.Du
 		default:
 			return err
 		}
+		if err := a.unwritten(); err != nil {
+			return err
+		}
 		if sent == count {
 			break
 		}

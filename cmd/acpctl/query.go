@@ -74,6 +74,7 @@ func (a *app) query(ctx context.Context, params client.QueryParams, patience tim
 	if err != nil {
 		return repeatable(err, params.ID)
 	}
+	a.did("the question was answered, and its id is %s", answer.ID)
 	if a.json {
 		return a.print(answer)
 	}

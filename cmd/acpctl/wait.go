@@ -57,6 +57,9 @@ func (a *app) wait(ctx context.Context, id wire.MessageID, follow bool) error {
 				a.content(r.Outcome, r.Data)
 			}
 		}
+		if err := a.unwritten(); err != nil {
+			return err
+		}
 		if !partial {
 			return a.outcome("wait", task)
 		}
