@@ -40,7 +40,7 @@ func Home() (string, error) {
 
 // AgentSocket returns the socket that $ACP_SOCKET names, and whether it is set: then
 // nothing looks for a daemon's home. It is an agent's, in whose hands a variable that
-// is set to nothing must not mean everything: that is an error.
+// is set to nothing, or names the owner's socket, must not mean everything: that is an error.
 func AgentSocket() (path string, set bool, err error) {
 	path, set = os.LookupEnv("ACP_SOCKET")
 	if set && path == "" {
@@ -49,7 +49,29 @@ func AgentSocket() (path string, set bool, err error) {
 	if set && filepath.Base(path) != SocketName {
 		return path, true, fmt.Errorf("ACP_SOCKET is %s: set it to the path of %s in the agents' folder", path, SocketName)
 	}
+	if set {
+		if home, is := ownersHome(path); is {
+			return path, true, fmt.Errorf("ACP_SOCKET names the owner's socket: agents use %s", filepath.Join(home, AgentFolder, SocketName))
+		}
+	}
 	return path, set, nil
+}
+
+// ownersHome returns the state directory in which a socket lies, also where a link leads
+// to it, and whether it lies in one: what is the owner's lies beside it.
+func ownersHome(path string) (dir string, is bool) {
+	paths := []string{path}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		paths = append(paths, real)
+	}
+	for _, path := range paths {
+		for _, name := range []string{AgentFolder, "identity.key"} {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(path), name)); err == nil {
+				return filepath.Dir(path), true
+			}
+		}
+	}
+	return "", false
 }
 
 // socketPath is where the socket of that name is: beside $ACP_SOCKET, or in [Home].

@@ -76,6 +76,34 @@ func TestAgentSocket(t *testing.T) {
 	}
 }
 
+// The owner's socket is no agent's, whatever leads to it.
+func TestAgentSocketIsNotTheOwners(t *testing.T) {
+	s := newServer(t, func(_ context.Context, _ *Conn, r *Request) { r.Reply(&Whoami{Name: "desk"}) })
+	home := filepath.Dir(s.path)
+	link := filepath.Join(t.TempDir(), SocketName)
+	if err := os.Symlink(s.path, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, beside := range []string{AgentFolder, "identity.key"} {
+		made := filepath.Join(home, beside)
+		if err := os.Mkdir(made, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{s.path, link} {
+			t.Setenv("ACP_SOCKET", path)
+			var c Client
+			_, err := c.Whoami(t.Context())
+			c.Close()
+			unavailableError(t, err, "ACP_SOCKET names the owner's socket: agents use "+filepath.Join(home, "agent", "acp.sock"))
+			_, err = DialHTTP(t.Context(), "")
+			unavailableError(t, err, "ACP_SOCKET names the owner's socket")
+		}
+		if err := os.Remove(made); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestForbiddenSocket(t *testing.T) {
 	for _, errno := range []error{syscall.EPERM, syscall.EACCES} {
 		err := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", errno)}

@@ -31,6 +31,9 @@ def socket_url(home: str | os.PathLike[str] | None = None) -> str:
             raise ValueError("ACP_SOCKET is set: leave the home out" if home else "ACP_SOCKET is empty: set it to the path of acp.sock in the agents' folder")
         if os.path.basename(agents) != "acp.sock":  # beside a folder lies what is not in it
             raise ValueError(f"ACP_SOCKET is {agents}: set it to the path of acp.sock in the agents' folder")
+        for path in Path(agents), Path(agents).resolve():
+            if any((path.parent / beside).exists() for beside in ("agent", "identity.key")):
+                raise ValueError(f"ACP_SOCKET names the owner's socket: agents use {path.parent}/agent/acp.sock")
         return f"unix:{Path(agents).absolute().parent}/http.sock"
     return f"unix:{Path(home or os.environ.get('ACP_HOME') or '~/.acp').expanduser().absolute()}/http.sock"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import tempfile
 import threading
 import time
 import unittest
@@ -323,6 +324,16 @@ class Alone(unittest.TestCase):
                 socket_url()
         with patch.dict(os.environ, {"ACP_HOME": "/desk", "ACP_SOCKET": ""}), self.assertRaisesRegex(ValueError, "ACP_SOCKET is empty"):
             socket_url()
+
+    def test_the_owners_socket_is_no_agents(self):
+        with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as elsewhere:
+            os.mkdir(f"{home}/agent")
+            os.symlink(f"{home}/acp.sock", f"{elsewhere}/acp.sock")
+            for path in home, elsewhere:
+                with patch.dict(os.environ, {"ACP_SOCKET": f"{path}/acp.sock"}), self.assertRaisesRegex(ValueError, "names the owner's socket"):
+                    socket_url()
+            with patch.dict(os.environ, {"ACP_SOCKET": f"{home}/agent/acp.sock"}):
+                self.assertEqual(socket_url(), f"unix:{home}/agent/http.sock")
 
     def test_extending_twice_changes_nothing(self):
         before = list(EventType)
