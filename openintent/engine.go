@@ -66,7 +66,7 @@ type Config struct {
 
 	// Unsent lists the messages of an agent here, or of all for the operator, that wait
 	// for other hosts or were refused by them. nil: there are none.
-	Unsent func(ctx context.Context, who Caller, limit, offset int) ([]jsontext.Value, error)
+	Unsent func(ctx context.Context, who Caller, limit int, after int64) ([]jsontext.Value, error)
 
 	// Changed is told when the record of an agent here has changed. It must not
 	// block. nil: nobody wants to know.

@@ -53,6 +53,7 @@ type Message struct {
 type Unsent struct {
 	Message
 	Host        string   `json:"host"`
+	Seq         int64    `json:"seq"`                // after which the next page is
 	IntentID    string   `json:"intent_id,omitzero"` // of one to a channel by its name
 	ChannelName string   `json:"channel_name,omitzero"`
 	Truncated   bool     `json:"truncated,omitzero"`

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -102,13 +103,19 @@ func (c *call) pend(p *Parcel) error {
 
 // listUnsent lists what of the caller's messages has not come to its host.
 func (e *Engine) listUnsent(c *call) (int, any, error) {
-	limit, offset, err := c.query().page(100)
+	limit, _, err := c.query().page(100)
 	if err != nil {
 		return 0, nil, err
 	}
+	var after int64
+	if text := c.query().Get("after"); text != "" {
+		if after, err = strconv.ParseInt(text, 10, 64); err != nil || after < 0 {
+			return 0, nil, invalid("after", "the seq of a message of the list is needed")
+		}
+	}
 	list := []jsontext.Value{}
 	if e.cfg.Unsent != nil && c.who.Home == "" {
-		if list, err = e.cfg.Unsent(c.Context(), c.who, limit, offset); err != nil {
+		if list, err = e.cfg.Unsent(c.Context(), c.who, limit, after); err != nil {
 			return 0, nil, err
 		}
 	}

@@ -64,7 +64,7 @@ func routes() table {
 		{method: "PATCH", path: "channels/{channel}/messages/{message}", does: "Mark a message as read", do: (*Engine).markRead, in: statusChange{}, out: Message{}, status: 200, hosted: true},
 		{method: "POST", path: "channels/{channel}/messages/{message}/reply", does: "Respond to a request", do: sending((*Engine).reply), in: sendMessage{}, out: Message{}, status: 201, hosted: true},
 		{method: "POST", path: "channels/{channel}/ask", does: "Send a request and wait for its responses", do: (*Engine).ask, in: askMessage{}, out: Message{}, status: 200, hosted: true},
-		{method: "GET", path: "unsent", does: "List what of the caller's messages waits for its host, or was refused by it", do: (*Engine).listUnsent, out: []Unsent{}, query: page, status: 200},
+		{method: "GET", path: "unsent", does: "List what of the caller's messages waits for its host, or was refused by it", do: (*Engine).listUnsent, out: []Unsent{}, query: []string{"limit", "after"}, status: 200},
 
 		{method: "POST", path: "agents", does: "Register an agent", do: (*Engine).registerAgent, in: register{}, out: Agent{}, status: 201},
 		{method: "POST", path: "agents/register", does: "Register an agent", do: (*Engine).registerAgent, in: register{}, out: Agent{}, status: 201},

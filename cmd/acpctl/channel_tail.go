@@ -81,21 +81,30 @@ const outage = 24 * time.Hour
 // so that nothing is missing and nothing comes twice.
 func (c *channels) tail(ctx context.Context, id, arg string, last int, follow bool) error {
 	messages := path("channels", id, "messages")
-	unsent := unsentOf{c, id, arg, make(map[string]string)}
+	unsent := unsentOf{channels: c, id: id, arg: arg, told: make(map[string]string)}
 	list, since, err := c.after(ctx, messages+"?limit="+fmt.Sprint(max(1, last)), "")
 	if err != nil {
 		return cmp.Or(unsent.show(ctx, last == 0), err)
 	}
 	var shown []jsontext.Value
 	var pause time.Duration
+	ask := true // what is unsent: at the start, after an outage, when something waits, or nothing came for a while
 	for list = list[:min(last, len(list))]; ; {
 		for _, v := range list {
 			if err := c.showMessage(ctx, v); err != nil {
 				return err
 			}
+			if m, err := decodeMessage(v); err == nil {
+				unsent.saw(m)
+			}
 		}
-		if err := unsent.show(ctx, last == 0); err != nil || !follow {
-			return err
+		if ask || unsent.waits {
+			if err := unsent.show(ctx, last == 0); err != nil {
+				return err
+			}
+		}
+		if !follow {
+			return nil
 		}
 		last = 1 // whatever comes now is shown
 		if len(list) > 0 {
@@ -103,9 +112,12 @@ func (c *channels) tail(ctx context.Context, id, arg string, last int, follow bo
 		}
 		var ch channel
 		began := time.Now()
+		tries := 0
 		err = retry(ctx, outage, 2*time.Second, c.isAway(), func() (err error) {
-			if err := unsent.show(ctx, false); err != nil {
-				return err
+			if tries++; tries > 1 {
+				if err := unsent.show(ctx, false); err != nil {
+					return err
+				}
 			}
 			list, since, err = c.after(ctx, messages+"?wait=60&since="+url.QueryEscape(since), since)
 			if list = unseen(list, shown); err != nil || len(list) > 0 {
@@ -127,6 +139,7 @@ func (c *channels) tail(ctx context.Context, id, arg string, last int, follow bo
 				return ctx.Err()
 			}
 		}
+		ask = tries > 1 || len(list) == 0
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
@@ -51,15 +52,24 @@ const maxUnsentPages = 100
 // unsent returns the caller's messages that wait for their host or were refused, as they
 // were sent.
 func (c *channels) unsent(ctx context.Context) (list []jsontext.Value, err error) {
+	var last struct {
+		Seq int64 `json:"seq"`
+	}
 	for range maxUnsentPages {
 		var page []jsontext.Value
-		if err := c.read(ctx, fmt.Sprintf("%s?limit=1000&offset=%d", path("unsent"), len(list)), &page); err != nil || len(page) == 0 {
+		if err := c.read(ctx, fmt.Sprintf("%s?limit=1000&after=%d", path("unsent"), last.Seq), &page); err != nil || len(page) == 0 {
 			return list, err
 		}
 		list = append(list, page...)
+		if err := json.Unmarshal(list[len(list)-1], &last); err != nil {
+			return nil, fmt.Errorf("read the daemon's answer: %w", err)
+		}
 	}
 	return list, nil
 }
+
+// isPending is the status of a message that waits for its host.
+const isPending = "pending"
 
 // place is the channel of a message that is unsent, as far as it is known.
 func (m *chatter) place() string {
@@ -72,8 +82,8 @@ func (m *chatter) place() string {
 // becoming says what is becoming of a message that has not come to its host, "" of others.
 func (m *chatter) becoming() string {
 	switch m.Status {
-	case "pending":
-		return "pending"
+	case isPending:
+		return isPending
 	case "refused":
 		return client.Line("refused: " + m.Refusal.Message)
 	}
@@ -85,6 +95,15 @@ type unsentOf struct {
 	*channels
 	id, arg string            // of the channel, and as it was named
 	told    map[string]string // the statuses that were told, by the messages' ids
+	waits   bool              // one of them waits, so that something will become of it
+}
+
+// saw notes a message of the channel's own list, which has those that wait while the host is
+// away.
+func (u *unsentOf) saw(m chatter) {
+	if m.Status == isPending {
+		u.told[m.ID], u.waits = m.Status, true
+	}
 }
 
 // show tells what is unsent and was not told; with quiet it is told by that.
@@ -97,12 +116,17 @@ func (u *unsentOf) show(ctx context.Context, quiet bool) error {
 		return err
 	}
 	intent, name := apart(u.arg)
+	u.waits = false
 	for _, v := range list {
 		m, err := decodeMessage(v)
 		if err != nil {
 			return err
 		}
-		if m.Channel != u.id && (m.Channel != "" || m.Name != cmp.Or(name, u.arg) || intent != "" && m.Intent != intent) || u.told[m.ID] == m.Status {
+		if m.Channel != u.id && (m.Channel != "" || m.Name != cmp.Or(name, u.arg) || intent != "" && m.Intent != intent) {
+			continue
+		}
+		u.waits = u.waits || m.Status == isPending
+		if u.told[m.ID] == m.Status {
 			continue
 		}
 		u.told[m.ID] = m.Status

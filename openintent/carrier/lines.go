@@ -193,7 +193,7 @@ func (q *parcels) drop(ctx context.Context, host identity.ID) error {
 			return err
 		}
 	}
-	return q.dropRefused(ctx, true, func(tx *store.Tx) (int64, error) { return sqlDropRefused(tx, host) })
+	return q.db.Write(ctx, true, func(tx *store.Tx) error { return sqlDropRefused(tx, host) })
 }
 
 // known returns the hosts of which something is kept: parcels that wait, and refusals.

@@ -54,11 +54,10 @@ type parcels struct {
 	send send
 	wake wake
 
-	mu      sync.Mutex // guards the rest
-	lines   map[lineKey]*line
-	count   int
-	bytes   int
-	refused int // that are told of
+	mu    sync.Mutex // guards the rest
+	lines map[lineKey]*line
+	count int
+	bytes int
 
 	mostRefused, mostAllRefused int // maxRefused and maxAllRefused; tests set less
 }
@@ -72,10 +71,7 @@ func openParcels(ctx context.Context, db *store.DB, log *slog.Logger, warn *budg
 	q := &parcels{db: db, log: log, warn: warn, send: send, wake: newWake(), lines: make(map[lineKey]*line), mostRefused: maxRefused, mostAllRefused: maxAllRefused}
 	var waiting map[lineKey]int
 	err := db.Read(ctx, func(tx *store.Tx) (err error) {
-		if waiting, q.bytes, err = sqlLines(tx); err != nil {
-			return err
-		}
-		q.refused, err = sqlRefused(tx)
+		waiting, q.bytes, err = sqlLines(tx)
 		return err
 	})
 	for k, n := range waiting {

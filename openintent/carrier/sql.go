@@ -114,61 +114,51 @@ func sqlDrop(tx *store.Tx, seq int64) error {
 	return err
 }
 
-// sqlRefused returns how many refusals are kept.
-func sqlRefused(tx *store.Tx) (n int, err error) {
-	err = tx.QueryRow("SELECT count(*) FROM carrier_parcel WHERE status <> 0").Scan(&n)
-	return n, err
-}
-
 // sqlRefuse keeps of a parcel what the host said, and what its sender is told.
 func sqlRefuse(tx *store.Tx, p *parcel, at time.Time) error {
 	_, err := tx.Exec("UPDATE carrier_parcel SET status = ?, answer = ?, refusal = ?, body = ?, at = ? WHERE seq = ?", p.status, p.answer, p.refusal, p.body, at.UnixMilli(), p.seq)
 	return err
 }
 
-// sqlTrimRefused forgets what the host has refused that agent beyond so many, and of all so
-// many of the oldest. It returns how many it has forgotten.
-func sqlTrimRefused(tx *store.Tx, k lineKey, most, oldest int) (gone int64, err error) {
-	r, err := tx.Exec("DELETE FROM carrier_parcel WHERE seq = (SELECT seq FROM carrier_parcel WHERE host = ? AND agent = ? AND status <> 0 ORDER BY seq DESC LIMIT 1 OFFSET ?)", k.host[:], k.agent, most)
-	if err != nil {
-		return 0, err
+// sqlTrimRefused forgets what the host has refused that agent beyond so many, and of all
+// beyond so many the oldest.
+func sqlTrimRefused(tx *store.Tx, k lineKey, most, mostAll int) error {
+	_, err := tx.Exec("DELETE FROM carrier_parcel WHERE seq = (SELECT seq FROM carrier_parcel WHERE host = ? AND agent = ? AND status <> 0 ORDER BY seq DESC LIMIT 1 OFFSET ?)", k.host[:], k.agent, most)
+	if err == nil {
+		_, err = tx.Exec("DELETE FROM carrier_parcel WHERE seq IN (SELECT seq FROM carrier_parcel WHERE status <> 0 ORDER BY at DESC, seq DESC LIMIT -1 OFFSET ?)", mostAll)
 	}
-	if gone, err = r.RowsAffected(); err != nil || int64(oldest) <= gone {
-		return gone, err
-	}
-	r, err = tx.Exec("DELETE FROM carrier_parcel WHERE seq IN (SELECT seq FROM carrier_parcel WHERE status <> 0 ORDER BY at, seq LIMIT ?)", int64(oldest)-gone)
-	if err != nil {
-		return gone, err
-	}
-	more, err := r.RowsAffected()
-	return gone + more, err
+	return err
 }
 
-// sqlForgetRefused drops the refusals from before then, and returns how many there were.
-func sqlForgetRefused(tx *store.Tx, before time.Time) (gone int64, err error) {
-	r, err := tx.Exec("DELETE FROM carrier_parcel WHERE status <> 0 AND at < ?", before.UnixMilli())
-	if err != nil {
-		return 0, err
-	}
-	return r.RowsAffected()
+// sqlForgetRefused drops the refusals from before then.
+func sqlForgetRefused(tx *store.Tx, before time.Time) error {
+	_, err := tx.Exec("DELETE FROM carrier_parcel WHERE status <> 0 AND at < ?", before.UnixMilli())
+	return err
 }
+
+const (
+	unsentOfAll   = "SELECT seq, host, answer FROM carrier_parcel WHERE seq > ? ORDER BY seq LIMIT ?"
+	unsentOfAgent = "SELECT seq, host, answer FROM carrier_parcel WHERE agent = ? AND seq > ? ORDER BY seq LIMIT ?"
+)
 
 // sqlUnsent reads the parcels of an agent, or of all without one, in the order in which
-// they were sent, whether they wait or were refused. An error of each ends it.
-func sqlUnsent(tx *store.Tx, agent string, limit, offset int, each func(*parcel) error) error {
-	return tx.Each("SELECT "+parcelColumns+" FROM carrier_parcel WHERE ?1 = '' OR agent = ?1 ORDER BY seq LIMIT ?2 OFFSET ?3", func(scan func(...any) error) error {
-		p, err := scanParcel(scanner(scan))
-		if err != nil {
+// they were sent, after that one, whether they wait or were refused. An error of each ends it.
+func sqlUnsent(tx *store.Tx, agent string, limit int, after int64, each func(seq int64, host identity.ID, message []byte) error) error {
+	row := func(scan func(...any) error) error {
+		var seq int64
+		var host, message []byte
+		if err := scan(&seq, &host, &message); err != nil {
 			return err
 		}
-		return each(p)
-	}, agent, limit, offset)
+		var id identity.ID
+		copy(id[:], host)
+		return each(seq, id, message)
+	}
+	if agent == "" {
+		return tx.Each(unsentOfAll, row, after, limit)
+	}
+	return tx.Each(unsentOfAgent, row, agent, after, limit)
 }
-
-// scanner is what is scanned of a row.
-type scanner func(...any) error
-
-func (s scanner) Scan(to ...any) error { return s(to...) }
 
 // sqlHosts returns the hosts of which there are parcels, whether they wait or not.
 func sqlHosts(tx *store.Tx) (hosts []identity.ID, err error) {
@@ -183,12 +173,9 @@ func sqlHosts(tx *store.Tx) (hosts []identity.ID, err error) {
 	return hosts, err
 }
 
-func sqlDropRefused(tx *store.Tx, host identity.ID) (gone int64, err error) {
-	r, err := tx.Exec("DELETE FROM carrier_parcel WHERE host = ? AND status <> 0", host[:])
-	if err != nil {
-		return 0, err
-	}
-	return r.RowsAffected()
+func sqlDropRefused(tx *store.Tx, host identity.ID) error {
+	_, err := tx.Exec("DELETE FROM carrier_parcel WHERE host = ? AND status <> 0", host[:])
+	return err
 }
 
 // sqlDropLine drops what waits in a line, and returns how much that was.

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/store"
 )
@@ -27,13 +28,6 @@ const (
 	longRefusal = `{"detail":"the host refused the message","message":"the host refused the message: look at the channel, then send another","error":"refused"}`
 )
 
-// refusal is what a message has that its host refused.
-type refusal struct {
-	Status  int    `json:"status"`
-	Error   string `json:"error"`
-	Message string `json:"message"`
-}
-
 // refused makes a message that waited what its sender is told of it from then on. A long
 // one has no payload and no metadata any more.
 func refused(message []byte, status int, said []byte) []byte {
@@ -41,9 +35,9 @@ func refused(message []byte, status int, said []byte) []byte {
 	if json.Unmarshal(message, &m) != nil {
 		m = make(map[string]jsontext.Value) // our own message is an object
 	}
-	why := refusal{Status: status}
+	why := openintent.Refusal{Status: status}
 	if json.Unmarshal(said, &why) != nil {
-		why = refusal{}
+		why = openintent.Refusal{}
 	}
 	why.Status = status
 	why.Error = cmp.Or(why.Error, "refused")
@@ -69,48 +63,23 @@ func (q *parcels) refuse(ctx context.Context, p *parcel, status int, said []byte
 		said = []byte(longRefusal)
 	}
 	p.status, p.answer, p.refusal, p.body = status, refused(p.answer, status, said), said, digest(p.body)
-	q.mu.Lock()
-	q.refused++
-	oldest := q.refused - q.mostAllRefused
-	q.mu.Unlock()
-	err := q.dropRefused(ctx, true, func(tx *store.Tx) (int64, error) {
+	return q.db.Write(ctx, true, func(tx *store.Tx) error {
 		if err := sqlRefuse(tx, p, time.Now()); err != nil {
-			return 0, err
+			return err
 		}
-		return sqlTrimRefused(tx, lineKey{p.host, p.agent}, q.mostRefused, oldest)
+		return sqlTrimRefused(tx, lineKey{p.host, p.agent}, q.mostRefused, q.mostAllRefused)
 	})
-	if err != nil {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		q.refused--
-	}
-	return err
 }
 
 // forgetRefused forgets the refusals from before then.
 func (q *parcels) forgetRefused(ctx context.Context, before time.Time) error {
-	return q.dropRefused(ctx, false, func(tx *store.Tx) (int64, error) { return sqlForgetRefused(tx, before) })
-}
-
-// dropRefused drops refusals; drop returns how many.
-func (q *parcels) dropRefused(ctx context.Context, durable bool, drop func(*store.Tx) (int64, error)) error {
-	var gone int64
-	err := q.db.Write(ctx, durable, func(tx *store.Tx) (err error) {
-		gone, err = drop(tx)
-		return err
-	})
-	if err == nil {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		q.refused -= int(gone)
-	}
-	return err
+	return q.db.Write(ctx, false, func(tx *store.Tx) error { return sqlForgetRefused(tx, before) })
 }
 
 // listUnsent returns a page of the messages of an agent, or of all for the operator, that
-// wait here or were refused, as they were sent; each has the member host. A page ends
-// after maxUnsent, too.
-func (c *Carrier) listUnsent(ctx context.Context, who openintent.Caller, limit, offset int) (list []jsontext.Value, err error) {
+// wait here or were refused, as they were sent, those after the one with that seq; each has
+// the members host and seq. A page ends after maxUnsent, too.
+func (c *Carrier) listUnsent(ctx context.Context, who openintent.Caller, limit int, after int64) (list []jsontext.Value, err error) {
 	agent := who.Agent
 	if who.Operator {
 		agent = ""
@@ -118,14 +87,14 @@ func (c *Carrier) listUnsent(ctx context.Context, who openintent.Caller, limit, 
 	size := 0
 	enough := errors.New("enough")
 	err = c.cfg.Engine.Store.Read(ctx, func(tx *store.Tx) error {
-		return sqlUnsent(tx, agent, limit, offset, func(p *parcel) error {
+		return sqlUnsent(tx, agent, limit, after, func(seq int64, host identity.ID, message []byte) error {
 			m := make(map[string]jsontext.Value)
-			if err := json.Unmarshal(p.answer, &m); err != nil {
+			if err := json.Unmarshal(message, &m); err != nil {
 				return err
 			}
-			m["host"] = encode(p.host.String())
+			m["host"], m["seq"] = encode(host.String()), encode(seq)
 			list = append(list, encode(m))
-			if size += len(p.answer); size >= maxUnsent {
+			if size += len(message); size >= maxUnsent {
 				return enough
 			}
 			return nil

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -49,7 +50,11 @@ func TestWhatWasRefusedIsTold(t *testing.T) {
 		}
 	}
 	told("pending")
-	if list := reviewer.list("unsent?limit=1&offset=1"); len(list) != 1 || list[0]["channel_name"] != "build" || list[0]["intent_id"] != intent {
+	first := reviewer.list("unsent?limit=1")
+	if len(first) != 1 || first[0]["id"] != ids[0] {
+		t.Fatalf("the first: %v", first)
+	}
+	if list := reviewer.list(fmt.Sprint("unsent?limit=1&after=", first[0]["seq"])); len(list) != 1 || list[0]["channel_name"] != "build" || list[0]["intent_id"] != intent {
 		t.Errorf("the second: %v", list)
 	}
 	desk.start()
@@ -102,8 +107,8 @@ func TestRefusalsAreBounded(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if n != want || q.refused != want || bytes > n*3*maxRefusal {
-			t.Fatalf("%d refusals of %d bytes are kept, %d are counted, want %d", n, bytes, q.refused, want)
+		if n != want || bytes > n*3*maxRefusal {
+			t.Fatalf("%d refusals of %d bytes are kept, want %d", n, bytes, want)
 		}
 	}
 	message := fmt.Appendf(nil, `{"payload":{"text":%q}}`, strings.Repeat("x", 100<<10))
@@ -144,16 +149,16 @@ func TestRefusalsAreBounded(t *testing.T) {
 // What a host says when it refuses is passed on as text, whatever it is.
 func TestWhatAHostSaysWhenItRefuses(t *testing.T) {
 	t.Parallel()
-	for said, want := range map[string]refusal{
-		`{"error":"not_found","message":"no such channel"}`: {404, "not_found", "no such channel"},
-		`{"error":3}`:       {404, "refused", "the host refused the message with status 404: look at the channel, then send another"},
-		`no`:                {404, "refused", "the host refused the message with status 404: look at the channel, then send another"},
-		`{"status":"sent"}`: {404, "refused", "the host refused the message with status 404: look at the channel, then send another"},
+	for said, want := range map[string]openintent.Refusal{
+		`{"error":"not_found","message":"no such channel"}`: {Status: 404, Error: "not_found", Message: "no such channel"},
+		`{"error":3}`:       {Status: 404, Error: "refused", Message: "the host refused the message with status 404: look at the channel, then send another"},
+		`no`:                {Status: 404, Error: "refused", Message: "the host refused the message with status 404: look at the channel, then send another"},
+		`{"status":"sent"}`: {Status: 404, Error: "refused", Message: "the host refused the message with status 404: look at the channel, then send another"},
 	} {
 		var m struct {
-			ID      string  `json:"id"`
-			Status  string  `json:"status"`
-			Refusal refusal `json:"refusal"`
+			ID      string             `json:"id"`
+			Status  string             `json:"status"`
+			Refusal openintent.Refusal `json:"refusal"`
 		}
 		if err := json.Unmarshal(refused([]byte(`{"id":"m","status":"pending","payload":{}}`), 404, []byte(said)), &m); err != nil || m.ID != "m" || m.Status != "refused" || m.Refusal != want {
 			t.Errorf("%s: %+v %v", said, m, err)
@@ -165,5 +170,64 @@ func TestWhatAHostSaysWhenItRefuses(t *testing.T) {
 	home(t, func(context.Context) (Stream, error) { return nil, kinds.Errorf(kinds.Unreachable, "away") }).Engine.Handler(openintent.Local).ServeHTTP(w, r)
 	if w.Code != 200 || w.Body.String() != "[]" {
 		t.Errorf("nothing: %d %s", w.Code, w.Body)
+	}
+}
+
+// Hosts that refuse at once, when no more refusals are kept, push out one each.
+func TestRefusalsAtOnce(t *testing.T) {
+	t.Parallel()
+	const most, more = 20, 40
+	var all []parcel
+	for n := range most + more {
+		all = append(all, parcel{id: fmt.Sprint("m", n), agent: fmt.Sprint("planner", n), body: []byte("{}")})
+	}
+	q := sends(t, nil, all...)
+	q.mostAllRefused = most
+	refuse := func(n int) {
+		p, err := q.read(t.Context(), func(tx *store.Tx) (*parcel, error) { return sqlParcel(tx, fmt.Sprint("m", n)) })
+		if err == nil {
+			err = q.refuse(t.Context(), p, http.StatusConflict, []byte("{}"))
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	var refusing sync.WaitGroup
+	for n := range all {
+		if n < most {
+			refuse(n)
+		} else {
+			refusing.Go(func() { refuse(n) })
+		}
+	}
+	refusing.Wait()
+	var kept int
+	if err := q.db.Read(t.Context(), func(tx *store.Tx) error {
+		return tx.QueryRow("SELECT count(*) FROM carrier_parcel WHERE status <> 0").Scan(&kept)
+	}); err != nil || kept != most {
+		t.Errorf("%d refusals are kept of %d: %v", kept, most, err)
+	}
+}
+
+// The list of one agent's costs no look at those of others, nor a page those before it.
+func TestPagesOfUnsentAreFound(t *testing.T) {
+	t.Parallel()
+	if err := sends(t, nil).db.Read(t.Context(), func(tx *store.Tx) error {
+		for query, args := range map[string][]any{unsentOfAgent: {"planner", 5, 1}, unsentOfAll: {5, 1}} {
+			if err := tx.Each("EXPLAIN QUERY PLAN "+query, func(scan func(...any) error) error {
+				var a, b, c int
+				var step string
+				err := scan(&a, &b, &c, &step)
+				if !strings.HasPrefix(step, "SEARCH") {
+					t.Errorf("%s: %s", query, step)
+				}
+				return err
+			}, args...); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
 }
