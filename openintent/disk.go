@@ -9,8 +9,9 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-// What agents of one other daemon have written is charged to it: the objects of channels and
-// tasks that they have created, and on each intent a share.
+// What agents of one other daemon have written is charged to it: the objects of channels that
+// they have created, those of tasks that they have created or made longer last, and on each
+// intent a share.
 
 // share is what agents of one other daemon have written on one intent, as far as it is
 // still there: the bytes of messages, of receipts and of events of the log, and how many

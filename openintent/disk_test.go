@@ -57,7 +57,7 @@ func (h *host) objects(home string) (bytes int64) {
 			err := scanDoc(scan, &doc)
 			bytes += int64(doc.size())
 			return err
-		}, home), stx.Each("SELECT doc FROM openintent_task WHERE doc ->> '$.home' = ?", func(scan func(...any) error) error {
+		}, home), stx.Each("SELECT doc FROM openintent_task WHERE coalesce(doc ->> '$.charged_to', doc ->> '$.home') = ?", func(scan func(...any) error) error {
 			var doc Task
 			err := scanDoc(scan, &doc)
 			bytes += int64(doc.size())
@@ -83,11 +83,14 @@ func TestObjectsAreInAShare(t *testing.T) {
 	worker, in := h.from(desk, "worker"), h.intent("planner")
 	options := obj{"note": strings.Repeat("x", maxOptions-20)}
 	var channels, tasks []string
-	for i := range 10 * small.Peer / maxOptions / 10 {
+	for i := range 10 * small.Peer / maxOptions {
 		if a := worker.post("/intents/"+in+"/channels", obj{"name": fmt.Sprint("c", i), "options": options}); a.status == 201 {
 			channels = append(channels, "/channels/"+a.id())
 		} else {
 			a.refused(429, "disk_share").has(obj{"row": "channel_bytes"})
+			if i%100 != 0 {
+				continue
+			}
 		}
 		if n := h.accounted(desk); n > small.Peer {
 			t.Fatalf("%d bytes are there", n)
@@ -128,6 +131,99 @@ func TestObjectsAreInAShare(t *testing.T) {
 	h.accounted(desk)
 	h.as("planner").post("/intents/"+in+"/channels", obj{"name": "here", "options": options}).ok(201)
 	h.from(laptop, "tester").post("/intents/"+in+"/channels", obj{"name": "there", "options": options}).ok(201)
+	h.accounted(laptop)
+}
+
+// Ten times what all other daemons may have is refused to them, and keeps nothing from the
+// agents here.
+func TestObjectsOfManyHomes(t *testing.T) {
+	h := start(t, toOthers)
+	small := budget.Row{Name: "channel_bytes", Unit: budget.Bytes, Peer: 256 << 10, All: 1 << 20}
+	h.e.disk = new(budget.Book).Open(small)
+	in, long := h.intent("planner"), obj{"text": strings.Repeat("x", maxTask-4<<10)}
+	var homes []string
+	for n := range 10 * small.All / small.Peer {
+		homes = append(homes, fmt.Sprintf("%010x", n+1)+idRest)
+	}
+	made, refused := 0, 0
+	for range small.Peer / maxTask {
+		for n, home := range homes {
+			a := h.from(home, fmt.Sprint("worker", n)).post("/tasks", obj{"intent_id": in, "name": "t", "input": long})
+			if a.status == 201 {
+				made++
+			} else {
+				a.refused(429, "disk_share").has(obj{"row": "channel_bytes"})
+				refused++
+			}
+			var all int64
+			for _, home := range homes {
+				all += held(h.e.disk, home)
+			}
+			if all > small.All {
+				t.Fatalf("%d bytes are there of %d", all, small.All)
+			}
+		}
+	}
+	if made < 4 || refused < 100 {
+		t.Errorf("%d tasks were made, %d refused", made, refused)
+	}
+	for _, home := range homes {
+		h.accounted(home)
+	}
+	h.as("planner").post("/tasks", obj{"intent_id": in, "name": "t", "input": long}).ok(201)
+}
+
+// Who makes a task longer pays for it, whoever has created it.
+func TestWhoMakesATaskLongerPays(t *testing.T) {
+	h := start(t, toOthers)
+	small := budget.Row{Name: "channel_bytes", Unit: budget.Bytes, Peer: 256 << 10, All: 1 << 20}
+	restrict := func() {
+		h.e.disk = new(budget.Book).Open(small)
+		h.e.holdShares()
+	}
+	restrict()
+	worker, tester, in := h.from(desk, "worker"), h.from(laptop, "tester"), h.intent("planner")
+	create := func(a *client) string {
+		return "/tasks/" + a.post("/tasks", obj{"intent_id": in, "name": "t", "charged_to": laptop}).ok(201).id()
+	}
+	long := obj{"output": strings.Repeat("x", maxTask/2)}
+	theirs, ours := create(worker), create(h.as("planner"))
+	before, none := h.accounted(desk), h.accounted(laptop)
+	if none != 0 {
+		t.Errorf("%d bytes are charged to who has done nothing", none)
+	}
+	for _, task := range []string{theirs, ours} {
+		tester.with("If-Match", "1").patch(task, long).ok(200)
+	}
+	if now := h.accounted(desk); now >= before {
+		t.Errorf("%d bytes are charged for what another has made longer, %d before", now, before)
+	}
+	if now := h.accounted(laptop); now < maxTask {
+		t.Errorf("%d bytes are charged to who has made two tasks longer", now)
+	}
+	h.restart()
+	restrict()
+	worker, tester = h.from(desk, "worker"), h.from(laptop, "tester")
+	h.accounted(desk)
+	h.accounted(laptop)
+	refused := 0
+	for range 10 * small.Peer / maxTask * 2 { // ten times its share
+		if a := tester.with("If-Match", "1").patch(create(h.as("planner")), long); a.status != 200 {
+			a.refused(429, "disk_share").has(obj{"row": "channel_bytes"})
+			refused++
+		}
+		if n := h.accounted(laptop); n > small.Peer {
+			t.Fatalf("%d bytes are there", n)
+		}
+	}
+	if refused == 0 {
+		t.Error("none was refused")
+	}
+	tester.with("If-Match", "2").patch(theirs, obj{"output": nil}).ok(200) // shorter is free
+	worker.with("If-Match", "3").patch(theirs, obj{"output": "done"}).ok(200)
+	if now := h.accounted(desk); now < before-2*headRoom {
+		t.Errorf("%d bytes are charged to who has made it longer again", now)
+	}
 	h.accounted(laptop)
 }
 

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/budget"
 )
 
 // telling lets a host of that id give these answers to lists.
@@ -117,16 +119,21 @@ func TestWhatIsNoListIsNotDecoded(t *testing.T) {
 // What hosts say for lists that are being put together is charged to them, as what they
 // have not taken is, until the lists are done.
 func TestWhatHostsListIsCharged(t *testing.T) {
+	const peer, list = 256 << 10, 64 << 10
 	var h *host
-	var within []error
-	nested := false
+	taken, refused, most := 0, 0, 10*peer/list // ten times the share, all at a time
 	h = start(t, func(c *Config) {
 		c.Gather = func(_ context.Context, _ Caller, _ string, room func(string, int) error) (map[string][]byte, []string) {
-			const bytes = 32<<20/2 + 1
-			err := room(desk, bytes)
-			within = append(within, err)
-			if !nested {
-				nested = true
+			err := room(desk, list)
+			if err != nil {
+				refused++
+			} else {
+				taken++
+			}
+			if n := held(h.e.unread, desk); n > peer {
+				t.Errorf("%d bytes are charged", n)
+			}
+			if taken+refused < most {
 				h.as("reviewer").get("/intents").ok(200)
 			}
 			if err != nil {
@@ -135,15 +142,17 @@ func TestWhatHostsListIsCharged(t *testing.T) {
 			return nil, nil
 		}
 	})
+	h.e.unread = new(budget.Book).Open(budget.Row{Name: "answers", Unit: budget.Bytes, Peer: peer, All: 4 * peer})
 	h.as("planner").get("/intents").ok(200)
-	if len(within) != 2 || within[0] != nil || within[1] == nil {
-		t.Errorf("two lists at a time: %v", within)
+	if taken < 3 || taken > peer/list || taken+refused != most {
+		t.Errorf("of %d lists at a time there was room for %d", most, taken)
 	}
 	if n := held(h.e.unread, desk); n != 0 {
 		t.Errorf("%d bytes are charged when all is over", n)
 	}
+	before := taken
 	h.as("planner").get("/intents").ok(200)
-	if within[2] != nil {
-		t.Errorf("the next list: %v", within[2])
+	if taken != before+1 {
+		t.Error("there is no room for the next list")
 	}
 }

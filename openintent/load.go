@@ -112,7 +112,8 @@ func (w *world) read(stx *store.Tx, at stamp) error {
 			k.in = byRow[row]
 			k.in.tasks = append(k.in.tasks, k)
 			w.tasks[k.doc.ID] = k
-			w.count(k.doc.Home, 0, 1, k.doc.size())
+			w.count(k.doc.Home, 0, 1, 0)
+			w.count(k.doc.payer(), 0, 0, k.doc.size())
 			return nil
 		}),
 		each("SELECT doc, intent FROM openintent_coordinator ORDER BY id", func(scan func(...any) error) error {

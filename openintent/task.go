@@ -1,6 +1,7 @@
 package openintent
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 
@@ -37,7 +38,8 @@ type Task struct {
 	CreatedAt    stamp          `json:"created_at"`
 	StartedAt    stamp          `json:"started_at"`
 	CompletedAt  stamp          `json:"completed_at"`
-	Home         string         `json:"home,omitzero"` // of its creator, if that is another daemon
+	Home         string         `json:"home,omitzero"`       // of its creator, if that is another daemon
+	ChargedTo    string         `json:"charged_to,omitzero"` // who has made it longer last, where that is another daemon than its creator's
 }
 
 type task struct {
@@ -110,6 +112,10 @@ func (d *Task) size() int {
 	return n
 }
 
+// payer is the daemon of whose share the object is, "" for this one: its creator's, until
+// an agent of another daemon makes it longer.
+func (d *Task) payer() string { return cmp.Or(d.ChargedTo, d.Home) }
+
 // taskBytes is what a task's object has beyond what is said of it.
 const taskBytes = 1 << 10
 
@@ -158,7 +164,7 @@ func (e *Engine) createTask(c *call) (int, any, error) {
 			return tooMany("tasks", maxTasks, "use those that there are")
 		}
 		doc.ID, doc.Version, doc.CreatedAt, doc.StartedAt, doc.CompletedAt = e.newID(idTask, t.now), 1, t.now, 0, 0
-		doc.Home = c.who.Home
+		doc.Home, doc.ChargedTo = c.who.Home, ""
 		k := &task{in: in, doc: doc}
 		if err := t.saveTask(in, doc); err != nil {
 			return err
@@ -269,7 +275,7 @@ func (e *Engine) patchTask(c *call) (int, any, error) {
 	if err := json.Unmarshal(raw, &doc); err != nil {
 		return 0, nil, badBody(err)
 	}
-	doc.ID, doc.IntentID, doc.Home, doc.Version, doc.CreatedAt, doc.StartedAt, doc.CompletedAt = old.ID, old.IntentID, old.Home, version+1, old.CreatedAt, old.StartedAt, old.CompletedAt
+	doc.ID, doc.IntentID, doc.Home, doc.ChargedTo, doc.Version, doc.CreatedAt, doc.StartedAt, doc.CompletedAt = old.ID, old.IntentID, old.Home, old.ChargedTo, version+1, old.CreatedAt, old.StartedAt, old.CompletedAt
 	if err := doc.check(); err != nil {
 		return 0, nil, err
 	}
@@ -291,14 +297,25 @@ func (e *Engine) patchTask(c *call) (int, any, error) {
 		if ended {
 			doc.CompletedAt = t.now
 		}
+		if more := doc.size() - old.size(); more > 0 && c.who.Home != "" {
+			if c.who.Home != old.payer() {
+				doc.ChargedTo, more = c.who.Home, doc.size()
+			}
+			if err := t.roomOnDisk(in, c.who, more); err != nil {
+				return err
+			}
+		}
 		if err := t.saveTask(in, doc); err != nil {
 			return err
 		}
-		more := doc.size() - old.size()
-		if err := t.roomToGrow(in, c.who, doc.Home, more); err != nil {
-			return err
+		replace := func(is, will Task) func() {
+			return func() {
+				k.doc = will
+				e.count(is.payer(), 0, 0, -is.size())
+				e.count(will.payer(), 0, 0, will.size())
+			}
 		}
-		t.apply(func() { k.doc = doc; e.count(doc.Home, 0, 0, more) }, func() { k.doc = old; e.count(doc.Home, 0, 0, -more) })
+		t.apply(replace(old, doc), replace(doc, old))
 		if doc.Status != old.Status {
 			if _, err := t.log(in, event{kind: taskEvents[doc.Status], actor: c.who.name, payload: members("task_id", doc.ID, "old_status", old.Status, "new_status", doc.Status)}); err != nil {
 				return err
