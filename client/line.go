@@ -123,14 +123,20 @@ func validID(id []byte) bool {
 
 var errLong = errors.New("a line is over the limit")
 
+// unread is why a line was not read to its end, which the other end is told.
+type unread struct{ error }
+
 // lines cuts what it reads into lines, in one buffer that grows as they need it.
 type lines struct {
 	r    io.Reader
 	max  int
+	part *Part // of the line that is not whole; nil: it is not bounded with others
 	buf  []byte
 	from int // buf[from:to] is not cut yet
 	to   int
 	err  error
+
+	fresh bool // a line was cut since the last read
 }
 
 // next returns a line without its end; it is valid until the next call. What
@@ -144,7 +150,7 @@ func (l *lines) next() ([]byte, error) {
 			if len(line) > l.max {
 				return nil, errLong
 			}
-			l.from = scanned + i + 1
+			l.from, l.fresh = scanned+i+1, true
 			return line, nil
 		}
 		if l.to-l.from > l.max {
@@ -158,31 +164,65 @@ func (l *lines) next() ([]byte, error) {
 			}
 			return nil, l.err
 		}
-		l.room()
+		if err := l.room(); err != nil {
+			return nil, err
+		}
 		scanned = l.to
 		var n int
 		n, l.err = l.r.Read(l.buf[l.to:])
 		l.to += n
+		if l.err != nil && l.part != nil {
+			l.err = l.part.Explain(l.err)
+		}
 	}
 }
 
 // room makes space to read into, behind what is not cut yet. A read that filled
 // the buffer has left something in the socket: a larger one takes it at once.
-func (l *lines) room() {
+func (l *lines) room() error {
 	filled := l.to == len(l.buf)
 	l.from, l.to = 0, copy(l.buf, l.buf[l.from:l.to])
-	size := len(l.buf)
+	size, keep := len(l.buf), kept
+	if l.part != nil {
+		keep = FreePart
+	}
 	switch {
 	case filled && (l.to == size || size < readAtOnce):
-		size = max(smallest, 2*size)
-	case l.to == 0 && size > kept:
+		// No line needs more than max and its end.
+		size = max(smallest, min(2*size, l.max+1))
+	case l.to == 0 && size > keep:
 		size = smallest
-	default:
-		return
+	case l.part != nil && l.to < keep && size > keep:
+		size = keep
+	}
+	if err := l.await(size); err != nil || size == len(l.buf) {
+		return err
 	}
 	buf := make([]byte, size)
 	copy(buf, l.buf[:l.to])
 	l.buf = buf
+	return nil
+}
+
+// await enters what the buffer is about to hold of an unfinished line, and how long the
+// rest of it may take.
+func (l *lines) await(size int) error {
+	if l.part == nil {
+		return nil
+	}
+	if l.fresh || l.to == 0 {
+		l.part.Finish()
+		l.fresh = false
+	}
+	if l.to == 0 {
+		return nil
+	}
+	if size > FreePart {
+		if err := l.part.Hold(size); err != nil {
+			return err
+		}
+	}
+	return l.part.Await()
 }
 
 func defaultMaxLine(n int) int {

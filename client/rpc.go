@@ -21,6 +21,11 @@ type Options struct {
 	// would go out is an error of its call. 0: the largest that any daemon takes.
 	MaxLine int
 
+	// Unfinished, if set, bounds the lines that come in and are not whole, of all
+	// connections that have it. One that takes too much of it or too long is told so,
+	// as overloaded or timeout, and the connection ends. nil: MaxLine alone bounds them.
+	Unfinished *Unfinished
+
 	// Handler is called for each request and notification, in a goroutine of its
 	// own, which it may block. ctx ends when the caller gives up (rpc.cancel) and
 	// when the connection ends. A request that it has not replied to when it
@@ -105,13 +110,14 @@ func (c *Conn) Run(ctx context.Context) error {
 
 	err := c.read(ctx)
 	close(c.work)
+	refused, isRefused := err.(unread)
 	switch {
 	case err == io.EOF:
 		c.abandon(err)
 		c.linger(cancel)
-	case errors.Is(err, errLong):
+	case isRefused:
 		c.abandon(err)
-		c.refuse(err)
+		c.refuse(refused)
 	}
 	c.end(err)
 	cancel()
@@ -201,8 +207,8 @@ func (c *Conn) linger(cancel context.CancelFunc) {
 
 // refuse tells the other end why it is cut off, which it can read only when its
 // own writing is not broken off at once.
-func (c *Conn) refuse(cause error) {
-	c.respond(nil, nil, kinds.Errorf(kinds.TooLarge, "%v of %d bytes: send less in one message", cause, c.opts.MaxLine))
+func (c *Conn) refuse(cause unread) {
+	c.respond(nil, nil, cause.error)
 	c.out.drain()
 	if half, ok := c.conn.(interface{ CloseWrite() error }); ok {
 		half.CloseWrite()
@@ -214,8 +220,18 @@ func (c *Conn) refuse(cause error) {
 // read serves lines until there are no more.
 func (c *Conn) read(ctx context.Context) error {
 	in := lines{r: c.conn, max: c.opts.MaxLine}
+	if c.opts.Unfinished != nil {
+		in.part = c.opts.Unfinished.Open(c.conn.SetReadDeadline)
+		defer in.part.Finish()
+	}
 	for {
 		line, err := in.next()
+		if err == errLong {
+			err = kinds.Errorf(kinds.TooLarge, "%v of %d bytes: send less in one message", err, c.opts.MaxLine)
+		}
+		if e, ok := err.(*kinds.Error); ok {
+			return unread{e}
+		}
 		if err != nil {
 			return err
 		}

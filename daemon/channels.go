@@ -38,6 +38,7 @@ const (
 type channels struct {
 	*carrier.Carrier
 	servers  []*http.Server
+	bodies   *client.Unfinished // of the requests that agents make
 	listener []net.Listener
 }
 
@@ -87,6 +88,9 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 		return err
 	}
 	c.add(d.log, limited(guests, min(maxGuestHTTP, most)), openintent.Agents(d.speaksFor))
+	c.bodies = guests.begun
+	last := c.servers[len(c.servers)-1]
+	last.Handler = boundBodies(last.Handler, c.bodies)
 	if how.Listen == "" {
 		return nil
 	}

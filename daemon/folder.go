@@ -11,15 +11,21 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/kinds"
 )
+
+// maxUnfinished bounds the bytes of lines, or of bodies, that have begun to come in by a
+// socket of the agents' folder and are not whole, beyond the first 64 KiB of each.
+const maxUnfinished = 64 << 20
 
 // door is a unix socket that lets in some users.
 type door struct {
 	*net.UnixListener
 	path   string
-	guests bool  // who comes in here is an agent, and no more
-	others []int // users beside the one whom the state directory belongs to
+	guests bool               // who comes in here is an agent, and no more
+	others []int              // users beside the one whom the state directory belongs to
+	begun  *client.Unfinished // what comes in here and is not whole; nil: not bounded in sum
 }
 
 // openDoor opens a socket of the state directory, for its owner alone.
@@ -64,7 +70,7 @@ func (h home) openGuestDoor(ctx context.Context, name string, others []int) (*do
 		return nil, err
 	}
 	l.SetUnlinkOnClose(false)
-	d := &door{UnixListener: l, path: path, guests: true, others: others}
+	d := &door{UnixListener: l, path: path, guests: true, others: others, begun: client.NewUnfinished(maxUnfinished)}
 	if err := d.moveIn(made); err != nil {
 		l.Close()
 		return nil, fmt.Errorf("socket: %w", err)

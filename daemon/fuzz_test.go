@@ -98,7 +98,7 @@ func forgetKey(said []byte, key string) []byte {
 func converse(d *running, said []byte) (lines []string) {
 	near, far := net.Pipe()
 	ctx, cancel := context.WithCancel(context.Background())
-	s := d.newSession(ctx, far, true)
+	s := d.newSession(ctx, far, &door{guests: true, begun: client.NewUnfinished(maxUnfinished)})
 	var ended sync.WaitGroup
 	ended.Go(func() { s.converse(ctx) })
 	ended.Go(func() {

@@ -59,7 +59,7 @@ func (d *Daemon) serve(ctx context.Context, at *door, most int) error {
 			refuse(c, err)
 			continue
 		}
-		s := d.newSession(ctx, c, at.guests)
+		s := d.newSession(ctx, c, at)
 		if !all.enter(s) {
 			refuse(c, kinds.Errorf(kinds.Overloaded, "%d connections are in use on this socket, the most there can be: end some of the programs that hold them, or start acpd with a larger ulimit -n", most))
 			continue
@@ -101,15 +101,16 @@ type session struct {
 	ending <-chan struct{}        // closed when it is the daemon that ends it
 }
 
-func (d *Daemon) newSession(ctx context.Context, c net.Conn, guest bool) *session {
-	s := &session{daemon: d, guest: guest, ending: ctx.Done()}
-	if guest {
+func (d *Daemon) newSession(ctx context.Context, c net.Conn, at *door) *session {
+	s := &session{daemon: d, guest: at.guests, ending: ctx.Done()}
+	if s.guest {
 		rand.Read(s.key[:])
 	}
 	s.conn = client.NewConn(c, client.Options{
-		MaxLine:  d.config.Load().MaxMessage + client.LineMargin,
-		Handler:  s.handle,
-		PushBack: true,
+		MaxLine:    d.config.Load().MaxMessage + client.LineMargin,
+		Unfinished: at.begun,
+		Handler:    s.handle,
+		PushBack:   true,
 	})
 	return s
 }

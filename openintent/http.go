@@ -188,6 +188,10 @@ func (e *Engine) serve(c *call, rt *route, identify func(*http.Request) (Caller,
 		}
 		// Not MaxBytesReader: it would close the connection under the answer.
 		if c.body, err = io.ReadAll(io.LimitReader(c.Body, limit+1)); err != nil {
+			if r, ok := errors.AsType[*Error](err); ok { // it is not the caller who has left
+				r.Answer(&c.w)
+				return 0, nil, errAnswered
+			}
 			return 0, nil, refuse(http.StatusBadRequest, "bad_body", "the body could not be read")
 		}
 		if int64(len(c.body)) > limit {

@@ -1,0 +1,125 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/integration/await"
+)
+
+// begin writes the beginning of a line to a connection that has the account, and
+// returns the near end.
+func begin(t *testing.T, all *Unfinished, text string) net.Conn {
+	t.Helper()
+	near, far := unixPair(t)
+	run(t, NewConn(far, Options{MaxLine: 256 << 10, Unfinished: all, Handler: subtract}))
+	near.SetDeadline(time.Now().Add(time.Minute)) // instead of a test that hangs
+	io.WriteString(near, text)
+	return near
+}
+
+// ended reads the last line of a connection, and its end.
+func ended(t *testing.T, near net.Conn, code string) {
+	t.Helper()
+	r := bufio.NewReader(near)
+	line, err := r.ReadString('\n')
+	if err != nil || !strings.Contains(line, `"code":"`+code+`"`) || !strings.Contains(line, "send ") {
+		t.Errorf("got %q, %v, want %s", line, err, code)
+	}
+	if _, err := r.ReadByte(); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the connection lives: %v", err)
+	}
+}
+
+// Lines without an end hold no more together than there is room for: the one that
+// began first goes, and a line that is sent at once is served.
+func TestUnfinishedLinesShareARoom(t *testing.T) {
+	const most = 1 << 20
+	all := NewUnfinished(most)
+	all.stall, all.whole = time.Hour, time.Hour
+	half := strings.Repeat("x", 200<<10)
+	var open []net.Conn
+	for range 40 {
+		open = append(open, begin(t, all, half))
+		if n := all.Held(); n > most {
+			t.Fatalf("%d bytes are held, over %d", n, most)
+		}
+	}
+	for _, c := range open[:30] {
+		ended(t, c, "overloaded")
+	}
+	c := begin(t, all, `{"jsonrpc":"2.0","method":"no such","id":1,"params":{"pad":"`+half+`"}}`+"\n")
+	if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, `"id":1`) {
+		t.Errorf("got %q, %v", line, err)
+	}
+	for _, c := range open[30:] {
+		c.Close()
+	}
+	await.Until(t, "all is given back", func() bool { return all.Held() == 0 })
+}
+
+// A line that has begun goes on, and ends. A connection on which none has begun waits
+// as long as it likes.
+func TestALineThatStandsStillEnds(t *testing.T) {
+	stalls := NewUnfinished(1 << 20)
+	stalls.stall = 50 * time.Millisecond
+	idle := begin(t, stalls, "\n")
+	ended(t, begin(t, stalls, `{"jsonrpc"`), "timeout")
+	ended(t, begin(t, stalls, strings.Repeat("x", 100<<10)), "timeout")
+
+	trickles := NewUnfinished(1 << 20)
+	trickles.whole = 100 * time.Millisecond
+	slow := begin(t, trickles, "{")
+	ctx, cancel := context.WithCancel(t.Context())
+	trickle := make(chan struct{})
+	go func() {
+		defer close(trickle)
+		for ctx.Err() == nil {
+			if _, err := io.WriteString(slow, " "); err != nil {
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	ended(t, slow, "timeout")
+	cancel()
+	<-trickle
+
+	fmt.Fprintln(idle, `{"jsonrpc":"2.0","method":"no such","id":7}`)
+	if line, err := bufio.NewReader(idle).ReadString('\n'); err != nil || !strings.Contains(line, `"id":7`) {
+		t.Errorf("got %q, %v", line, err)
+	}
+}
+
+// A whole line within the limit is served, also the largest, and lines of any length
+// after one another.
+func TestLinesInAnAccount(t *testing.T) {
+	near, far := unixPair(t)
+	defer near.Close()
+	all := NewUnfinished(1 << 20)
+	all.stall, all.whole = time.Hour, time.Hour
+	in := lines{r: far, max: 512 << 10, part: all.Open(far.SetReadDeadline)}
+	sizes := []int{1, 70 << 10, 512 << 10, 3, 64 << 10, 64<<10 - 1, 512<<10 - 1, 2}
+	go func() {
+		for _, n := range sizes {
+			io.WriteString(near, strings.Repeat("x", n)+"\n")
+		}
+		near.Close()
+	}()
+	for _, n := range sizes {
+		if line, err := in.next(); err != nil || len(line) != n {
+			t.Fatalf("got %d bytes, %v, want %d", len(line), err, n)
+		}
+	}
+	if _, err := in.next(); err != io.EOF || all.Held() != 0 {
+		t.Errorf("at the end: %v, %d bytes held", err, all.Held())
+	}
+}

@@ -1,0 +1,66 @@
+package daemon
+
+import (
+	"io"
+	"net/http"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/openintent"
+)
+
+// boundBodies bounds the bodies that a server reads and that are not whole.
+func boundBodies(next http.Handler, all *client.Unfinished) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body == nil || r.Body == http.NoBody {
+			next.ServeHTTP(w, r)
+			return
+		}
+		b := &body{ReadCloser: r.Body, part: all.Open(http.NewResponseController(w).SetReadDeadline)}
+		defer b.part.Finish()
+		with := r.WithContext(r.Context())
+		with.Body = b
+		next.ServeHTTP(w, with)
+	})
+}
+
+// body is the body of a request that is in an account until it is read.
+type body struct {
+	io.ReadCloser
+	part *client.Part
+	read int
+}
+
+// Read reads; its error is what the request is answered with.
+func (b *body) Read(p []byte) (int, error) {
+	err := b.part.Await()
+	if err != nil {
+		return 0, asAnswer(err)
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.read += n
+	switch {
+	case err == io.EOF:
+		b.part.Finish()
+		return n, err
+	case err != nil:
+		return n, asAnswer(b.part.Explain(err))
+	case b.read > client.FreePart:
+		// Who reads it all has a buffer of up to twice that.
+		err = b.part.Hold(2 * b.read)
+	}
+	return n, asAnswer(err)
+}
+
+// asAnswer is an error of the account as an answer over HTTP, any other as it is.
+func asAnswer(err error) error {
+	e, ok := err.(*kinds.Error)
+	if !ok {
+		return err
+	}
+	status := http.StatusTooManyRequests
+	if e.Code == kinds.Timeout {
+		status = http.StatusRequestTimeout
+	}
+	return &openintent.Error{Status: status, Code: string(e.Code), Message: e.Message}
+}
