@@ -92,7 +92,7 @@ func (n *Node) Join(ctx context.Context, inv identity.Invitation) (identity.Peer
 func (n *Node) joinError(inv identity.Invitation, addr string, err error) *kinds.Error {
 	e := n.dialError(inv.ID, addr, err)
 	if e.Code == kinds.IncompatibleVersion {
-		return kinds.Errorf(kinds.NotAuthorized, "join: no invitation is open at %s; it has expired or was used: ask for a new one", addr)
+		return kinds.Errorf(kinds.NotAuthorized, "join: no invitation is open at %s; it has expired, was used or revoked, or the daemon there was started anew: ask for a new one", addr)
 	}
 	e.Message = "join: " + e.Message
 	return e

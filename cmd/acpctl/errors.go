@@ -84,7 +84,7 @@ func (a *app) report(ctx context.Context, cmd *cobra.Command, args []string, err
 		}
 	}
 	message := strings.TrimPrefix(client.Text(e.Message), cmd.Name()+": ") // which stands before it
-	if e.From != "" { // on one line: what looks like the next one would be its own
+	if e.From != "" {                                                      // on one line: what looks like the next one would be its own
 		message = a.called(ctx, e.From) + " says: " + client.Line(message)
 	}
 	message += arrived(e)

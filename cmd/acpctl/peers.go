@@ -17,7 +17,8 @@ func (a *app) peersCmd() *cobra.Command {
 		Short: "List the peers, and the strangers that called or were discovered",
 		Example: `  acpctl peers
   acpctl peers --json`,
-		Long: `Lists trusted peers (connected, or just trusted), strangers (pending: they called and
+		Long: `Lists trusted peers (connected, or just trusted; refuses us: it does not trust this
+daemon), strangers (pending: they called and
 wait to be trusted; discovered: they are on the network) and blocked keys. What a
 stranger calls itself stands in quotes: it proves nothing. SOURCE says where the first
 address comes from: worked (connected there before), static (config.yaml, trust --addr,
@@ -33,12 +34,19 @@ an invitation), mdns (heard on the network), call (the stranger called from ther
 				return a.print(client.Peers{Peers: peers})
 			}
 			var rows [][]string
+			var refusing []string
 			stranger := false
 			for _, p := range peers {
-				rows = append(rows, []string{peerName(&p), p.ID.Label(), p.State, rtt(p.RTTUS), a.age(p.LastSeen.Time), orDash(p.Source), client.Line(strings.Join(p.Addrs, " "))})
+				rows = append(rows, []string{peerName(&p), p.ID.Label(), peerState(&p), rtt(p.RTTUS), a.age(p.LastSeen.Time), orDash(p.Source), client.Line(strings.Join(p.Addrs, " "))})
 				stranger = stranger || p.State == client.PeerPending || p.State == client.PeerDiscovered
+				if p.Refuses {
+					refusing = append(refusing, peerName(&p))
+				}
 			}
 			a.table([]string{"NAME", "ID", "STATE", "RTT", "SEEN", "SOURCE", "ADDRESSES"}, rows)
+			for _, name := range refusing {
+				a.talk("%s does not trust this daemon: acpctl trust there", name)
+			}
 			switch {
 			case len(rows) == 0:
 				a.talk("start acpd on another machine of this network, or connect one anywhere: acpctl invite")
@@ -48,6 +56,14 @@ an invitation), mdns (heard on the network), call (the stranger called from ther
 			return nil
 		},
 	}
+}
+
+// peerState is a peer's state, with what it says of this daemon if that keeps it away.
+func peerState(p *client.Peer) string {
+	if p.Refuses {
+		return p.State + ", refuses us"
+	}
+	return p.State
 }
 
 func peerName(p *client.Peer) string {
