@@ -163,12 +163,23 @@ func (c *channels) request(ctx context.Context, method, path string, body any, k
 	}
 	defer answer.Body.Close()
 	const longest = 64 << 20 // of a list
-	v, err := io.ReadAll(io.LimitReader(answer.Body, longest))
+	v, err := io.ReadAll(io.LimitReader(portionOf(ctx, answer.Body), longest))
+	host := answer.Header.Get("X-Answered-By")
+	if err == errPortion {
+		return nil, err
+	}
+	if err != nil && host != "" && ctx.Err() == nil {
+		e := kinds.Errorf(kinds.Unreachable, "the answer of the intent's machine broke off: try again")
+		if method != http.MethodGet {
+			e = e.WithDelivered(kinds.DeliveredUnknown)
+		}
+		return nil, e
+	}
 	if err != nil {
 		return nil, lost(ctx, method, err)
 	}
 	if answer.StatusCode >= http.StatusMultipleChoices {
-		return nil, refused(answer.StatusCode, v)
+		return nil, refused(host, answer.StatusCode, v)
 	}
 	if missing := answer.Header.Get("X-Missing-Hosts"); missing != "" {
 		c.mu.Lock()
@@ -203,15 +214,20 @@ func lost(ctx context.Context, method string, err error) error {
 	return e
 }
 
-// refused is what the daemon's answer to a request says that failed. Its own word
-// for that is in the details.
-func refused(status int, body []byte) error {
+// refused is what the answer to a request says that failed: that of the machine host, or
+// of the own daemon where host is empty. Its own word for that is in the details. What a
+// host says never gets a code that only this machine can know of.
+func refused(host string, status int, body []byte) error {
 	var said struct {
 		Code    string `json:"error"`
 		Message string `json:"message"`
 	}
 	if json.Unmarshal(body, &said) != nil || said.Message == "" {
-		return kinds.Errorf(kinds.Internal, "the daemon answers %d %s", status, http.StatusText(status))
+		e := kinds.Errorf(kinds.Internal, "answers %d %s: try again later", status, http.StatusText(status))
+		if e.From = host; host == "" {
+			e.Message = "the daemon " + e.Message
+		}
+		return e
 	}
 	code, ok := map[int]kinds.Code{
 		http.StatusUnauthorized:          kinds.NotAuthorized,
@@ -228,18 +244,41 @@ func refused(status int, body []byte) error {
 	if !ok {
 		code = kinds.Invalid
 	}
-	switch said.Code {
-	case "unknown_host":
+	message, stops := asFlag(said.Message), false
+	switch {
+	case status == http.StatusServiceUnavailable && said.Code == string(kinds.Overloaded):
+		code = kinds.Overloaded
+	case host != "" && status == http.StatusServiceUnavailable:
+		code, stops = kinds.Unreachable, true
+		message = "the intent's machine takes nothing now, try again later: it says: " + message
+	case host != "" && code == kinds.Unreachable:
+		code = kinds.Internal
+	case host != "":
+	case said.Code == "unknown_host":
 		code = kinds.UnknownPeer
-	case "not_trusted":
+	case said.Code == "not_trusted":
 		code = kinds.NotTrusted
 	}
-	e := kinds.Errorf(code, "%s", asFlag(said.Message))
+	e := kinds.Errorf(code, "%s", message)
+	if !stops {
+		e.From = host
+	}
 	e.Details = jsontext.Value(kinds.Encode(struct {
 		Error  string `json:"error"`
 		Status int    `json:"status"`
 	}{said.Code, status}))
+	if host != "" && code == kinds.NotFound {
+		return hint{e, "an open intent there is open to agents of this machine where its owner names it in channels.open_to, any intent where they are granted access with their home"}
+	}
 	return e
+}
+
+// saying is the message of an error, with the name of the machine that raised it.
+func (c *channels) saying(ctx context.Context, e *kinds.Error) string {
+	if e.From != "" {
+		return c.app.called(ctx, e.From) + " says: " + e.Message
+	}
+	return e.Message
 }
 
 // asFlag gives the header or field that an error begins with its name on the command line.

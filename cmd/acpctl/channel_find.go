@@ -97,8 +97,10 @@ func (c *channels) ofHere(ctx context.Context, intents []string) (found []jsonte
 // ofHosts returns the channels of intents of other daemons, as far as they come within
 // hostsTime, and tells of the others.
 func (c *channels) ofHosts(ctx context.Context, intents []string) (found []jsontext.Value) {
+	asking := ctx
 	ctx, cancel := context.WithTimeout(ctx, c.patience())
 	defer cancel()
+	portions := portionsOf(intents)
 	lists, errs := make([][]jsontext.Value, len(intents)), make([]error, len(intents))
 	places := make(chan struct{}, atOnce)
 	var asked sync.WaitGroup
@@ -107,18 +109,24 @@ func (c *channels) ofHosts(ctx context.Context, intents []string) (found []jsont
 			places <- struct{}{}
 			defer func() { <-places }()
 			if errs[i] = ctx.Err(); errs[i] == nil {
-				lists[i], errs[i] = c.of(ctx, id)
+				lists[i], errs[i] = c.of(withPortion(ctx, portions[hostOf(id)]), id)
 			}
 		})
 	}
 	asked.Wait()
+	told := make(map[string]bool)
 	for i, err := range errs {
 		found = append(found, lists[i]...)
 		refused := (*kinds.Error)(nil)
 		switch {
 		case err == nil:
+		case err == errPortion:
+			if host := hostOf(intents[i]); !told[host] {
+				told[host] = true
+				fmt.Fprintf(c.err, "acpctl channel: %s: %v, others of that machine perhaps too\n", intents[i], err)
+			}
 		case errors.As(err, &refused):
-			fmt.Fprintf(c.err, "acpctl channel: %s: %s\n", intents[i], client.Line(refused.Message))
+			fmt.Fprintf(c.err, "acpctl channel: %s: %s\n", intents[i], client.Line(c.saying(asking, refused)))
 		case ctx.Err() != nil:
 			fmt.Fprintf(c.err, "acpctl channel: %s: its machine has not answered within %s\n", intents[i], c.patience())
 		default:
@@ -135,7 +143,7 @@ func (c *channels) ofOne(ctx context.Context, intent string, own bool) ([]jsonte
 	}
 	short, cancel := context.WithTimeout(ctx, c.patience())
 	defer cancel()
-	list, err := c.of(short, intent)
+	list, err := c.of(withPortion(short, portionsOf([]string{intent})[hostOf(intent)]), intent)
 	if err != nil && short.Err() != nil && ctx.Err() == nil {
 		return nil, kinds.Errorf(kinds.Timeout, "the machine of %s has not answered within %s: try again, or name the channel by its id", intent, c.patience())
 	}

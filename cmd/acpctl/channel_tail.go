@@ -113,7 +113,7 @@ func (c *channels) tail(ctx context.Context, id, arg string, last int, follow bo
 		var ch channel
 		began := time.Now()
 		tries := 0
-		err = retry(ctx, outage, 2*time.Second, c.isAway(), func() (err error) {
+		err = retry(ctx, outage, 2*time.Second, c.isAway(ctx), func() (err error) {
 			if tries++; tries > 1 {
 				if err := unsent.show(ctx, false); err != nil {
 					return err
@@ -168,17 +168,17 @@ func unseen(list, before []jsontext.Value) []jsontext.Value {
 }
 
 // isAway returns a function that reports whether an error says that the daemon or the
-// host is away, and tells of the first.
-func (c *channels) isAway() func(error) bool {
+// host is away, or has no room for now, and tells of the first.
+func (c *channels) isAway(ctx context.Context) func(error) bool {
 	told := false
 	return func(err error) bool {
 		e := (*kinds.Error)(nil)
-		if !errors.As(err, &e) || e.Code != kinds.DaemonUnavailable && e.Code != kinds.Unreachable {
+		if !errors.As(err, &e) || e.Code != kinds.DaemonUnavailable && e.Code != kinds.Unreachable && e.Code != kinds.Overloaded {
 			return false
 		}
 		if !told {
 			told = true
-			fmt.Fprintf(c.err, "acpctl channel tail: %s (still trying)\n", client.Text(e.Message))
+			fmt.Fprintf(c.err, "acpctl channel tail: %s (still trying)\n", client.Text(c.saying(ctx, e)))
 		}
 		return true
 	}
