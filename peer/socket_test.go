@@ -15,6 +15,7 @@ import (
 
 	"github.com/quic-go/quic-go"
 	"go.uber.org/goleak"
+	"golang.org/x/time/rate"
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -260,6 +261,11 @@ func TestAbuse(t *testing.T) {
 // stream, or a second one, may end the connection, and nothing the node.
 func FuzzStreams(f *testing.F) {
 	n := newSide(f, loopback(nil)).serve()
+	for _, r := range []*handshakeRate{n.handshakes.unproved, n.handshakes.proved, n.handshakes.known} { // each input may need a connection
+		r.mu.Lock()
+		r.perSource, r.all = 1<<20, rate.NewLimiter(rate.Inf, 0)
+		r.mu.Unlock()
+	}
 	socket, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		f.Fatal(err)
