@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/store"
@@ -33,6 +34,9 @@ type arrival struct {
 	size    int64 // 0 of what came before sizes were kept
 	counted bool  // it and its size, in the peer's shares
 	kept    bool  // among Carrier.arrivals, which has a say in counted
+
+	tries int       // of telling the sender, which did not take this one
+	due   time.Time // of the next
 }
 
 // arrivalKey names a message. Its id does not: a broadcast to two agents behind one

@@ -37,9 +37,10 @@ type courier struct {
 	flying int
 	rank   int // of those that are flying
 
-	reports   []*arrival       // consumed here, and not told
-	untold    bool             // the ledger may have further ones
-	greeted   map[place]string // the statuses that the peer was told
+	reports   []*arrival              // consumed here, and not told
+	alone     map[arrivalKey]*arrival // those that the peer does not take yet while it takes others
+	untold    bool                    // the ledger may have further ones
+	greeted   map[place]string        // the statuses that the peer was told
 	greetedAt time.Time
 	greetings int // counts the reasons to tell all of them
 
@@ -58,7 +59,7 @@ type courier struct {
 func (c *Carrier) courier(peer identity.ID) *courier {
 	k := c.couriers[peer]
 	if k == nil {
-		k = &courier{peer: peer, deliver: make(chan struct{}, 1), report: make(chan struct{}, 1)}
+		k = &courier{peer: peer, deliver: make(chan struct{}, 1), report: make(chan struct{}, 1), alone: make(map[arrivalKey]*arrival)}
 		c.couriers[peer] = k
 	}
 	return k
@@ -135,7 +136,7 @@ func (c *Carrier) next(k *courier) (*entry, time.Duration) {
 			k.todo = k.todo[1:]
 			k.rank = e.rank
 			k.flying++
-			e.set(flying, "")
+			e.set(flying, e.reason)
 			return e, 0
 		}
 		k.todo = k.todo[1:] // it went meanwhile
@@ -205,7 +206,7 @@ func (c *Carrier) fly(ctx context.Context, k *courier, e *entry) {
 		k.stale = true
 		k.lost(unreached.cause)
 	case errors.Is(err, errOutranked):
-		e.set(Waiting, "")
+		e.set(Waiting, e.reason)
 		k.stale = true
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errChanging):
 		e.set(settling, "") // the next look decides

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -110,6 +111,18 @@ func markOf(info fs.FileInfo) mark {
 		m.inode = st.Ino
 	}
 	return m
+}
+
+// came is when a file came to lie where it does, or was changed last, as the file system
+// has it: the same after a restart, and never later than now.
+func came(info fs.FileInfo, now time.Time) time.Time {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		since := changed(st)
+		if at := time.Unix(since.Unix()); at.Before(now) {
+			return at
+		}
+	}
+	return now
 }
 
 // folderOf tells a folder from another that takes its place. Its device is left out: a

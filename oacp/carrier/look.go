@@ -19,6 +19,7 @@ import (
 type sighting struct {
 	mark  mark
 	unfit string
+	came  time.Time
 }
 
 // look looks at files of a folder, all of them for nil: for mail that is to be
@@ -89,7 +90,7 @@ func sight(inbox *os.Root, which names, closer bool) (map[string]sighting, error
 		if err != nil {
 			return err
 		}
-		found[name] = sighting{markOf(info), unfit(info)}
+		found[name] = sighting{markOf(info), unfit(info), came(info, time.Now())}
 		return nil
 	}
 	if which != nil {

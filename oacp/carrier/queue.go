@@ -52,11 +52,8 @@ func (c *Carrier) Queue(project string) []Queued {
 
 // describe is what the queue says of an entry. The caller holds c.mu.
 func (c *Carrier) describe(s *spool, e *entry) Queued {
-	q := Queued{Project: s.Project, Agent: s.Agent, Peer: s.Peer, File: e.file, Hash: e.hash, Size: e.mark.size, State: e.state, Reason: e.reason, Since: e.since}
-	switch e.state {
-	case settling, flying:
-		q.State = Waiting
-	case Waiting:
+	q := Queued{Project: s.Project, Agent: s.Agent, Peer: s.Peer, File: e.file, Hash: e.hash, Size: e.mark.size, State: shown(e.state), Reason: e.reason, Since: e.since}
+	if e.state == Waiting || e.state == flying {
 		if k := c.couriers[s.Peer]; k != nil && q.Reason == "" {
 			q.Reason = k.trouble
 		}

@@ -24,7 +24,7 @@ func (c *Carrier) reportAll(ctx context.Context, k *courier) {
 		wait := time.Until(k.until)
 		var all []*arrival
 		if wait <= 0 {
-			all, k.reports = k.reports, nil
+			all, k.reports = append(k.reports, k.dueAlone(time.Now())...), nil
 		}
 		c.mu.Unlock()
 		if wait > 0 {
@@ -43,6 +43,7 @@ func (c *Carrier) reportAll(ctx context.Context, k *courier) {
 		k.reports = append(k.reports, left...) // the next round begins with others
 		more := k.untold && len(k.reports) == 0
 		wait = max(time.Until(k.until), 0)
+		next := k.nextAlone()
 		c.mu.Unlock()
 		if len(left) < len(all) {
 			pause = 0
@@ -55,9 +56,51 @@ func (c *Carrier) reportAll(ctx context.Context, k *courier) {
 			continue
 		}
 		if !more {
+			if wait == 0 {
+				wait = next
+			}
 			rest(ctx, k.report, wait)
 		}
 	}
+}
+
+// maxAlone bounds the reports that wait alone: where a peer does not take so many, all
+// wait with them. The ledger is read for more than that at once, so that it always gives
+// some that do not wait.
+const maxAlone = maxUntold / 2
+
+// putOff has a report that the peer does not take yet wait alone, and reports whether it
+// does. The caller holds Carrier.mu.
+func (k *courier) putOff(a *arrival) bool {
+	if len(k.alone) == maxAlone {
+		return false
+	}
+	a.due = time.Now().Add(jitter(min(firstPause<<min(a.tries, 10), longestRetry)))
+	a.tries++
+	k.alone[a.key] = a
+	return true
+}
+
+// dueAlone takes the reports that have waited long enough. The caller holds Carrier.mu.
+func (k *courier) dueAlone(now time.Time) (all []*arrival) {
+	for key, a := range k.alone {
+		if !a.due.After(now) {
+			all = append(all, a)
+			delete(k.alone, key)
+		}
+	}
+	return all
+}
+
+// nextAlone is how long the next of them has to wait, 0 if there is none. The caller
+// holds Carrier.mu.
+func (k *courier) nextAlone() (wait time.Duration) {
+	for _, a := range k.alone {
+		if left := max(time.Until(a.due), time.Millisecond); wait == 0 || left < wait {
+			wait = left
+		}
+	}
+	return wait
 }
 
 // pauseFor waits for d, whatever happens meanwhile but the end of ctx.
@@ -76,12 +119,12 @@ func (c *Carrier) remember(ctx context.Context, k *courier) (all []*arrival, err
 		all, err = sqlUntold(tx, k.peer, maxUntold)
 		return err
 	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if err != nil || len(all) == maxUntold {
-		c.mu.Lock()
-		defer c.mu.Unlock()
 		k.untold = true
 	}
-	return all, err
+	return slices.DeleteFunc(all, func(a *arrival) bool { return k.alone[a.key] != nil }), err
 }
 
 // tell reports what is consumed and returns what could not be reported: after the first
@@ -115,7 +158,7 @@ func (c *Carrier) tell(ctx context.Context, k *courier, all []*arrival) (left []
 	return left
 }
 
-// tellOf reports one message, and reports whether that is over.
+// tellOf reports one message, and reports whether that is over, or waits alone.
 func (c *Carrier) tellOf(ctx context.Context, k *courier, a *arrival) bool {
 	c.mu.Lock()
 	resting := time.Now().Before(k.until)
@@ -131,6 +174,10 @@ func (c *Carrier) tellOf(ctx context.Context, k *courier, a *arrival) bool {
 		defer c.mu.Unlock()
 		k.lost(unreached.cause)
 		return false
+	case err == nil && reply.Result == wire.MailRetry && reply.Scope == wire.MailScopeMessage:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return k.putOff(a)
 	case err != nil || reply.Result == wire.MailRetry:
 		return false
 	case reply.Result == wire.MailRefused:

@@ -58,22 +58,31 @@ type entry struct {
 	hash  [32]byte
 	rank  int // of priority and type: the lowest goes first
 	state string
-	since time.Time // in that state
+	since time.Time // in what the queue shows of it
 
 	consumed [32]byte // what the agent there is done with: not this, if it was changed
 
 	reason  string    // why it is parked, waits, or does not go
 	told    string    // the reason for which the peer refused it, when that was last news
+	toldAt  time.Time // when the peer first did so
 	refused bool      // parked by the peer's word: offered again now and then
 	tries   int       // that failed
 	due     time.Time // of the next try, or of going when it is delivered
 }
 
 func (e *entry) set(state, reason string) {
-	if e.state != state {
+	if shown(e.state) != shown(state) {
 		e.since = time.Now()
 	}
 	e.state, e.reason, e.refused = state, reason, false
+}
+
+// shown is what the queue says of a state.
+func shown(state string) string {
+	if state == settling || state == flying {
+		return Waiting
+	}
+	return state
 }
 
 // unrested is how long an entry has to rest further before it is taken as it is.
@@ -84,9 +93,10 @@ func (e *entry) unrested(now time.Time) time.Duration {
 	return e.need - max(now.Sub(e.seen), now.Sub(time.Unix(0, e.mark.mtime)))
 }
 
-// offer makes a refused entry one that waits. The caller holds c.mu.
+// offer makes a refused entry one that waits; the reason stays until the peer has
+// answered. The caller holds c.mu.
 func (c *Carrier) offer(e *entry) {
-	e.set(Waiting, "")
+	e.set(Waiting, e.reason)
 	e.due = time.Time{}
 	k := c.courier(c.spools[e.at].Peer)
 	k.stale = true
@@ -131,7 +141,7 @@ func (c *Carrier) merge(s *spool, found map[string]sighting, which names) (ripe 
 			if e != nil {
 				e.state = gone
 			}
-			e = &entry{at: p, file: name, mark: f.mark, seen: now, since: now, state: settling, need: settleTime}
+			e = &entry{at: p, file: name, mark: f.mark, seen: now, since: f.came, state: settling, need: settleTime}
 			s.entries[name] = e
 		}
 		if e.state != settling {
@@ -205,7 +215,12 @@ func (c *Carrier) park(e *entry, reason string) {
 	if e.state == Parked && e.reason == reason {
 		return
 	}
+	came := e.since
+	settled := e.state == settling
 	e.set(Parked, reason)
+	if settled {
+		e.since = came // it could not be carried since then
+	}
 	c.news = append(c.news, e.event(c.spools[e.at].Peer))
 }
 
@@ -214,8 +229,10 @@ func (c *Carrier) park(e *entry, reason string) {
 func (c *Carrier) refuse(e *entry, reason string) {
 	e.set(Parked, reason)
 	e.refused = true
-	if e.told != reason {
-		e.told = reason
+	if e.told == reason {
+		e.since = e.toldAt // it was only offered again
+	} else {
+		e.told, e.toldAt = reason, e.since
 		c.news = append(c.news, e.event(c.spools[e.at].Peer))
 	}
 }
