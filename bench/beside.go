@@ -166,7 +166,7 @@ func besideHost(args []string) error {
 	agent := &client.Client{Socket: args[0]}
 	ctx := context.Background() // ends with the process
 	emptied := make(chan error, 1)
-	go func() {
+	go func() { // ends with the process
 		for {
 			page, err := agent.Inbox(ctx, client.InboxParams{Limit: 1000})
 			if err == nil && len(page.Messages) > 0 {
@@ -176,12 +176,12 @@ func besideHost(args []string) error {
 				emptied <- err
 				return
 			}
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond) // how often a person's program would look
 		}
 	}()
 	announce("")
 	attached := make(chan error, 1)
-	go func() {
+	go func() { // ends with the process
 		attached <- (&client.Client{Socket: args[0]}).Attach(ctx, client.AttachParams{Name: "reviewer", Kinds: []string{kinds.KindQuery, kinds.KindDelegate}, MaxConcurrent: maxConc}, client.Handler{
 			Query: func(_ context.Context, in *client.Inbound) (any, error) {
 				return &kinds.Response{Summary: "done"}, nil

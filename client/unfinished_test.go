@@ -86,7 +86,7 @@ func TestALineThatStandsStillEnds(t *testing.T) {
 			if _, err := io.WriteString(slow, " "); err != nil {
 				return
 			}
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) // the pace of who trickles
 		}
 	}()
 	ended(t, slow, "timeout")

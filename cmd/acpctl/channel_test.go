@@ -44,7 +44,7 @@ func (f *fake) web(answers map[string]string) {
 			for r.Context().Err() == nil {
 				w.Write([]byte(" "))
 				w.(http.Flusher).Flush()
-				time.Sleep(time.Millisecond)
+				time.Sleep(time.Millisecond) // the pace of who trickles
 			}
 			return
 		}
