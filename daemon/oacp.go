@@ -33,6 +33,7 @@ func (d *Daemon) openMail(ctx context.Context, cfg *config.Config) (err error) {
 			}
 			return d.space.roomForMail(from)
 		},
+		Trusted: func(id identity.ID) bool { _, ok := d.trust.Get(id); return ok },
 	})
 	return err
 }

@@ -162,6 +162,7 @@ func (c *Carrier) Unbind(ctx context.Context, project, agent string) (Binding, e
 	defer c.mu.Unlock()
 	s.forsake()
 	delete(c.spools, p)
+	c.rouse() // who took mail to the peer may be needed no more
 	return s.Binding, nil
 }
 

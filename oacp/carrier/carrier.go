@@ -70,6 +70,8 @@ type Config struct {
 	Open func(ctx context.Context, to identity.ID) (Stream, error)
 	// Admit returns why a peer may not send mail here, nil if it may.
 	Admit func(from identity.ID) error
+	// Trusted reports whether a peer is trusted: to others nothing is taken.
+	Trusted func(identity.ID) bool
 	// Name is what a peer is called here.
 	Name func(identity.ID) string
 	// Event is told of mail; it must not block.
@@ -252,6 +254,7 @@ func (c *Carrier) Link(peer identity.ID, up bool) {
 		s.status = "" // until the peer says more
 		c.touch(p, names{})
 	}
+	c.rouse()           // it may be down since it is trusted no more
 	if k != nil && up { // also one that has only something to report
 		k.until, k.pause, k.trouble = time.Time{}, 0, ""
 		c.offerRefused(peer)
@@ -292,10 +295,7 @@ func (c *Carrier) touch(p place, which names) {
 			old[name] = struct{}{}
 		}
 	}
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
+	c.rouse()
 }
 
 // Run carries mail until ctx ends.
@@ -310,7 +310,7 @@ func (c *Carrier) Run(ctx context.Context) error {
 	c.rescan()
 	for {
 		c.pass(ctx, w)
-		c.start(ctx, &tasks)
+		c.crew(ctx, &tasks)
 		select {
 		case <-ctx.Done():
 			c.feedOffline()

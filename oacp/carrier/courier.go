@@ -24,8 +24,11 @@ const (
 
 // courier takes to one peer what is for it. Carrier.mu guards it.
 type courier struct {
-	peer    identity.ID
-	started bool
+	peer identity.ID
+
+	loops int    // that run; see crew
+	end   func() // ends them
+	cut   bool   // the peer is not trusted
 
 	// Deliveries and reports each have a loop of their own, so that neither waits
 	// for the other.
@@ -38,6 +41,7 @@ type courier struct {
 	rank   int // of those that are flying
 
 	reports   []*arrival              // consumed here, and not told
+	telling   bool                    // some of them are just being told
 	alone     map[arrivalKey]*arrival // those that the peer does not take yet while it takes others
 	untold    bool                    // the ledger may have further ones
 	greeted   map[place]string        // the statuses that the peer was told
@@ -70,19 +74,6 @@ func (k *courier) signal() {
 		select {
 		case wake <- struct{}{}:
 		default:
-		}
-	}
-}
-
-// start starts couriers that have not begun.
-func (c *Carrier) start(ctx context.Context, tasks *sync.WaitGroup) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, k := range c.couriers {
-		if !k.started {
-			k.started = true
-			tasks.Go(func() { c.deliverAll(ctx, k) })
-			tasks.Go(func() { c.reportAll(ctx, k) })
 		}
 	}
 }

@@ -149,7 +149,8 @@ func (s *side) start() {
 			}
 			return id.Label()
 		},
-		Event: s.hear, rows: s.rows,
+		Trusted: func(id identity.ID) bool { _, ok := s.trust.Get(id); return ok },
+		Event:   s.hear, rows: s.rows,
 	})
 	if err != nil {
 		s.t.Fatal(err)

@@ -25,6 +25,7 @@ func (c *Carrier) reportAll(ctx context.Context, k *courier) {
 		var all []*arrival
 		if wait <= 0 {
 			all, k.reports = append(k.reports, k.dueAlone(time.Now())...), nil
+			k.telling = true
 		}
 		c.mu.Unlock()
 		if wait > 0 {
@@ -34,13 +35,16 @@ func (c *Carrier) reportAll(ctx context.Context, k *courier) {
 		if len(all) == 0 {
 			var err error
 			if all, err = c.remember(ctx, k); err != nil {
+				c.mu.Lock()
+				k.telling = false // it is untold
+				c.mu.Unlock()
 				later()
 				continue
 			}
 		}
 		left := c.tell(ctx, k, all)
 		c.mu.Lock()
-		k.reports = append(k.reports, left...) // the next round begins with others
+		k.reports, k.telling = append(k.reports, left...), false // the next round begins with others
 		more := k.untold && len(k.reports) == 0
 		wait = max(time.Until(k.until), 0)
 		next := k.nextAlone()

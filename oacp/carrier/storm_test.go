@@ -140,9 +140,10 @@ func (m *machine) start() {
 			}
 			return nil
 		},
-		Name:  func(identity.ID) string { return "other" },
-		Event: m.w.hear,
-		rows:  smallRows,
+		Trusted: func(identity.ID) bool { return true },
+		Name:    func(identity.ID) string { return "other" },
+		Event:   m.w.hear,
+		rows:    smallRows,
 	})
 	if err != nil {
 		t.Fatal(err)
