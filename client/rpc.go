@@ -227,7 +227,7 @@ func (c *Conn) read(ctx context.Context) error {
 	for {
 		line, err := in.next()
 		if err == errLong {
-			err = kinds.Errorf(kinds.TooLarge, "%v of %d bytes: send less in one message", err, c.opts.MaxLine)
+			err = kinds.Errorf(kinds.TooLarge, "more than the %d bytes that one call may have: send less, or a reference to it", c.opts.MaxLine)
 		}
 		if e, ok := err.(*kinds.Error); ok {
 			return unread{e}

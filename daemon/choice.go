@@ -89,9 +89,17 @@ func (r *agents) pick(from identity.ID, all bool, kind, domain, name string) (*a
 	case candidates > 0:
 		return nil, r.unknownDomain(kind, domain)
 	case name != "":
-		return nil, kinds.Errorf(kinds.NoAgent, "no agent %q is attached that takes a %s: name another, or none", name, kind)
+		return nil, kinds.Errorf(kinds.NoAgent, "no agent %q is attached that takes a %s: name another, or none", name, noun(kind))
 	}
-	return nil, kinds.Errorf(kinds.NoAgent, "no agent is attached that takes a %s: try again when one is", kind)
+	return nil, kinds.Errorf(kinds.NoAgent, "no agent is attached that takes a %s: try again when one is", noun(kind))
+}
+
+// noun is what people call a message of a kind that agents are picked for.
+func noun(kind string) string {
+	if kind == kinds.KindDelegate {
+		return "delegation"
+	}
+	return kind
 }
 
 // activeFor is what an agent has to do for one peer. The caller holds mu.

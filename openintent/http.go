@@ -195,7 +195,7 @@ func (e *Engine) serve(c *call, rt *route, identify func(*http.Request) (Caller,
 			return 0, nil, refuse(http.StatusBadRequest, "bad_body", "the body could not be read")
 		}
 		if int64(len(c.body)) > limit {
-			return 0, nil, refuse(http.StatusRequestEntityTooLarge, "too_large", "the body has more than %d bytes", limit)
+			return 0, nil, refuse(http.StatusRequestEntityTooLarge, "too_large", "the body has more than %d bytes: send less, or a reference to it", limit)
 		}
 	}
 	if rt.hosted {

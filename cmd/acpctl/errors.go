@@ -72,6 +72,9 @@ func (a *app) report(ctx context.Context, cmd *cobra.Command, args []string, err
 			code = exitUsage
 		}
 	}
+	if e.Code == kinds.TooLarge && e.From == "" && len(a.read) > 0 {
+		told.Message = strings.Join(a.read, ", ") + ": " + strings.TrimPrefix(told.Message, cmd.Name()+": ")
+	}
 	if h := (hint{}); errors.As(err, &h) {
 		told.Message += "; " + h.next
 	}

@@ -121,6 +121,8 @@ func TestLossSaysWhetherItWasDelivered(t *testing.T) {
 	gone := kinds.Errorf(kinds.Unreachable, "desk: gone").WithDelivered(kinds.DeliveredNo)
 	f.on(client.MethodPing, gone)
 	f.want(f.run("ping", "desk", "-c", "1"), 5, "desk: seq=1 gone; delivered: no\n--- desk: 1 sent, 0 received\n", "")
+	f.on(client.MethodPing, kinds.Errorf(kinds.Timeout, "desk gave no answer before the deadline; allow more time, or repeat with the same id").WithDelivered(kinds.DeliveredUnknown))
+	f.want(f.run("ping", "desk", "-c", "1"), 3, "desk: seq=1 no answer in time: the daemon there may be stopped or have too much to do, or the network loses packets\n--- desk: 1 sent, 0 received\n", "")
 	f.on(client.MethodNotify, []client.Receipt{{To: "desk", ID: someID, Error: gone}, {To: "laptop", ID: someID, State: client.Held}})
 	f.want(f.run("notify", "desk,laptop", "t", "x"), 5, "laptop\theld\n", "acpctl notify: desk: gone; delivered: no; repeat it with --id "+someID.String()+"\n")
 }

@@ -19,15 +19,17 @@ import (
 // argument reads what an argument stands for: "-" is standard input, "@file" what
 // is in a file, each without the line break at its end; anything else is itself.
 func (a *app) argument(ctx context.Context, name, arg string) (string, error) {
-	var text string
+	var text, from string
 	var err error
 	switch path, isFile := strings.CutPrefix(arg, "@"); {
 	case arg == "-" && a.inTaken:
 		return "", usagef("%s: only one argument can be standard input", name)
 	case arg == "-":
 		a.inTaken = true
+		from = "standard input"
 		text, err = a.readAll(ctx)
 	case isFile:
+		from = path
 		text, err = readFile(path)
 	default:
 		text = arg
@@ -35,7 +37,8 @@ func (a *app) argument(ctx context.Context, name, arg string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)
 	}
-	if arg != text {
+	if from != "" {
+		a.read = append(a.read, fmt.Sprintf("%s: %s has %d bytes", name, from, len(text)))
 		text = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
 	}
 	if !utf8.ValidString(text) {
@@ -67,7 +70,11 @@ func readFile(path string) (string, error) {
 		return "", fmt.Errorf("%w: a text that begins with @ can be given on standard input, as -", err)
 	}
 	defer f.Close()
-	return readBounded(f)
+	text, err := readBounded(f)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return text, err
 }
 
 // readBounded reads what a message can hold.

@@ -12,6 +12,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -51,8 +52,11 @@ type app struct {
 	daemon    client.Client
 	hostsTime time.Duration // for other machines to list their channels; 0: as long as users have
 
-	begun   bool // the command line was understood
-	inTaken bool // an argument was read from in
+	begun   bool     // the command line was understood
+	inTaken bool     // an argument was read from in
+	read    []string // what else than the command line was read for arguments, and how much
+
+	misnamed error // why there is no help for what it was asked about
 }
 
 func newApp() *app {
@@ -69,6 +73,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
+	err = cmp.Or(err, a.misnamed)
 	code := 0
 	if lost := (*unwritten)(nil); err != nil && !errors.As(err, &lost) {
 		code = a.report(ctx, cmd, args, err)

@@ -55,10 +55,13 @@ func samePlace(a, b string) bool {
 	return os.SameFile(ours, theirs)
 }
 
-// asks makes a verb of f, which asks the daemon: not about mailboxes that the user has
-// named and that it does not carry the mail of.
+// asks makes a verb of f, which asks the daemon: not about what is empty, which would mean
+// all, nor about mailboxes that the user has named and that it does not carry the mail of.
 func (o *oacp) asks(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
+		if err := filled(cmd, args); err != nil {
+			return err
+		}
 		if o.dir != "" || os.Getenv("OACP_HOME") != "" {
 			if err := o.checkHome(cmd.Context()); err != nil {
 				return err

@@ -85,7 +85,7 @@ func (a *app) ping(ctx context.Context, peer string, count int, interval time.Du
 			if a.json {
 				a.print(pingLost{sent, e})
 			} else {
-				a.say("%s: seq=%d %s%s", client.Text(peer), sent, client.Text(strings.TrimPrefix(e.Message, peer+": ")), arrived(e))
+				a.say("%s: seq=%d %s", client.Text(peer), sent, lossText(peer, e))
 			}
 		default:
 			return err
@@ -120,6 +120,15 @@ func (a *app) ping(ctx context.Context, peer string, count int, interval time.Du
 // isLoss reports whether the next ping may fare better.
 func isLoss(e *kinds.Error) bool {
 	return e.Code == kinds.Unreachable || e.Code == kinds.Timeout || e.Code == kinds.Overloaded
+}
+
+// lossText says why a ping was lost. One that got no answer has no deadline that was
+// given, nor an id to repeat it with, as other calls have.
+func lossText(peer string, e *kinds.Error) string {
+	if e.Code == kinds.Timeout && e.From == "" {
+		return "no answer in time: the daemon there may be stopped or have too much to do, or the network loses packets"
+	}
+	return client.Text(strings.TrimPrefix(e.Message, peer+": ")) + arrived(e)
 }
 
 func (a *app) pingAnswer(peer string, seq int, answer *client.Answer) error {

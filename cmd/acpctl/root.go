@@ -73,6 +73,15 @@ unreachable or unknown, 6 no daemon, 7 any other error of the peer, 130 interrup
 	)
 	cmd.SetHelpCommand(helpCmd())
 	cmd.InitDefaultHelpCmd()
+	show := cmd.HelpFunc()
+	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if cmd.HasAvailableSubCommands() && len(usageWords(cmd)) == 0 {
+			a.misnamed = noVerb(cmd, cmd.Flags().Args())
+		}
+		if a.misnamed == nil {
+			show(cmd, args)
+		}
+	})
 	return cmd
 }
 
@@ -99,6 +108,9 @@ func noVerb(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	problem := fmt.Sprintf("unknown verb %q", args[0])
+	if args[0] == "" { // which all verbs begin with
+		return errors.New(problem + ": name one of those that the help lists")
+	}
 	cmd.SuggestionsMinimumDistance = 2
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		problem += ": did you mean " + strings.Join(near, " or ") + "?"
@@ -117,7 +129,8 @@ func noEmpty(cmd *cobra.Command) error {
 	return nil
 }
 
-// words are the arguments that a verb takes, each of them once.
+// words are the arguments that a verb takes, each of them once. Whom they name is not
+// empty: a variable that is not set in a script is found out before anything is asked.
 func words(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < len(names) {
@@ -125,6 +138,11 @@ func words(names ...string) cobra.PositionalArgs {
 		}
 		if len(args) > len(names) {
 			return fmt.Errorf("%q is one argument too many: put what contains spaces in quotes", args[len(names)])
+		}
+		for i, name := range names {
+			if (name == "PEER" || name == "ID or NAME") && strings.TrimSpace(args[i]) == "" {
+				return fmt.Errorf("%s is empty", name)
+			}
 		}
 		return nil
 	}

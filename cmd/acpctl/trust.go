@@ -27,7 +27,11 @@ func (a *app) trustCmd() *cobra.Command {
 		Long: `Trusts a key. The full id needs no question. A stranger (see peers) may be named by
 what it calls itself, or by the beginning of its id: then its fingerprint
 is shown, to be compared with what acpctl whoami shows there, and a typed yes is
-asked for. Both sides have to trust each other; acpctl invite does that in one go.`,
+asked for. Both sides have to trust each other; acpctl invite does that in one go.
+
+Without --name a peer that was trusted before keeps its name; a new one is called what it
+calls itself, with a number if another peer has that name; and where it does not say, or
+not in small letters, digits and hyphens, peer- and the first ten digits of its id.`,
 		Args: words("ID or NAME"),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return a.complete(cmd, args, begun, client.PeerPending, client.PeerDiscovered)
@@ -66,7 +70,7 @@ asked for. Both sides have to trust each other; acpctl invite does that in one g
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&p.Name, "name", "", "the peer's name here (default: what it calls itself)")
+	f.StringVar(&p.Name, "name", "", "the peer's name here (default: that which it has or had, what it calls itself, or peer- and digits of its id)")
 	f.StringSliceVar(&p.Addrs, "addr", nil, "address of the peer, host:port, instead of those given before; several times for several; none to forget them")
 	f.BoolVar(&yes, "yes", false, "never ask: ID must be the full id")
 	return cmd
