@@ -25,6 +25,11 @@ const (
 // agents: they can do there what agents do, and nothing that administers the daemon.
 const AgentFolder = "agent"
 
+const (
+	userFolder = ".acp"         // a daemon's home in that of its user
+	keyName    = "identity.key" // which lies in every daemon's home
+)
+
 // Home returns the state directory of the daemon that is meant where none is
 // named: $ACP_HOME, else .acp in the user's home directory.
 func Home() (string, error) {
@@ -35,7 +40,7 @@ func Home() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the state directory: %w: name it with ACP_HOME", err)
 	}
-	return filepath.Join(dir, ".acp"), nil
+	return filepath.Join(dir, userFolder), nil
 }
 
 // AgentSocket returns the socket that $ACP_SOCKET names, and whether it is set: then
@@ -65,7 +70,7 @@ func ownersHome(path string) (dir string, is bool) {
 		paths = append(paths, real)
 	}
 	for _, path := range paths {
-		for _, name := range []string{AgentFolder, "identity.key"} {
+		for _, name := range []string{AgentFolder, keyName} {
 			if _, err := os.Stat(filepath.Join(filepath.Dir(path), name)); err == nil {
 				return filepath.Dir(path), true
 			}
@@ -122,7 +127,9 @@ func dial(ctx context.Context, path, name string) (net.Conn, error) {
 
 // refused says why the socket cannot be had and what to do.
 func refused(err error, path string) error {
-	switch {
+	switch usual, never := noState(filepath.Dir(path)); {
+	case (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) && never:
+		return unavailable(true, "no daemon at %s, nor the state of one in that directory: name the one that acpd was started with, usually %s, or start one with: acpd --home %s", path, usual, filepath.Dir(path))
 	case errors.Is(err, fs.ErrNotExist):
 		return unavailable(true, "no daemon at %s: start one with: acpd --home %s", path, filepath.Dir(path))
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -136,6 +143,21 @@ func refused(err error, path string) error {
 		return unavailable(false, "the socket's path %s has %d bytes, more than the system allows: choose a shorter home with --home or ACP_HOME", path, len(path))
 	}
 	return unavailable(true, "connect to the daemon at %s: %v", path, reason(err))
+}
+
+// noState reports whether a directory was never a daemon's, and which one usually is. The
+// usual one may be one that no daemon was started in yet.
+func noState(dir string) (usual string, never bool) {
+	user, err := os.UserHomeDir()
+	if err != nil {
+		return "", false
+	}
+	usual = filepath.Join(user, userFolder)
+	if whole, err := filepath.Abs(dir); err == nil && whole == filepath.Clean(usual) {
+		return usual, false
+	}
+	_, err = os.Stat(filepath.Join(dir, keyName))
+	return usual, errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
 // silence says that a call got no answer, and the daemon gave none for that long.

@@ -21,11 +21,26 @@ func TestNoDaemon(t *testing.T) {
 	}
 	l.SetUnlinkOnClose(false)
 	l.Close()
+	user := t.TempDir()
+	t.Setenv("HOME", user)
+	usual := filepath.Join(user, ".acp")
+	empty, file := t.TempDir(), filepath.Join(dir, "identity.key")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	never := func(dir string) string {
+		return "no daemon at " + dir + "/acp.sock, nor the state of one in that directory: name the one that acpd was started with, usually " + usual + ", or start one with: acpd --home " + dir
+	}
 	for path, words := range map[string]string{
-		filepath.Join(dir, "acp.sock"): "no daemon at " + dir + "/acp.sock: start one with: acpd --home " + dir,
-		stale:                          "no daemon at",
-		filepath.Join(dir, strings.Repeat("x", 120)):  "choose a shorter home",
-		filepath.Join(dir, "no", "such", "directory"): "no daemon at",
+		filepath.Join(dir, "acp.sock"):                  "no daemon at " + dir + "/acp.sock: start one with: acpd --home " + dir,
+		filepath.Join(usual, "acp.sock"):                "no daemon at " + usual + "/acp.sock: start one with: acpd --home " + usual,
+		filepath.Join(empty, "acp.sock"):                never(empty),
+		filepath.Join(dir, "no", "such", "acp.sock"):    never(filepath.Join(dir, "no", "such")),
+		filepath.Join(file, "acp.sock"):                 never(file),
+		stale:                                           "no daemon at " + stale + ", where one was killed",
+		filepath.Join(dir, strings.Repeat("x", 120)):    "choose a shorter home",
+		filepath.Join(empty, strings.Repeat("x", 120)):  "choose a shorter home",
+		filepath.Join(empty, "no", "such", "directory"): "no daemon at",
 	} {
 		c := Client{Socket: path}
 		_, err := c.Whoami(t.Context())
