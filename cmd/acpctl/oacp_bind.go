@@ -57,7 +57,8 @@ func (o *oacp) unbindCmd() *cobra.Command {
 		Example: `  acpctl oacp unbind demo reviewer
   acpctl oacp bindings demo`,
 		Long: `Ends a binding. What lies in the agent's inbox stays there and is carried no more,
-and the daemon takes mail from peers for the agent.`,
+and the daemon takes mail from peers for the agent. The agent's folder, which bind has
+made, stays too: remove it where its name was mistyped.`,
 		Args:              words("PROJECT", "AGENT"),
 		ValidArgsFunction: o.completeAgent,
 		RunE: o.asks(func(ctx context.Context, args []string) error {
@@ -99,6 +100,9 @@ func (o *oacp) bindingsCmd() *cobra.Command {
 		ValidArgsFunction: o.completeProject,
 		RunE: o.asks(func(ctx context.Context, args []string) error {
 			all, err := o.daemon.OACPBindings(ctx, first(args))
+			if err == nil && len(all) == 0 {
+				err = o.present(ctx, first(args))
+			}
 			if err != nil {
 				return err
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,6 +44,44 @@ func (o *oacp) checkHome(ctx context.Context) error {
 		return err
 	}
 	return &otherHome{meant, carried}
+}
+
+// straying says that mail lies in mailboxes that the daemon does not carry the mail of,
+// though a recipient of that name is bound at it; "" where that is not so, and where no
+// daemon answers at once.
+func (o *oacp) straying(ctx context.Context, project string, to []string) string {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	other := (*otherHome)(nil)
+	if !errors.As(o.checkHome(ctx), &other) {
+		return ""
+	}
+	bindings, err := o.daemon.OACPBindings(ctx, project)
+	if err != nil {
+		return ""
+	}
+	for _, b := range bindings {
+		if slices.Contains(to, b.Agent) {
+			return fmt.Sprintf("WARNING: it goes to no other machine, though %s is bound to %s: %v", b.Agent, b.Peer, other)
+		}
+	}
+	return ""
+}
+
+// present fails with a usage error where a list of what is known of a project is empty
+// since there is no project of that name; "" is all.
+func (o *oacp) present(ctx context.Context, project string) error {
+	if project == "" {
+		return nil
+	}
+	home, err := o.daemon.OACPHome(ctx)
+	if err != nil || home == "" {
+		return err
+	}
+	if _, err := mailbox.Home(home).Project(project); err != nil {
+		return usagef("PROJECT: %w: without PROJECT those of all are listed", err)
+	}
+	return nil
 }
 
 // samePlace compares absolute paths, and where links in them lead.

@@ -23,6 +23,9 @@ reason that stands behind it. A parked file that is mended is carried.`,
 		ValidArgsFunction: o.completeProject,
 		RunE: o.asks(func(ctx context.Context, args []string) error {
 			all, err := o.daemon.OACPQueue(ctx, first(args))
+			if err == nil && len(all) == 0 {
+				err = o.present(ctx, first(args))
+			}
 			if err != nil {
 				return err
 			}

@@ -161,6 +161,11 @@ func (o *oacp) send(ctx context.Context, project string, d *draft) error {
 	if err != nil {
 		return d.explain(err)
 	}
+	if onTheWay == nil && !d.dryRun {
+		if w := o.straying(ctx, project, s.Message.To); w != "" {
+			s.Warnings = append(s.Warnings, w)
+		}
+	}
 	for _, w := range s.Warnings {
 		fmt.Fprintln(o.err, client.Text(w))
 	}
