@@ -32,23 +32,32 @@ func (t *tx) roomOnDisk(in *intent, who Caller, bytes int) error {
 	if who.Home == "" {
 		return nil
 	}
-	e, peer := t.e, peerOf(who.Home)
-	has, most := in.shares[who.Home], e.perIntent
-	if has.bytes+int64(bytes) > most.bytes || has.events >= most.events {
-		e.disk.Refuse(peer)
-		remedy := "delete channels of yours there, which frees their messages and no events of the log, or use another intent"
-		if has.events >= most.events {
-			remedy = "events of a log are kept for good, so use another intent"
-		}
-		return refuse(http.StatusTooManyRequests, codeDiskShare, "agents of your daemon have written %d bytes and %d events on this intent, of at most %d and %d: %s",
-			has.bytes, has.events, most.bytes, most.events, remedy).with("row", e.disk.Row().Name)
+	if err := t.e.roomOnIntent(in, who.Home, bytes); err != nil {
+		return err
 	}
+	e, peer := t.e, peerOf(who.Home)
 	// Only writes change what is held, and they come one after the other.
 	if err := e.disk.Take(peer, int64(bytes)); err != nil {
 		return exceeded(err, codeDiskShare, "delete channels of yours, or let them keep fewer messages; events of logs are kept for good")
 	}
 	e.disk.Give(peer, int64(bytes))
 	return nil
+}
+
+// roomOnIntent is what roomOnDisk asks of the intent alone. Callers that do not write have
+// the world locked.
+func (e *Engine) roomOnIntent(in *intent, home string, bytes int) error {
+	has, most := in.shares[home], e.perIntent
+	if home == "" || has.bytes+int64(bytes) <= most.bytes && has.events < most.events {
+		return nil
+	}
+	e.disk.Refuse(peerOf(home))
+	remedy := "delete channels of yours there, which frees their messages and no events of the log, or use another intent"
+	if has.events >= most.events {
+		remedy = "events of a log are kept for good, so use another intent"
+	}
+	return refuse(http.StatusTooManyRequests, codeDiskShare, "agents of your daemon have written %d bytes and %d events on this intent, of at most %d and %d: %s",
+		has.bytes, has.events, most.bytes, most.events, remedy).with("row", e.disk.Row().Name)
 }
 
 // roomToGrow is roomOnDisk for a caller who makes what a daemon's agent has created so many

@@ -260,18 +260,7 @@ func (e *Engine) changeIntent(c *call, change func(*Intent) (*event, error)) (in
 	if err != nil {
 		return 0, nil, err
 	}
-	in, _, err := e.look(c, c.arg(0), levelWrite)
-	if err != nil {
-		return 0, nil, err
-	}
-	doc, err := e.readIntent(c.Context(), in)
-	if err != nil {
-		return 0, nil, err
-	}
-	if doc.Version != version {
-		return 0, nil, versionConflict(doc.Version)
-	}
-	ev, err := change(&doc)
+	in, ev, doc, err := e.prepareChange(c, version, change)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -309,6 +298,32 @@ func (e *Engine) changeIntent(c *call, change func(*Intent) (*event, error)) (in
 		next = text(doc)
 	}
 	return http.StatusOK, jsontext.Value(next), nil
+}
+
+// prepareChange has change make its event of the intent's object as it is. What can be
+// refused is refused before the object is read.
+func (e *Engine) prepareChange(c *call, version int64, change func(*Intent) (*event, error)) (in *intent, ev *event, doc Intent, err error) {
+	if in, _, err = e.look(c, c.arg(0), levelWrite); err != nil {
+		return nil, nil, doc, err
+	}
+	var present int64
+	e.rlocked(func() {
+		present, err = in.version, e.roomOnIntent(in, c.who.Home, len(c.body)+c.route.room+headRoom)
+	})
+	if err == nil && present != version {
+		err = versionConflict(present)
+	}
+	if err != nil {
+		return nil, nil, doc, err
+	}
+	if doc, err = e.readIntent(c.Context(), in); err != nil {
+		return nil, nil, doc, err
+	}
+	if doc.Version != version {
+		return nil, nil, doc, versionConflict(doc.Version)
+	}
+	ev, err = change(&doc)
+	return in, ev, doc, err
 }
 
 func versionConflict(current int64) *Error {

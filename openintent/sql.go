@@ -206,7 +206,7 @@ func eventsFrom(stx *store.Tx, l *look, intent, after, upTo int64, each func(int
 			return err
 		}
 		each(sequence, doc)
-		return enough(l.takes(1, len(doc)) && l.bytes < verifyBytes)
+		return enough(l.takes(1, len(doc)) && l.rows < verifyRows && l.bytes < verifyBytes)
 	}, intent, after, upTo)
 	if err == errEnough {
 		return nil

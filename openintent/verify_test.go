@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"testing"
+
+	"github.com/acpd/acpd/integration/await"
 )
 
 // Agents of one daemon that verify a log all at once cost what one of them does, while it
@@ -43,8 +45,35 @@ func TestVerificationsOfOthersTakeTurns(t *testing.T) {
 	}
 	p.post("/intents/"+in+"/events", obj{"event_type": "comment", "payload": obj{}}).ok(201)
 	far.get(path).ok(200).has(obj{"valid": true, "event_count": want + 1})
-	if got := seen.bounded(t, "again", 1).rows; got != want+1 {
-		t.Errorf("of a log that has grown %d events are looked at", got)
+	if got := seen.bounded(t, "again", 1).rows; got != 1 {
+		t.Errorf("of a log that has grown by one %d events are looked at", got)
+	}
+	long := h.e.verifies.known(desk, in)
+	long.at = long.at.Add(-verifiedTime)
+	h.e.verifies.keep(desk, long)
+	far.get(path).ok(200).has(obj{"valid": true, "event_count": want + 1})
+	if got := seen.bounded(t, "after a minute", 1).rows; got != want+1 {
+		t.Errorf("after a minute %d events are looked at", got)
+	}
+	// Who has waited for one that has seen more is told that.
+	first, err := h.e.verifies.enter(t.Context(), desk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waited := make(chan *answer, 1)
+	go func() { waited <- far.get(path) }()
+	await.Until(t, "it waits", func() bool {
+		h.e.verifies.mu.Lock()
+		defer h.e.verifies.mu.Unlock()
+		return h.e.verifies.homes[desk].n == 2
+	})
+	p.post("/intents/"+in+"/events", obj{"event_type": "comment", "payload": obj{}}).ok(201)
+	h.from(laptop, "tester").get(path).ok(200)
+	h.e.verifies.keep(desk, h.e.verifies.known(laptop, in))
+	first()
+	a := <-waited
+	if n := a.ok(200).has(obj{"valid": true}).at("event_count").(float64); n < float64(want)+2 {
+		t.Errorf("it is told of %v events", n)
 	}
 	// Who waits for another of its daemon goes when its time is up; others do not wait.
 	leave, err := h.e.verifies.enter(t.Context(), desk)
