@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
 )
 
@@ -61,25 +62,47 @@ type toldBytes struct {
 	bytes map[identity.ID]int64
 }
 
-// hold charges a host for what it says, until letGo.
-func (c *call) hold(host string, bytes int) error {
+// take charges a host for what it says, until give.
+func (t *toldBytes) take(from *budget.Account, host string, bytes int) error {
 	peer := peerOf(host)
-	if err := c.e.unread.Take(peer, int64(bytes)); err != nil {
+	if err := from.Take(peer, int64(bytes)); err != nil {
 		return err
 	}
-	c.told.mu.Lock()
-	defer c.told.mu.Unlock()
-	if c.told.bytes == nil {
-		c.told.bytes = make(map[identity.ID]int64)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.bytes == nil {
+		t.bytes = make(map[identity.ID]int64)
 	}
-	c.told.bytes[peer] += int64(bytes)
+	t.bytes[peer] += int64(bytes)
 	return nil
 }
 
-// holdAnswer is hold for an answer that the caller gets. Where there is no room, what was
-// asked may be done all the same.
-func (c *call) holdAnswer(host string, bytes int) error {
-	err := exceeded(c.hold(host, bytes), codeOverloaded, "the intent's host has too many answers on their way here; look what was done when they have come, then try again")
+// give gives back what hosts are charged for until now.
+func (t *toldBytes) give(to *budget.Account) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for peer, bytes := range t.bytes {
+		to.Give(peer, bytes)
+	}
+	t.bytes = nil
+}
+
+// hold charges a host for what it says, until letGo.
+func (c *call) hold(host string, bytes int) error { return c.told.take(c.e.unread, host, bytes) }
+
+// holdAnswer is hold for an answer that the caller gets.
+func (c *call) holdAnswer(host string, bytes int) error { return noRoomForAnswer(c.hold(host, bytes)) }
+
+// Charge opens a charge for what hosts answer that no call waits for. hold is as that of a
+// [Parcel]; letGo, to be called once, gives back what it has taken.
+func (e *Engine) Charge() (hold func(host string, bytes int) error, letGo func()) {
+	told := new(toldBytes)
+	return func(host string, bytes int) error { return noRoomForAnswer(told.take(e.unread, host, bytes)) }, func() { told.give(e.unread) }
+}
+
+// noRoomForAnswer is the refusal of a host's answer. What was asked may be done all the same.
+func noRoomForAnswer(err error) error {
+	err = exceeded(err, codeOverloaded, "the intent's host has too many answers on their way here; look what was done when they have come, then try again")
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.with("delivered", "unknown")
 	}
@@ -87,14 +110,7 @@ func (c *call) holdAnswer(host string, bytes int) error {
 }
 
 // letGo gives back what hosts are charged for until now.
-func (c *call) letGo() {
-	c.told.mu.Lock()
-	defer c.told.mu.Unlock()
-	for peer, bytes := range c.told.bytes {
-		c.e.unread.Give(peer, bytes)
-	}
-	c.told.bytes = nil
-}
+func (c *call) letGo() { c.told.give(c.e.unread) }
 
 // enterList reads up to the first element of a list, which is the member of an object
 // unless its name is empty.

@@ -95,14 +95,6 @@ func TestAnswersOfAHostAreCharged(t *testing.T) {
 		io.WriteString(w, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]")
 	})
 	path := func(id identity.ID) string { return "intents/" + fmt.Sprintf(sayerIntent, digits(id)) + "/channels" }
-	held := func() (n int64) {
-		for _, u := range book.Usage() {
-			if u.Row.Name == budget.Answers.Name {
-				n += u.Held
-			}
-		}
-		return n
-	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var before, during runtime.MemStats
@@ -122,7 +114,7 @@ func TestAnswersOfAHostAreCharged(t *testing.T) {
 			t.Fatalf("%d: %d %v %s: %v", n, a.Code, a.Header(), a.Body, err)
 		}
 	}
-	if n := held(); n > budget.Answers.Peer {
+	if n := answersHeld(book); n > budget.Answers.Peer {
 		t.Errorf("%d bytes are charged", n)
 	}
 	runtime.GC()
@@ -137,7 +129,7 @@ func TestAnswersOfAHostAreCharged(t *testing.T) {
 	go func() { asked.Wait(); close(answers) }()
 	for range answers {
 	}
-	if n := held(); n != 0 {
+	if n := answersHeld(book); n != 0 {
 		t.Errorf("%d bytes are charged when all is over", n)
 	}
 }

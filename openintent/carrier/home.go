@@ -56,7 +56,7 @@ func (c *Carrier) pass(p openintent.Parcel, to identity.ID, w http.ResponseWrite
 	ctx, who, last := r.Context(), p.Caller, path.Base(r.URL.Path)
 	if p.MessageID != "" {
 		return c.parcels.take(ctx, &parcel{
-			id: p.MessageID, host: to, agent: who.Agent, key: r.Header.Get(headerKey), path: r.URL.EscapedPath(), body: p.Body, answer: p.Pending,
+			id: p.MessageID, host: to, agent: who.Agent, key: r.Header.Get(headerKey), path: r.URL.EscapedPath(), body: p.Body, answer: p.Pending, hold: p.Hold,
 		}, w)
 	}
 	// A message that waits here is not there yet, and one that was refused never.

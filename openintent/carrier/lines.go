@@ -154,6 +154,11 @@ func (q *parcels) next(ctx context.Context, k lineKey) (sent bool, err error) {
 	if err != nil || p == nil {
 		return false, err
 	}
+	defer func() {
+		if p.letGo != nil {
+			p.letGo()
+		}
+	}()
 	status, answer, err := q.send(ctx, p)
 	if err != nil {
 		return false, err

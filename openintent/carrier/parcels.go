@@ -42,6 +42,9 @@ type parcel struct {
 	answer []byte // the message as its sender is told of it
 
 	refusal []byte // what the host has said
+
+	hold  func(host string, bytes int) error // charges the host for its answer; nil: send opens a charge
+	letGo func()                             // ends that, when the answer is not needed any more
 }
 
 // parcels holds back what a host that is out of reach cannot take, on disk, and
@@ -190,6 +193,9 @@ func (q *parcels) hold(ctx context.Context, k lineKey, p *parcel) error {
 // outOfReach tells failures that end by themselves from those that somebody must
 // end.
 func outOfReach(err error) bool {
+	if errors.As(err, new(*openintent.Error)) {
+		return false // its answer found no room here
+	}
 	e := (*kinds.Error)(nil)
 	if !errors.As(err, &e) {
 		return true // the stream broke
@@ -204,7 +210,11 @@ func (c *Carrier) send(ctx context.Context, p *parcel) (status int, answer []byt
 	if err := c.records.introduce(ctx, p.host, p.agent); err != nil {
 		return 0, nil, err
 	}
-	status, answer, err = c.ask(ctx, maxAnswer, p.host, p.agent, http.MethodPost, p.path, p.body, "Content-Type", "application/json", headerMessage, p.id, headerKey, p.key)
+	if p.hold == nil {
+		p.hold, p.letGo = c.Engine.Charge()
+	}
+	room := func(bytes int) error { return p.hold(p.host.String(), bytes) }
+	status, answer, err = c.askWith(ctx, maxAnswer, room, p.host, p.agent, http.MethodPost, p.path, p.body, "Content-Type", "application/json", headerMessage, p.id, headerKey, p.key)
 	switch {
 	case err != nil:
 	case status == http.StatusServiceUnavailable, status == http.StatusTooManyRequests && codeOf(answer) == kinds.Overloaded:

@@ -50,12 +50,17 @@ func (c *Carrier) request(ctx context.Context, host identity.ID, agent, method, 
 
 // ask makes a request and reads at most so many bytes of the answer.
 func (c *Carrier) ask(ctx context.Context, most int64, host identity.ID, agent, method, path string, body []byte, headers ...string) (status int, answer []byte, err error) {
+	return c.askWith(ctx, most, func(int) error { return nil }, host, agent, method, path, body, headers...)
+}
+
+// askWith is ask that tells room of the answer as it comes, and fails where there is none.
+func (c *Carrier) askWith(ctx context.Context, most int64, room func(bytes int) error, host identity.ID, agent, method, path string, body []byte, headers ...string) (status int, answer []byte, err error) {
 	r, err := c.request(ctx, host, agent, method, path, body, headers...)
 	if err != nil {
 		return 0, nil, err
 	}
 	defer r.Body.Close()
-	answer, err = io.ReadAll(io.LimitReader(r.Body, most))
+	answer, err = io.ReadAll(io.LimitReader(roomy{r.Body, room}, most))
 	return r.StatusCode, answer, err
 }
 
