@@ -215,6 +215,7 @@ func (c *Carrier) fly(ctx context.Context, k *courier, e *entry) {
 		e.due = now.Add(refusedPause)
 	case reply.Result == wire.MailStored, reply.Result == wire.MailDuplicate:
 		e.set(Delivered, "")
+		e.since = now.Add(-time.Duration(now.Nanosecond() % int(time.Millisecond))) // as the ledger has it
 		e.tries = 0
 		k.fullPause = 0
 		c.news = append(c.news, e.event(k.peer))

@@ -47,16 +47,35 @@ func TestSinceAndReasonStay(t *testing.T) {
 	}
 }
 
-// TestSinceStaysOverARestart: of what is parked here.
+// TestSinceStaysOverARestart: of what is parked here, waits, was refused by the peer, or is
+// delivered. What was refused is refused again after the restart.
 func TestSinceStaysOverARestart(t *testing.T) {
-	desk, _ := bound(t)
-	const file = "no name.yaml"
-	desk.send("reviewer", file, text1("planner", "reviewer", "hello"))
-	before := desk.becomes(file, Parked)
+	desk, laptop := bound(t)
+	delivered, _ := desk.question("hello")
+	desk.becomes(delivered, Delivered)
+	laptop.deny(kinds.Errorf(kinds.NotAuthorized, "not you"))
+	refused, _ := desk.question("may I?")
+	desk.becomes(refused, Parked)
+	const parked = "no name.yaml"
+	desk.send("reviewer", parked, text1("planner", "reviewer", "hello"))
+	desk.becomes(parked, Parked)
+	laptop.deny(kinds.Errorf(kinds.Overloaded, "no room"))
+	waiting, _ := desk.question("and now?")
+	await.Until(t, "it waits for a reason", func() bool { return strings.Contains(desk.queued(waiting).Reason, "no room") })
+	before := make(map[string]Queued)
+	for _, file := range []string{delivered, refused, parked, waiting} {
+		before[file] = desk.queued(file)
+	}
 	desk.stop()
+	laptop.deny(kinds.Errorf(kinds.NotAuthorized, "not you"))
 	desk.start()
-	if after := desk.becomes(file, Parked); after != before {
-		t.Errorf("%+v, want %+v", after, before)
+	for file, state := range map[string]string{delivered: Delivered, refused: Parked, parked: Parked, waiting: Parked} {
+		if q := desk.becomes(file, state); !q.Since.Equal(before[file].Since) || q.Since.IsZero() {
+			t.Errorf("%s is %s since %v, and was %s since %v", file, state, q.Since, before[file].State, before[file].Since)
+		}
+	}
+	if q := desk.queued(refused); q.Reason != before[refused].Reason {
+		t.Errorf("%+v, want %+v", q, before[refused])
 	}
 }
 

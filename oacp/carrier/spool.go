@@ -58,22 +58,18 @@ type entry struct {
 	hash  [32]byte
 	rank  int // of priority and type: the lowest goes first
 	state string
-	since time.Time // in what the queue shows of it
+	since time.Time // when the file came or was last changed or, of one that is delivered, when that was
 
 	consumed [32]byte // what the agent there is done with: not this, if it was changed
 
 	reason  string    // why it is parked, waits, or does not go
 	told    string    // the reason for which the peer refused it, when that was last news
-	toldAt  time.Time // when the peer first did so
 	refused bool      // parked by the peer's word: offered again now and then
 	tries   int       // that failed
 	due     time.Time // of the next try, or of going when it is delivered
 }
 
 func (e *entry) set(state, reason string) {
-	if shown(e.state) != shown(state) {
-		e.since = time.Now()
-	}
 	e.state, e.reason, e.refused = state, reason, false
 }
 
@@ -215,12 +211,7 @@ func (c *Carrier) park(e *entry, reason string) {
 	if e.state == Parked && e.reason == reason {
 		return
 	}
-	came := e.since
-	settled := e.state == settling
 	e.set(Parked, reason)
-	if settled {
-		e.since = came // it could not be carried since then
-	}
 	c.news = append(c.news, e.event(c.spools[e.at].Peer))
 }
 
@@ -229,10 +220,8 @@ func (c *Carrier) park(e *entry, reason string) {
 func (c *Carrier) refuse(e *entry, reason string) {
 	e.set(Parked, reason)
 	e.refused = true
-	if e.told == reason {
-		e.since = e.toldAt // it was only offered again
-	} else {
-		e.told, e.toldAt = reason, e.since
+	if e.told != reason { // else it was only offered again
+		e.told = reason
 		c.news = append(c.news, e.event(c.spools[e.at].Peer))
 	}
 }
