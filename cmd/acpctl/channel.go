@@ -34,6 +34,8 @@ type channels struct {
 	names map[identity.ID]string // of daemons; nil until they are needed
 	self  identity.ID            // this daemon's; known with names
 
+	titles map[string]string // of the intents that were listed, by their ids
+
 	mu      sync.Mutex // guards missing
 	missing []string   // the ids of machines that gave no list in time
 }

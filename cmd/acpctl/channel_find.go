@@ -218,13 +218,15 @@ func (c *channels) of(ctx context.Context, intent string) ([]jsontext.Value, err
 }
 
 // intents returns the ids of the intents of this daemon that can be seen, and of those
-// of other daemons. An operator sees the former alone.
+// of other daemons. An operator sees the former alone. Their titles are in c.titles then.
 func (c *channels) intents(ctx context.Context) (here, away []string, err error) {
 	known := make(map[string]bool)
+	c.titles = make(map[string]string)
 	for range maxPages {
 		var list struct {
 			Intents []struct {
-				ID string `json:"id"`
+				ID    string `json:"id"`
+				Title string `json:"title"`
 			} `json:"intents"`
 		}
 		if err := c.read(ctx, fmt.Sprintf("%s?limit=1000&offset=%d", path("intents"), len(known)), &list); err != nil {
@@ -236,6 +238,7 @@ func (c *channels) intents(ctx context.Context) (here, away []string, err error)
 				continue
 			}
 			known[in.ID] = true
+			c.titles[in.ID] = in.Title
 			own, err := c.isHere(ctx, in.ID)
 			if err != nil {
 				return nil, nil, err
@@ -375,6 +378,9 @@ func (c *channels) listCmd() *cobra.Command {
 		Short: "List the channels that you can see",
 		Example: `  acpctl channel list
   acpctl channel list --as reviewer --json`,
+		Long: `Shows of each channel its NAME, STATUS, MEMBERS, how many MESSAGES it has had, when the
+LAST came, its ID and its INTENT and, where those of all intents are listed, that one's
+TITLE: it tells channels of one name apart.`,
 		Args:              atMost("INTENT"),
 		ValidArgsFunction: c.completeIntents,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -392,18 +398,37 @@ func (c *channels) listCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			head := []string{"NAME", "STATUS", "MEMBERS", "MESSAGES", "LAST", "ID", "INTENT"}
+			if len(args) == 0 {
+				head = append(head, "TITLE")
+			}
 			var rows [][]string
 			for _, ch := range known {
 				access := ch.Policy
 				if ch.Restricted {
 					access = "restricted"
 				}
-				rows = append(rows, []string{client.Line(ch.Name), ch.Status, access, strconv.FormatInt(ch.Count, 10), c.moment(ch.LastAt), ch.ID, ch.Intent})
+				row := []string{client.Line(ch.Name), ch.Status, access, strconv.FormatInt(ch.Count, 10), c.moment(ch.LastAt), ch.ID, ch.Intent}
+				if len(args) == 0 {
+					row = append(row, shorten(c.titles[ch.Intent], maxTitle))
+				}
+				rows = append(rows, row)
 			}
-			c.table([]string{"NAME", "STATUS", "MEMBERS", "MESSAGES", "LAST", "ID", "INTENT"}, rows)
+			c.table(head, rows)
 			return nil
 		},
 	}
+}
+
+// maxTitle is how much of a title a table has room for, in characters.
+const maxTitle = 60
+
+// shorten cuts a text after so many characters.
+func shorten(text string, most int) string {
+	if r := []rune(text); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return text
 }
 
 // printAll prints the objects of a list, one a line.

@@ -12,7 +12,7 @@ import (
 
 // idForms are what ids look like, by the words of the usage that stand for them.
 var idForms = map[string]struct{ what, prefix, shown string }{
-	"INTENT":  {"an intent", intentID, "acpctl channel list shows them in its last column"},
+	"INTENT":  {"an intent", intentID, "acpctl channel list shows them in its column INTENT"},
 	"CHANNEL": {"a channel", chanID, "acpctl channel list shows them"},
 	"MESSAGE": {"a message", "msg_", "acpctl channel tail shows them"},
 }
