@@ -132,13 +132,13 @@ func TestChannelListHasAllPages(t *testing.T) {
 func TestChannelListGoesOn(t *testing.T) {
 	f := newFake(t)
 	f.web(map[string]string{
-		"GET intents": `{"intents":[{"id":"intent_2"},{"id":"intent_1"}]}`,
+		"GET intents": `{"intents":[{"id":"intent_2"},{"id":"intent_1","title":"Research Q1"}]}`,
 		"GET intents/intent_1/channels": `[{"id":"chan_1","intent_id":"intent_1","name":"questions","status":"open","member_policy":"intent",` +
 			`"last_message_at":null,"message_count":7}]`,
 		"GET intents/intent_2/channels": `{"error":"unreachable","message":"laptop is out of reach"}`,
 	})
 	got := f.run("channel", "list")
-	if want := "questions\topen\tintent\t7\t-\tchan_1\tintent_1\n"; got != (ran{0, want, "acpctl channel: intent_2: laptop is out of reach\n"}) {
+	if want := "questions\topen\tintent\t7\t-\tchan_1\tintent_1\tResearch Q1\n"; got != (ran{0, want, "acpctl channel: intent_2: laptop is out of reach\n"}) {
 		t.Errorf("%+v", got)
 	}
 	if got := f.run("channel", "list", "intent_2"); got.code != 5 {
