@@ -190,7 +190,7 @@ func (a *ask) asked() []string {
 }
 
 func (a *ask) late() error {
-	return refuse(http.StatusGatewayTimeout, "ask_timeout", "no sufficient response came in time: the request has expired")
+	return refuse(http.StatusGatewayTimeout, "ask_timeout", "no sufficient response came in time: the request has expired; see whether whom it is for runs, then ask again, with more time if need be")
 }
 
 // answers is the answer to an ask that is over, for the reason err where it is

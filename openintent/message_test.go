@@ -94,6 +94,7 @@ func TestM5_ResponseReferencesARequestOfTheChannel(t *testing.T) {
 	r.respond(ch, elsewhere).refused(404, "not_found")
 	h.as("desk").respond(ch, request).refused(404, "not_found") // it is not for desk, who does not see it
 	p.respond(ch, request).refused(403, "not_recipient")
+	h.as("").respond(ch, request).refused(403, "not_recipient") // the operator sees it, and replies as an agent alone
 
 	h, _, ch = team(t, func(c *Config) { c.Lenient = true })
 	h.as("reviewer").respond(ch, h.as("planner").say(ch, obj{})).ok(201)

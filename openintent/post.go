@@ -135,14 +135,14 @@ func (t *tx) answers(ch *channel, d *draft) (*message, error) {
 		return nil, err
 	}
 	switch {
-	case request == nil || request.sender != d.sender && !request.receives(d.sender):
-		return nil, invalid("correlation_id", "there is no such request in this channel")
+	case request == nil || request.sender != d.sender && !request.receives(d.sender) && d.sender != operator:
+		return nil, invalid("correlation_id", "there is no such request in this channel that you can see: the list of its messages has their ids")
 	case request.kind != kindRequest && !t.e.cfg.Lenient:
-		return nil, invalid("correlation_id", "only requests are answered: this is a %s", request.kind)
+		return nil, invalid("correlation_id", "only requests are answered: this is a %s; send a message instead", request.kind)
 	case !request.receives(d.sender):
-		return nil, forbidden("not_recipient", "the request is for somebody else")
+		return nil, forbidden("not_recipient", "the request is for somebody else: reply as the agent that it is for (acpctl: --as)")
 	case request.deadline != 0 && request.deadline <= t.now && (request.kind == kindRequest && !request.answered || request.expires != 0):
-		return nil, conflict("request_expired", "the request has expired: its sender waits no more")
+		return nil, conflict("request_expired", "the request has expired: its sender waits no more; send a message instead")
 	}
 	return request, nil
 }

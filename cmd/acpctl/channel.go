@@ -286,7 +286,7 @@ func (c *channels) saying(ctx context.Context, e *kinds.Error) string {
 // asFlag gives the header or field that an error begins with its name on the command line.
 func asFlag(message string) string {
 	for _, names := range [][2]string{
-		{"X-Agent-ID: ", "--as: "}, {"Idempotency-Key: ", "--key: "}, {"members: ", "--member: "}, {"name: ", "NAME: "}, {"min_responses: ", "--min: "},
+		{"X-Agent-ID: ", "--as: "}, {"Idempotency-Key: ", "--key: "}, {"members: ", "--member: "}, {"name: ", "NAME: "}, {"correlation_id: ", "MESSAGE: "}, {"min_responses: ", "--min: "},
 		{"expires_at: ", "--expires: "}, {"task_id: ", "--task: "}, {"options: max_messages: ", "--keep: "}, {"options: ttl_seconds: ", "--ttl: "},
 	} {
 		if rest, ok := strings.CutPrefix(message, names[0]); ok {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
 )
 
 func (c *channels) sendCmd() *cobra.Command {
@@ -84,7 +86,8 @@ func (c *channels) replyCmd() *cobra.Command {
 		Short: "Reply to a request",
 		Example: `  acpctl channel reply questions MESSAGE 'v2.3' --as reviewer
   acpctl channel reply questions MESSAGE --payload '{"answer": "v2.3"}' --as reviewer`,
-		Long: `MESSAGE is the request's id, as tail shows it. Prints the reply's id, as send does.
+		Long: `MESSAGE is the request's id, as tail shows it. Say with --as who replies: one of those
+that the request is for. Prints the reply's id, as send does.
 TEXT may be - (standard input) or @file.`,
 		Args:              s.args("CHANNEL", "MESSAGE"),
 		ValidArgsFunction: c.completeChannels,
@@ -99,6 +102,9 @@ TEXT may be - (standard input) or @file.`,
 				return err
 			}
 			v, err := c.call(ctx, http.MethodPost, path("channels", id, "messages", args[1], "reply"), map[string]any{"payload": payload})
+			if e := (*kinds.Error)(nil); errors.As(err, &e) && e.Code == kinds.NotFound && e.From == "" {
+				return hint{e, "acpctl channel tail shows the requests that are for you, with their ids"}
+			}
 			if err != nil {
 				return err
 			}
