@@ -32,6 +32,7 @@ const (
 	MethodTask      = "task"
 	MethodWait      = "wait"
 	MethodInbox     = "inbox"
+	MethodShown     = "shown"
 	MethodAck       = "ack"
 	MethodInvite    = "invite"
 	MethodJoin      = "join"

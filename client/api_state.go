@@ -202,6 +202,7 @@ type InboxParams struct {
 	After uint64   `json:"after,omitzero"` // only what has a higher sequence number
 	Kinds []string `json:"kinds,omitempty"`
 	Peers []string `json:"peers,omitempty"`
+	Peek  bool     `json:"peek,omitzero"`  // what is returned does not count as that before shown says so
 	Taken bool     `json:"taken,omitzero"` // instead, what agents acknowledged that was for any of them: for 7 days
 }
 
@@ -217,6 +218,12 @@ type HeldMessage struct {
 	Envelope wire.Envelope `json:"envelope"`
 	Agent    string        `json:"agent,omitzero"`    // whom it is for, or who took it; "": any agent
 	TakenAt  Time          `json:"taken_at,omitzero"` // zero: it was not taken
+}
+
+// ShownParams are the params of shown: what the caller was returned with Peek, and has
+// shown or dealt with.
+type ShownParams struct {
+	Seqs []uint64 `json:"seqs"` // at most 1,000; others than there are in the caller's inbox count for nothing
 }
 
 // AckParams are the params of ack: either IDs, or UpTo with the filter that inbox

@@ -353,6 +353,13 @@ func (c *Client) Inbox(ctx context.Context, p InboxParams) (*Inbox, error) {
 	return own[Inbox](ctx, c, MethodInbox, &p)
 }
 
+// Shown says that messages which Inbox has returned, with Peek, were shown: from then on
+// Ack may remove them.
+func (c *Client) Shown(ctx context.Context, p ShownParams) error {
+	_, err := own[struct{}](ctx, c, MethodShown, &p)
+	return err
+}
+
 // Ack removes messages that Inbox has returned.
 func (c *Client) Ack(ctx context.Context, p AckParams) (*Acked, error) {
 	return own[Acked](ctx, c, MethodAck, &p)

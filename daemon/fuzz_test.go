@@ -38,7 +38,7 @@ func FuzzAgentSession(f *testing.F) {
 
 	ref := taken.ID.String()
 	for _, seed := range [][]string{
-		{`"attach","params":{"name":"planner"}`, `"inbox"`, `"ack","params":{"up_to":99}`, `"tasks"`},
+		{`"attach","params":{"name":"planner"}`, `"inbox","params":{"peek":true}`, `"shown","params":{"seqs":[1,2]}`, `"ack","params":{"up_to":99}`, `"tasks"`},
 		{`"attach","params":{"name":"reviewer","take_over":true}`, `"attach","params":{"name":"reviewer"}`, `"inbox"`},
 		{`"speak","params":{"name":"reviewer","key":"` + strings.Repeat("0", 64) + `"}`, `"inbox"`, `"tasks"`},
 		{`"task","params":{"id":"` + ref + `"}`, `"wait","params":{"id":"` + ref + `","timeout_ms":1}`, `"cancel","params":{"ref":"` + ref + `","to":"laptop","payload":{}}`},

@@ -175,7 +175,7 @@ func (b *inbox) release(keys []heldKey) {
 
 // list returns held messages in their order, or those that agents took, as many as fit
 // room bytes but always one: all of them, or what an agent may see. From then on that
-// caller may acknowledge them; see mark.
+// caller may acknowledge them, unless it only peeks; see show and mark.
 func (b *inbox) list(ctx context.Context, p *client.InboxParams, of *string, peers []identity.ID, room int) (*client.Inbox, error) {
 	limit := p.Limit
 	if limit == 0 {
@@ -215,6 +215,9 @@ func (b *inbox) list(ctx context.Context, p *client.InboxParams, of *string, pee
 			unseen = append(unseen, r.seq)
 		}
 	}
+	if p.Peek {
+		return answer, nil
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, seq := range unseen {
@@ -224,6 +227,28 @@ func (b *inbox) list(ctx context.Context, p *client.InboxParams, of *string, pee
 		b.shown.add(*of, shown)
 	}
 	return answer, nil
+}
+
+// show lets the owner, or an agent, acknowledge messages of those that it may see; see mark.
+func (b *inbox) show(ctx context.Context, seqs []uint64, of *string) error {
+	var shown map[uint64]wire.MessageID
+	err := b.db.Read(ctx, func(tx *store.Tx) (err error) {
+		shown, err = sqlShown(tx, seqs, of)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("shown: %w", err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if of != nil {
+		b.shown.add(*of, shown)
+		return nil
+	}
+	for seq := range shown {
+		b.seen[seq] = struct{}{}
+	}
+	return nil
 }
 
 // mark writes what list has returned, a few messages a write. What cannot be

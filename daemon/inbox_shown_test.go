@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -48,6 +49,65 @@ func TestWhatWasShownIsEachCallersOwn(t *testing.T) {
 	planner.must("inbox", nil, nil)
 	send()
 	removes("the planner", planner, client.AckParams{UpTo: 999}, changedAtOnce+3)
+}
+
+// Who only peeks acknowledges nothing before it says what it has shown, and that is of
+// its own alone.
+func TestPeekingShowsNothing(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	planner, _ := desk.guestAgent(client.AttachParams{Name: "planner", Kinds: []string{"query"}}, say(`{}`))
+	owner, sender := desk.dial(), laptop.dial()
+	send := func() {
+		t.Helper()
+		sender.must("notify", client.NotifyParams{To: client.To("desk"), Payload: wire.Payload(`{"topic":"t"}`)}, nil)
+	}
+	peeks := func(l *local) (seqs []uint64) {
+		t.Helper()
+		var all client.Inbox
+		l.must("inbox", client.InboxParams{Peek: true}, &all)
+		for _, m := range all.Messages {
+			seqs = append(seqs, m.Seq)
+		}
+		return seqs
+	}
+	removes := func(what string, l *local, want int) {
+		t.Helper()
+		var acked client.Acked
+		if l.must("ack", client.AckParams{UpTo: 999}, &acked); acked.Removed != want {
+			t.Errorf("%s removes %d, want %d", what, acked.Removed, want)
+		}
+	}
+	for what, l := range map[string]*local{"the owner": owner, "the planner": planner} {
+		send()
+		send()
+		seqs := peeks(l)
+		if len(seqs) != 2 {
+			t.Fatalf("%s sees %v", what, seqs)
+		}
+		removes(what+", who has peeked,", l, 0)
+		l.must("shown", client.ShownParams{Seqs: []uint64{seqs[0], seqs[1] + 1}}, nil)
+		send() // under the number that was named too early
+		removes(what+", who has shown one,", l, 1)
+		l.must("shown", client.ShownParams{Seqs: peeks(l)}, nil)
+		removes(what+", who has shown the others,", l, 2)
+	}
+	for _, seqs := range [][]uint64{nil, make([]uint64, inboxMost+1)} {
+		owner.refused(kinds.Invalid, "shown", client.ShownParams{Seqs: seqs})
+	}
+	desk.guest(say(`{}`)).refused(kinds.NotAuthorized, "shown", client.ShownParams{Seqs: []uint64{1}})
+
+	// What is for one agent another cannot have been shown.
+	ctx := t.Context()
+	env := &wire.Envelope{V: 1, ID: wire.NewMessageID(), From: laptop.id, To: desk.id, Kind: kinds.KindNotify, Payload: wire.Payload(`{"topic":"t"}`)}
+	if err := desk.inbox.hold(ctx, env, "reviewer"); err != nil {
+		t.Fatal(err)
+	}
+	seqs := peeks(owner)
+	planner.must("shown", client.ShownParams{Seqs: seqs}, nil)
+	removes("the planner, for whom it is not,", planner, 0)
+	owner.must("shown", client.ShownParams{Seqs: seqs}, nil)
+	removes("the owner", owner, 1)
 }
 
 // What is kept of what agents were shown is bounded.

@@ -38,6 +38,7 @@ var methods = map[string]method{
 	client.MethodTask:      {spliced(with((*Daemon).task)), forAgents},
 	client.MethodWait:      {spliced(with((*Daemon).wait)), forAgents},
 	client.MethodInbox:     {spliced(with((*Daemon).listInbox)), forAgents},
+	client.MethodShown:     {with((*Daemon).shown), forAgents},
 	client.MethodAck:       {freeing(with((*Daemon).ack)), forAgents},
 	client.MethodInvite:    {with((*Daemon).invite), forOwner},
 	client.MethodJoin:      {with((*Daemon).join), forOwner},
@@ -236,10 +237,33 @@ func (d *Daemon) listInbox(ctx context.Context, s *session, p *client.InboxParam
 	if err != nil {
 		return nil, err
 	}
+	d.markInbox(ctx)
+	return answer, nil
+}
+
+func (d *Daemon) markInbox(ctx context.Context) {
 	if err := d.inbox.mark(ctx); err != nil {
 		d.log.Warn("inbox: what was read is not marked on disk yet", "err", err)
 	}
-	return answer, nil
+}
+
+func (d *Daemon) shown(ctx context.Context, s *session, p *client.ShownParams) (any, error) {
+	if len(p.Seqs) == 0 || len(p.Seqs) > inboxMost {
+		return nil, kinds.Errorf(kinds.Invalid, "shown: seqs: expected 1 to %d", inboxMost)
+	}
+	var of *string
+	if s.guest {
+		as, err := s.agent("shown")
+		if err != nil {
+			return nil, err
+		}
+		of = &as.name
+	}
+	if err := d.inbox.show(ctx, p.Seqs, of); err != nil {
+		return nil, err
+	}
+	d.markInbox(ctx)
+	return none{}, nil
 }
 
 func (d *Daemon) filter(names, peers []string) ([]identity.ID, error) {

@@ -103,6 +103,28 @@ func sqlInbox(tx *store.Tx, after uint64, of *string, kinds []string, peers []id
 	return eachRow(tx, "SELECT seq, seen, agent, 0, envelope FROM daemon_inbox WHERE seq > ? AND"+isHeld+where+" ORDER BY seq LIMIT ?", append(args, limit)...)
 }
 
+// sqlShown returns the ids of those messages of seqs that are held and that the owner, or
+// an agent, may see; for the owner without those that are marked as seen.
+func sqlShown(tx *store.Tx, seqs []uint64, of *string) (map[uint64]wire.MessageID, error) {
+	args := make([]any, len(seqs), len(seqs)+1)
+	for i, seq := range seqs {
+		args[i] = seq
+	}
+	where := " AND seen = 0"
+	if of != nil {
+		where, args = " AND agent IN ('', ?)", append(args, *of)
+	}
+	shown := make(map[uint64]wire.MessageID)
+	err := tx.Each("SELECT seq, id FROM daemon_inbox WHERE seq IN (?"+strings.Repeat(", ?", len(seqs)-1)+") AND"+isHeld+where, func(scan func(...any) error) error {
+		var seq uint64
+		var id []byte
+		err := scan(&seq, &id)
+		shown[seq] = wire.MessageID(id)
+		return err
+	}, args...)
+	return shown, err
+}
+
 // sqlTaken returns what agents took since a time.
 func sqlTaken(tx *store.Tx, after uint64, since int64, kinds []string, peers []identity.ID, limit int) ([]heldRow, error) {
 	where, args := filterSQL(kinds, peers, []any{after, since})

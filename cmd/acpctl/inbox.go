@@ -27,7 +27,7 @@ func (a *app) inboxCmd() *cobra.Command {
   acpctl inbox --json`,
 		Long: `Shows the messages that wait in the inbox, the oldest first, and leaves them there.
 FOR is the agent that a message is for; "-": any. --ack removes those up to a number,
-and only what you, or the agent, were shown before. An agent sees and
+and only what you, or the agent, were shown before: what could not be written was not. An agent sees and
 removes what is for it or for any; the latter --taken shows for 7 days, with its name.`,
 		Args:              words(),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -63,13 +63,27 @@ removes what is for it or for any; the latter --taken shows for 7 days, with its
 }
 
 func (a *app) inbox(ctx context.Context, after uint64, taken bool) error {
-	inbox, err := a.daemon.Inbox(ctx, client.InboxParams{After: after, Taken: taken})
+	inbox, err := a.daemon.Inbox(ctx, client.InboxParams{After: after, Taken: taken, Peek: !taken})
 	if err != nil {
 		return err
 	}
-	if len(inbox.Messages) > 0 && !taken {
-		a.did("the daemon takes these messages for shown: see them before --ack removes them")
+	if err := a.showInbox(ctx, inbox, taken); err != nil || taken || len(inbox.Messages) == 0 {
+		return err
 	}
+	if err := a.unwritten(); err != nil { // what was not shown is not to be removed
+		return err
+	}
+	var shown client.ShownParams
+	for _, m := range inbox.Messages {
+		shown.Seqs = append(shown.Seqs, m.Seq)
+	}
+	if err := a.daemon.Shown(ctx, shown); err != nil {
+		return hint{err, "--ack removes none of these before inbox has shown them again"}
+	}
+	return nil
+}
+
+func (a *app) showInbox(ctx context.Context, inbox *client.Inbox, taken bool) error {
 	if a.json {
 		return a.print(inbox)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -300,9 +301,21 @@ func TestInboxPages(t *testing.T) {
 		}
 		return page, nil
 	})
+	var shown []uint64
+	f.does(client.MethodShown, func(r *client.Request) (any, error) {
+		var p client.ShownParams
+		err := r.Bind(&p)
+		shown = append(shown, p.Seqs...)
+		return struct{}{}, err
+	})
 	row := "\t" + deskID.Label() + "\t-\tnotify\t-\tt \n"
 	f.want(f.run("inbox"), 0, "1"+row, "acpctl inbox: there is more: acpctl inbox --after 1 shows it, acpctl inbox --ack 1 removes these\n")
 	f.want(f.run("inbox", "--after", "1"), 0, "2"+row, "")
+	if !slices.Equal(shown, []uint64{1, 2}) {
+		t.Errorf("shown is said of %v", shown)
+	}
+	f.on(client.MethodShown, kinds.Errorf(kinds.DaemonUnavailable, "the daemon hung up"))
+	f.want(f.run("inbox", "--after", "1"), 6, "2"+row, "acpctl inbox: the daemon hung up; --ack removes none of these before inbox has shown them again\n")
 }
 
 // A query is repeated only while it cannot have arrived.
