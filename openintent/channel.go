@@ -335,18 +335,13 @@ func (t *tx) open(in *intent, ch *channel) error {
 	if err := t.saveChannel(ch, ch.doc); err != nil {
 		return err
 	}
-	t.apply(func() {
-		in.channels = append(in.channels, ch)
-		t.e.channels[ch.id] = ch
-		t.e.enlist(ch, 1)
-		t.e.count(home, 1, 0, ch.doc.size())
-		t.e.setAlarm(ch)
-	}, func() {
-		in.channels = in.channels[:len(in.channels)-1]
-		delete(t.e.channels, ch.id)
-		t.e.enlist(ch, -1)
-		t.e.count(home, -1, 0, -ch.doc.size())
-	})
+	t.apply(
+		step{func() { in.channels = append(in.channels, ch) }, func() { in.channels = in.channels[:len(in.channels)-1] }},
+		step{func() { t.e.channels[ch.id] = ch }, func() { delete(t.e.channels, ch.id) }},
+		step{func() { t.e.enlist(ch, 1) }, func() { t.e.enlist(ch, -1) }},
+		step{func() { t.e.count(home, 1, 0, ch.doc.size()) }, func() { t.e.count(home, -1, 0, -ch.doc.size()) }},
+		step{func() { t.e.setAlarm(ch) }, nil},
+	)
 	return nil
 }
 

@@ -35,13 +35,7 @@ func (t *tx) close(ch *channel, at stamp) error {
 		return err
 	}
 	old, open := ch.doc, ch.open
-	t.apply(func() {
-		ch.doc, ch.open = doc, nil
-		t.e.setAlarm(ch)
-	}, func() {
-		ch.doc, ch.open = old, open
-		t.e.setAlarm(ch)
-	})
+	t.apply(t.alarmed(ch, step{func() { ch.doc, ch.open = doc, nil }, func() { ch.doc, ch.open = old, open }})...)
 	t.rings(ch)
 	return nil
 }
@@ -54,15 +48,15 @@ func (t *tx) end(in *intent, at stamp, concerns func(*channel) bool) {
 			continue
 		}
 		open := ch.open
-		t.apply(func() {
-			ch.over, ch.open = at, nil
-			t.e.setAlarm(ch)
-		}, func() {
-			ch.over, ch.open = 0, open
-			t.e.setAlarm(ch)
-		})
+		t.apply(t.alarmed(ch, step{func() { ch.over, ch.open = at, nil }, func() { ch.over, ch.open = 0, open }})...)
 		t.rings(ch)
 	}
+}
+
+// alarmed sets the channel's alarm after some steps, and after these were undone.
+func (t *tx) alarmed(ch *channel, steps ...step) []step {
+	set := func() { t.e.setAlarm(ch) }
+	return slices.Concat([]step{{nil, set}}, steps, []step{{set, nil}})
 }
 
 // ofTask reports whether the channel ends with the task.
@@ -84,22 +78,23 @@ func (t *tx) purge(ch *channel) error {
 		return err
 	}
 	doc, all, graves := ch.doc, ch.in.channels, t.e.graves
-	t.apply(func() {
-		delete(t.e.channels, ch.id)
-		t.e.enlist(ch, -1)
-		t.e.count(doc.Home, -1, 0, -doc.size())
-		ch.in.channels = slices.DeleteFunc(slices.Clone(ch.in.channels), func(c *channel) bool { return c == ch })
-		ch.recent = nil
-		ch.doc.Members, ch.doc.Options = nil, nil // messages in memory outlive it
-		t.e.graves = append(t.e.graves, grave{ch.row, ch.doc.Home})
-	}, func() {
-		ch.doc, ch.in.channels, t.e.graves = doc, all, graves
-		ch.dropped = t.now // its messages are in the store alone
-		t.e.channels[ch.id] = ch
-		t.e.enlist(ch, 1)
-		t.e.count(doc.Home, 1, 0, doc.size())
-		t.e.setAlarm(ch)
-	})
+	t.apply(
+		step{nil, func() { t.e.setAlarm(ch) }},
+		step{func() { delete(t.e.channels, ch.id) }, func() { t.e.channels[ch.id] = ch }},
+		step{func() { t.e.enlist(ch, -1) }, func() { t.e.enlist(ch, 1) }},
+		step{func() { t.e.count(doc.Home, -1, 0, -doc.size()) }, func() { t.e.count(doc.Home, 1, 0, doc.size()) }},
+		step{func() {
+			ch.in.channels = slices.DeleteFunc(slices.Clone(all), func(c *channel) bool { return c == ch })
+		}, func() { ch.in.channels = all }},
+		step{func() { t.e.graves = append(graves, grave{ch.row, doc.Home}) }, func() { t.e.graves = graves }},
+		step{func() {
+			ch.recent = nil
+			ch.doc.Members, ch.doc.Options = nil, nil // messages in memory outlive it
+		}, func() {
+			ch.doc = doc
+			ch.dropped = t.now // its messages are in the store alone
+		}},
+	)
 	t.rings(ch)
 	t.buried = true
 	return nil

@@ -96,16 +96,12 @@ func (e *Engine) createCoordinator(c *call) (int, any, error) {
 		if err := t.saveCoordinator(in, doc); err != nil {
 			return err
 		}
-		t.apply(func() {
-			co := &coordinator{in: in, doc: doc}
-			in.coords = append(in.coords, co)
-			e.coords[doc.ID] = co
-			e.reserve(in, []agentKey{k}, 1)
-		}, func() {
-			in.coords = in.coords[:len(in.coords)-1]
-			delete(e.coords, doc.ID)
-			e.reserve(in, []agentKey{k}, -1)
-		})
+		co, keys := &coordinator{in: in, doc: doc}, []agentKey{k}
+		t.apply(
+			step{func() { in.coords = append(in.coords, co) }, func() { in.coords = in.coords[:len(in.coords)-1] }},
+			step{func() { e.coords[doc.ID] = co }, func() { delete(e.coords, doc.ID) }},
+			step{func() { e.reserve(in, keys, 1) }, func() { e.reserve(in, keys, -1) }},
+		)
 		return nil
 	})
 	return http.StatusCreated, doc, err
@@ -122,16 +118,12 @@ func (t *tx) dropCoordinator(in *intent) error {
 	if _, err := t.Exec("DELETE FROM openintent_coordinator WHERE id = ?", co.doc.ID); err != nil {
 		return err
 	}
-	before, k := in.coords, agentKey{co.doc.Home, co.doc.AgentID}
-	t.apply(func() {
-		in.coords = slices.Delete(slices.Clone(before), i, i+1)
-		delete(t.e.coords, co.doc.ID)
-		t.e.reserve(in, []agentKey{k}, -1)
-	}, func() {
-		in.coords = before
-		t.e.coords[co.doc.ID] = co
-		t.e.reserve(in, []agentKey{k}, 1)
-	})
+	before, keys := in.coords, []agentKey{{co.doc.Home, co.doc.AgentID}}
+	t.apply(
+		step{func() { in.coords = slices.Delete(slices.Clone(before), i, i+1) }, func() { in.coords = before }},
+		step{func() { delete(t.e.coords, co.doc.ID) }, func() { t.e.coords[co.doc.ID] = co }},
+		step{func() { t.e.reserve(in, keys, -1) }, func() { t.e.reserve(in, keys, 1) }},
+	)
 	return nil
 }
 

@@ -80,13 +80,10 @@ func (t *tx) wrote(in *intent, home string, more share) error {
 		return err
 	}
 	before, all := in.shares[home], t.e.onDisk[home]
-	t.apply(func() {
-		t.e.addShare(in, home, more)
-		hold(t.e.disk, peerOf(home), t.e.onDisk[home])
-	}, func() {
-		in.shares[home], t.e.onDisk[home] = before, all
-		hold(t.e.disk, peerOf(home), all)
-	})
+	t.apply(
+		step{func() { t.e.addShare(in, home, more) }, func() { in.shares[home], t.e.onDisk[home] = before, all }},
+		step{func() { hold(t.e.disk, peerOf(home), t.e.onDisk[home]) }, func() { hold(t.e.disk, peerOf(home), all) }},
+	)
 	return nil
 }
 

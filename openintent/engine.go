@@ -98,6 +98,7 @@ type Engine struct {
 	done      chan struct{} // closed when Run returns: streams and waits end
 	wake      chan struct{} // tells Run that an earlier alarm was set
 	sweep     chan struct{} // tells Run that there is something to sweep away
+	stepped   func()        // called after each step of a change, unless nil; tests let it panic
 	unhappy   unhappy
 	unread    *budget.Account // bytes of answers, and of asks' responses, that other daemons have not taken
 	entries   *budget.Account // bytes of entries that wait for readers of event streams
@@ -294,18 +295,42 @@ func (e *Engine) locked(fn func()) {
 	fn()
 }
 
-// apply changes the world. If the store does not keep the write, undo changes it back:
-// before another write begins, and after what was applied later was undone. Both run
-// with the world locked.
-func (t *tx) apply(change, undo func()) {
-	t.e.locked(change)
-	t.Undo(func() { t.e.locked(undo) })
+// step is one change of the world: do changes something, or panics before it has; undo
+// changes it back. Either may be nil. One that undoes what may have been done in part stands
+// before that.
+type step struct{ do, undo func() }
+
+// apply changes the world. If the store does not keep the write, what was changed is
+// changed back, the last step first: before another write begins, and after what was applied
+// later was undone. So it is where a step panics, of the steps before it. All run with the
+// world locked.
+func (t *tx) apply(steps ...step) {
+	done := 0
+	t.Undo(func() {
+		t.e.locked(func() {
+			for ; done > 0; done-- {
+				if undo := steps[done-1].undo; undo != nil {
+					undo()
+				}
+			}
+		})
+	})
+	t.e.locked(func() {
+		for _, s := range steps {
+			if s.do != nil {
+				s.do()
+			}
+			if done++; t.e.stepped != nil {
+				t.e.stepped()
+			}
+		}
+	})
 }
 
 // set makes what is at p of the world v.
 func set[T any](t *tx, p *T, v T) {
 	old := *p
-	t.apply(func() { *p = v }, func() { *p = old })
+	t.apply(step{func() { *p = v }, func() { *p = old }})
 }
 
 // number gives out the next number of the feed.

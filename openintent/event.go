@@ -119,7 +119,7 @@ func (t *tx) log(in *intent, ev event) (*Event, error) {
 		return nil, err
 	}
 	before := in.hash
-	t.apply(func() { in.sequence, in.hash = doc.Sequence, hash }, func() { in.sequence, in.hash = doc.Sequence-1, before })
+	t.apply(step{func() { in.sequence, in.hash = doc.Sequence, hash }, func() { in.sequence, in.hash = doc.Sequence-1, before }})
 	t.out = append(t.out, entry{seq: seq, in: in, event: doc})
 	return doc, nil
 }

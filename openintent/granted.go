@@ -159,7 +159,7 @@ func (t *tx) keepAccess(in *intent, made *changed) error {
 		return err
 	}
 	old := in.access
-	t.apply(func() { t.e.setAccess(in, made.access) }, func() { t.e.setAccess(in, old) })
+	t.apply(step{func() { t.e.setAccess(in, made.access) }, func() { t.e.setAccess(in, old) }})
 	_, err := t.log(in, *made.ev)
 	return err
 }

@@ -43,32 +43,37 @@ func (w *world) members(ch *channel) []agentKey {
 
 // setAccess and setChannel change what grants agents something.
 func (w *world) setAccess(in *intent, a access) {
-	w.reserve(in, in.granted(), -1)
-	in.access, in.grants = a, a.index()
+	before, after, grants := in.granted(), a.granted(), a.index()
+	w.reserve(in, before, -1)
+	in.access, in.grants = a, grants
 	in.changes++
-	w.reserve(in, in.granted(), 1)
+	w.reserve(in, after, 1)
 }
 
-func (e *Engine) setChannel(ch *channel, doc Channel) {
-	e.enlist(ch, -1)
-	e.count(doc.Home, 0, 0, doc.size()-ch.doc.size())
-	ch.doc = doc
-	e.enlist(ch, 1)
+func (e *Engine) setChannel(ch *channel, doc Channel) []step {
+	old, more := ch.doc, doc.size()-ch.doc.size()
+	return []step{
+		{func() { e.enlist(ch, -1) }, func() { e.enlist(ch, 1) }},
+		{func() { e.count(doc.Home, 0, 0, more) }, func() { e.count(doc.Home, 0, 0, -more) }},
+		{func() { ch.doc = doc }, func() { ch.doc = old }},
+		{func() { e.enlist(ch, 1) }, func() { e.enlist(ch, -1) }},
+	}
 }
 
 // enlist notes that there is one more channel with these members, or one less.
 func (w *world) enlist(ch *channel, more int) {
 	members := w.members(ch)
+	for _, k := range members { // first, so that what is to be counted has its table
+		if k.home != "" && w.listed[k.home] == nil {
+			w.listed[k.home] = make(map[string]int)
+		}
+	}
 	w.reserve(ch.in, members, more)
 	for _, k := range members {
 		if k.home == "" {
 			continue
 		}
 		ids := w.listed[k.home]
-		if ids == nil {
-			ids = make(map[string]int)
-			w.listed[k.home] = ids
-		}
 		if ids[k.id] += more; ids[k.id] == 0 {
 			delete(ids, k.id)
 		}
@@ -171,7 +176,7 @@ func (t *tx) bind(in *intent, who Caller) error {
 	if err := t.insertUse(in, k); err != nil {
 		return err
 	}
-	t.apply(func() { in.use(k, t.now) }, func() { in.use(k, 0) })
+	t.apply(step{func() { in.use(k, t.now) }, func() { in.use(k, 0) }})
 	if who.Home == "" {
 		return nil
 	}
@@ -239,7 +244,7 @@ func (e *Engine) freeHome(c *call) (int, any, error) {
 			return err
 		}
 		since := in.used[k.home][k.id]
-		t.apply(func() { in.use(k, 0) }, func() { in.use(k, since) })
+		t.apply(step{func() { in.use(k, 0) }, func() { in.use(k, since) }})
 		_, err = t.log(in, event{kind: "access_revoked", actor: c.who.name, payload: atHome(k.home, "agent_id", k.id)})
 		return err
 	})

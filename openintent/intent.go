@@ -140,7 +140,7 @@ func (e *Engine) createIntent(c *call) (int, any, error) {
 			}
 			in.use(k, t.now)
 		}
-		t.apply(func() { e.intents[in.id] = in }, func() { delete(e.intents, in.id) })
+		t.apply(step{func() { e.intents[in.id] = in }, func() { delete(e.intents, in.id) }})
 		_, err := t.log(in, event{kind: "intent_created", actor: who.name, payload: members("title", doc.Title, "status", doc.Status)})
 		return err
 	})
@@ -282,7 +282,7 @@ func (e *Engine) changeIntent(c *call, change func(*Intent) (*event, error)) (in
 			return err
 		}
 		status := in.status
-		t.apply(func() { in.status, in.version = doc.Status, doc.Version }, func() { in.status, in.version = status, version })
+		t.apply(step{func() { in.status, in.version = doc.Status, doc.Version }, func() { in.status, in.version = status, version }})
 		if _, err := t.log(in, *ev); err != nil {
 			return err
 		}

@@ -31,11 +31,11 @@ func (t *tx) depart(a *agent, reason string) error {
 		return err
 	}
 	before, leaves := t.e.leavers[name]
-	t.apply(func() { t.e.leavers[name] = l }, func() {
+	t.apply(step{func() { t.e.leavers[name] = l }, func() {
 		if t.e.leavers[name] = before; !leaves {
 			delete(t.e.leavers, name)
 		}
-	})
+	}})
 	t.buried = true
 	return nil
 }
@@ -93,7 +93,7 @@ func (e *Engine) left(ctx context.Context, name string, l *leaver) error {
 		if _, err := t.Exec("DELETE FROM openintent_leaver WHERE name = ?", name); err != nil {
 			return err
 		}
-		t.apply(func() { delete(e.leavers, name) }, func() { e.leavers[name] = now })
+		t.apply(step{func() { delete(e.leavers, name) }, func() { e.leavers[name] = now }})
 		return nil
 	})
 }
@@ -134,13 +134,10 @@ func (e *Engine) leave(ctx context.Context, ch *channel, name string, l *leaver)
 				return err
 			}
 			deadline := m.deadline
-			t.apply(func() {
-				m.deadline = t.now
-				delete(ch.open, m.id)
-			}, func() {
-				m.deadline = deadline
-				ch.open[m.id] = m
-			})
+			t.apply(
+				step{func() { m.deadline = t.now }, func() { m.deadline = deadline }},
+				step{func() { delete(ch.open, m.id) }, func() { ch.open[m.id] = m }},
+			)
 		}
 		t.rings(ch)
 		if more {
@@ -152,8 +149,7 @@ func (e *Engine) leave(ctx context.Context, ch *channel, name string, l *leaver)
 			if err := t.saveChannel(ch, doc); err != nil {
 				return err
 			}
-			old := ch.doc
-			t.apply(func() { t.e.setChannel(ch, doc) }, func() { t.e.setChannel(ch, old) })
+			t.apply(t.e.setChannel(ch, doc)...)
 		}
 		for _, home := range []string{ch.doc.Home, l.Home} {
 			if t.roomOnDisk(ch.in, Caller{Home: home}, 2*headRoom) != nil {

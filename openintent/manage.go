@@ -135,14 +135,8 @@ func (e *Engine) patchChannel(c *call) (int, any, error) {
 		if err := t.saveChannel(ch, doc); err != nil {
 			return err
 		}
-		change := func(doc Channel, opt options) func() {
-			return func() {
-				t.e.setChannel(ch, doc)
-				ch.opt = opt
-				t.e.setAlarm(ch)
-			}
-		}
-		t.apply(change(doc, opt), change(ch.doc, ch.opt))
+		before := ch.opt
+		t.apply(t.alarmed(ch, append(t.e.setChannel(ch, doc), step{func() { ch.opt = opt }, func() { ch.opt = before }})...)...)
 		if body.closes() {
 			return t.close(ch, t.now)
 		}

@@ -84,43 +84,39 @@ func (t *tx) post(ch *channel, d *draft) (*message, error) {
 	if m.lead {
 		answered = ch.open[request.id]
 	}
-	t.apply(func() {
+	steps := []step{{func() {
 		ch.count, ch.last = m.number, at
 		if m.sender != system {
 			ch.used = at
 		}
-		if m.lead {
+	}, func() { ch.count, ch.last, ch.used = m.number-1, last, used }}}
+	if m.lead {
+		steps = append(steps, step{func() {
 			request.answered = true
 			delete(ch.open, request.id)
-		}
-		if m.kind == kindRequest && !m.expired(at) {
+		}, func() {
+			if request.answered = false; answered != nil {
+				ch.open[request.id] = answered
+			}
+		}})
+	}
+	if m.kind == kindRequest && !m.expired(at) {
+		steps = append(steps, step{func() {
 			if ch.open == nil {
 				ch.open = make(map[string]*message)
 			}
 			ch.open[m.id] = m.light()
-		}
-		if d.ask != nil {
-			d.ask.request = m
+		}, func() { delete(ch.open, m.id) }})
+	}
+	if d.ask != nil {
+		steps = append(steps, step{func() {
 			if ch.asks == nil {
 				ch.asks = make(map[string]*ask)
 			}
-			ch.asks[m.id] = d.ask
-		}
-		e.remember(m)
-	}, func() {
-		ch.count, ch.last, ch.used = m.number-1, last, used
-		if m.lead {
-			request.answered = false
-		}
-		if answered != nil {
-			ch.open[request.id] = answered
-		}
-		delete(ch.open, m.id)
-		if d.ask != nil {
-			delete(ch.asks, m.id)
-		}
-		e.unremember(m)
-	})
+			d.ask.request, ch.asks[m.id] = m, d.ask
+		}, func() { delete(ch.asks, m.id) }})
+	}
+	t.apply(append(steps, step{nil, func() { e.unremember(m) }}, step{func() { e.remember(m) }, nil})...)
 	t.out = append(t.out, entry{seq: m.seq, in: ch.in, message: m})
 	if ch.opt.audit {
 		return m, t.audit(m, d)

@@ -88,16 +88,17 @@ func (t *tx) saveAgent(a *agent, doc Agent) error {
 		return err
 	}
 	old, known := a.doc, t.e.agents[a.key()] == a
-	t.apply(func() {
-		a.seen.Store(int64(t.now))
-		t.e.dropAgent(a)
-		t.e.addAgent(a, doc)
-	}, func() {
-		t.e.dropAgent(a)
-		if a.doc = old; known {
-			t.e.addAgent(a, old)
-		}
-	})
+	t.apply(
+		step{nil, func() {
+			t.e.dropAgent(a)
+			if a.doc = old; known {
+				t.e.addAgent(a, old)
+			}
+		}},
+		step{func() { t.e.dropAgent(a) }, nil},
+		step{func() { t.e.addAgent(a, doc) }, nil},
+		step{func() { a.seen.Store(int64(t.now)) }, nil},
+	)
 	return nil
 }
 
@@ -108,10 +109,10 @@ func (t *tx) removeAgent(a *agent) error {
 		return err
 	}
 	old := a.doc
-	t.apply(func() {
-		t.e.dropAgent(a)
-		a.doc.Status = agentDeregistered
-	}, func() { t.e.addAgent(a, old) })
+	t.apply(
+		step{func() { t.e.dropAgent(a) }, func() { t.e.addAgent(a, old) }},
+		step{func() { a.doc.Status = agentDeregistered }, nil},
+	)
 	return nil
 }
 
@@ -268,7 +269,7 @@ func (t *tx) countKeys(home string, more int) int {
 	old := t.e.guests[home]
 	n := old
 	n.keys += more
-	t.apply(func() { t.e.guests[home] = n }, func() { t.e.guests[home] = old })
+	t.apply(step{func() { t.e.guests[home] = n }, func() { t.e.guests[home] = old }})
 	return n.keys
 }
 

@@ -128,7 +128,7 @@ func (t *tx) evict(ch *channel, last int64) error {
 	change := func(evicted int64, passed, behind bool) func() {
 		return func() { ch.evicted, ch.passed, ch.behind = evicted, passed, behind }
 	}
-	t.apply(change(from, passed, behind), change(ch.evicted, ch.passed, ch.behind))
+	t.apply(step{change(from, passed, behind), change(ch.evicted, ch.passed, ch.behind)})
 	return nil
 }
 

@@ -169,15 +169,11 @@ func (e *Engine) createTask(c *call) (int, any, error) {
 		if err := t.saveTask(in, doc); err != nil {
 			return err
 		}
-		t.apply(func() {
-			in.tasks = append(in.tasks, k)
-			e.tasks[doc.ID] = k
-			e.count(doc.Home, 0, 1, doc.size())
-		}, func() {
-			in.tasks = in.tasks[:len(in.tasks)-1]
-			delete(e.tasks, doc.ID)
-			e.count(doc.Home, 0, -1, -doc.size())
-		})
+		t.apply(
+			step{func() { in.tasks = append(in.tasks, k) }, func() { in.tasks = in.tasks[:len(in.tasks)-1] }},
+			step{func() { e.tasks[doc.ID] = k }, func() { delete(e.tasks, doc.ID) }},
+			step{func() { e.count(doc.Home, 0, 1, doc.size()) }, func() { e.count(doc.Home, 0, -1, -doc.size()) }},
+		)
 		_, err := t.log(in, event{kind: "task.created", actor: c.who.name, payload: members("task_id", doc.ID, "name", doc.Name)})
 		return err
 	})
@@ -308,14 +304,11 @@ func (e *Engine) patchTask(c *call) (int, any, error) {
 		if err := t.saveTask(in, doc); err != nil {
 			return err
 		}
-		replace := func(is, will Task) func() {
-			return func() {
-				k.doc = will
-				e.count(is.payer(), 0, 0, -is.size())
-				e.count(will.payer(), 0, 0, will.size())
-			}
-		}
-		t.apply(replace(old, doc), replace(doc, old))
+		t.apply(
+			step{func() { k.doc = doc }, func() { k.doc = old }},
+			step{func() { e.count(old.payer(), 0, 0, -old.size()) }, func() { e.count(old.payer(), 0, 0, old.size()) }},
+			step{func() { e.count(doc.payer(), 0, 0, doc.size()) }, func() { e.count(doc.payer(), 0, 0, -doc.size()) }},
+		)
 		if doc.Status != old.Status {
 			if _, err := t.log(in, event{kind: taskEvents[doc.Status], actor: c.who.name, payload: members("task_id", doc.ID, "old_status", old.Status, "new_status", doc.Status)}); err != nil {
 				return err

@@ -83,19 +83,14 @@ func differ(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// What a write that is lost at its end has changed is as it was, whatever it has changed;
-// and what memory says, also of the same write made again, is what the store says.
-func TestLostWritesChangeNothing(t *testing.T) {
-	lost := errors.New("lost")
-	fail := false
-	h := start(t, toOthers, func(c *Config) {
-		c.Inside = func(run func() error) error {
-			if err := run(); err != nil || !fail {
-				return err
-			}
-			return lost
-		}
-	})
+// written is a request, or what goes on without one, that writes.
+type written struct {
+	what string
+	make func() *answer
+}
+
+// writes makes an intent of the host, and returns writes of all kinds on it, in their order.
+func (h *host) writes() []written {
 	in := h.intent("planner")
 	planner, far := h.as("planner"), h.from(desk, "worker")
 	h.as("reviewer").register(obj{}).ok(201)
@@ -115,16 +110,13 @@ func TestLostWritesChangeNothing(t *testing.T) {
 	sweep := func() *answer {
 		for more := true; more; {
 			var err error
-			if more, err = h.e.sweepSome(t.Context()); err != nil {
-				return &answer{t: t, status: 500}
+			if more, err = h.e.sweepSome(h.t.Context()); err != nil {
+				return &answer{t: h.t, status: 500}
 			}
 		}
-		return &answer{t: t, status: 200}
+		return &answer{t: h.t, status: 200}
 	}
-	for _, step := range []struct {
-		what string
-		make func() *answer
-	}{
+	return []written{
 		{"intent", func() *answer { return planner.post("/intents", obj{"title": "new"}) }},
 		{"bind", func() *answer { return h.from(laptop, "reader").get("/intents/" + in) }},
 		{"message", func() *answer { return far.send(ch, obj{"payload": obj{"x": strings.Repeat("x", 1000)}}) }},
@@ -174,7 +166,35 @@ func TestLostWritesChangeNothing(t *testing.T) {
 		{"end of the intent", func() *answer {
 			return planner.with("If-Match", "2").post("/intents/"+in+"/status", obj{"status": "completed"})
 		}},
-	} {
+	}
+}
+
+// inTheStore is what the engine's memory would say if it were read from the store.
+func (h *host) inTheStore() []string {
+	h.t.Helper()
+	other := *h
+	other.cfg.Budget, other.cfg.Inside = nil, nil
+	var err error
+	if other.e, err = New(h.t.Context(), other.cfg); err != nil {
+		h.t.Fatal(err)
+	}
+	return other.e.told()
+}
+
+// What a write that is lost at its end has changed is as it was, whatever it has changed;
+// and what memory says, also of the same write made again, is what the store says.
+func TestLostWritesChangeNothing(t *testing.T) {
+	lost := errors.New("lost")
+	fail := false
+	h := start(t, toOthers, func(c *Config) {
+		c.Inside = func(run func() error) error {
+			if err := run(); err != nil || !fail {
+				return err
+			}
+			return lost
+		}
+	})
+	for _, step := range h.writes() {
 		before := h.e.told()
 		fail = true
 		if a := step.make(); a.status < 500 && step.what != "leaving" && step.what != "departure" {
@@ -189,13 +209,79 @@ func TestLostWritesChangeNothing(t *testing.T) {
 		if slices.Equal(kept, before) && step.what != "leaving" {
 			t.Errorf("%s: nothing has changed", step.what)
 		}
-		other := *h
-		other.cfg.Budget = nil
-		var err error
-		if other.e, err = New(t.Context(), other.cfg); err != nil {
-			t.Fatal(err)
+		differ(t, step.what+", in the store", h.inTheStore(), kept)
+	}
+}
+
+// Where a write panics, between any two steps of what it changes, memory says what the
+// store says; who has asked for it hears of a failure, and it can be made again.
+func TestAPanicBetweenChangesUndoesThem(t *testing.T) {
+	h := start(t, toOthers)
+	for _, step := range h.writes() {
+		made := func() (a *answer, broken any) {
+			defer func() { broken = recover() }() // of what goes on without a request
+			return step.make(), nil
 		}
-		differ(t, step.what+", in the store", other.e.told(), kept)
+		points := 0
+		for panicked := true; panicked; points++ {
+			panicked = false
+			n := points
+			h.e.stepped = func() {
+				if n--; n == -1 {
+					panicked = true
+					panic("a bug")
+				}
+			}
+			a, broken := made()
+			h.e.stepped = nil
+			h.unlocked(step.what)
+			what := fmt.Sprintf("%s, after %d steps", step.what, points+1)
+			switch {
+			case !panicked && (broken != nil || a.status >= 300):
+				t.Errorf("%s: no panic, and %v %v", what, broken, a)
+			case panicked && broken == nil && a.status != 500 && step.what != "departure": // which goes on by itself
+				t.Errorf("%s: %d %s", what, a.status, a.raw)
+			}
+			differ(t, what, h.e.told(), h.inTheStore())
+		}
+		if points < 2 && step.what != "leaving" {
+			t.Errorf("%s: nothing has panicked", step.what)
+		}
+	}
+}
+
+// What a change that panics half-way has changed is as it was: here because a table is not
+// there.
+func TestAPanicInAChangeUndoesIt(t *testing.T) {
+	h := start(t, toOthers)
+	in := h.intent("planner")
+	planner := h.as("planner")
+	for what, c := range map[string]struct {
+		lose func() (giveBack func())
+		ask  func() *answer
+	}{
+		"coordinator": {
+			func() func() { all := h.e.coords; h.e.coords = nil; return func() { h.e.coords = all } },
+			func() *answer {
+				return planner.post("/coordinators", obj{"intent_id": in, "agent_id": "reviewer"})
+			}},
+		"task": {
+			func() func() { all := h.e.tasks; h.e.tasks = nil; return func() { h.e.tasks = all } },
+			func() *answer { return planner.post("/tasks", obj{"intent_id": in, "name": "n"}) }},
+		"channel": {
+			func() func() { all := h.e.listed; h.e.listed = nil; return func() { h.e.listed = all } },
+			func() *answer {
+				return planner.post("/intents/"+in+"/channels", obj{"name": "talk", "members": []any{"planner", obj{"agent_id": "worker", "home": desk}}})
+			}},
+	} {
+		before := h.e.told()
+		giveBack := c.lose()
+		c.ask().refused(500, "internal")
+		giveBack()
+		h.unlocked(what)
+		differ(t, what, h.e.told(), before)
+		c.ask().ok(201)
+		differ(t, what+", in the store", h.e.told(), h.inTheStore())
 	}
 }
 
