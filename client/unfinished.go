@@ -133,7 +133,9 @@ func (p *Part) Explain(err error) error {
 }
 
 // Finish says that what arrived is whole, or given up: the part holds nothing, has no
-// deadline, and may begin again. It may be called any number of times.
+// deadline, and may begin again, also if it was to be cut off: what is whole is under
+// way, and who sent it must not be told that it was refused. It may be called any number
+// of times.
 func (p *Part) Finish() {
 	if p.began.IsZero() {
 		return // nobody else writes it
@@ -141,9 +143,23 @@ func (p *Part) Finish() {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()
 	p.set(0)
-	if p.began = (time.Time{}); !p.cut {
-		p.limit(time.Time{})
+	p.began, p.cut = time.Time{}, false
+	p.limit(time.Time{})
+}
+
+// Leave gives back what the part holds of something that nobody here reads to its end.
+// Who takes the rest from the connection, to throw it away, waits for it as long as one
+// read may take, and not at all if a read has failed.
+func (p *Part) Leave(failed bool) {
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	p.set(0)
+	p.began, p.cut = time.Time{}, false
+	until := time.Now().Add(p.of.stall)
+	if failed {
+		until = time.Unix(1, 0)
 	}
+	p.limit(until)
 }
 
 // begin and set are called with mu held.

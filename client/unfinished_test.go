@@ -47,8 +47,24 @@ func TestUnfinishedLinesShareARoom(t *testing.T) {
 	all.stall, all.whole = time.Hour, time.Hour
 	half := strings.Repeat("x", 200<<10)
 	var open []net.Conn
+	var last *Part
 	for range 40 {
 		open = append(open, begin(t, all, half))
+		await.Until(t, "it has begun, after those before", func() bool {
+			all.mu.Lock()
+			defer all.mu.Unlock()
+			newest := last
+			for _, p := range all.open {
+				if newest == nil || p.began.After(newest.began) {
+					newest = p
+				}
+			}
+			if newest == last || newest.bytes < len(half)-FreePart {
+				return false
+			}
+			last = newest
+			return true
+		})
 		if n := all.Held(); n > most {
 			t.Fatalf("%d bytes are held, over %d", n, most)
 		}
@@ -64,6 +80,37 @@ func TestUnfinishedLinesShareARoom(t *testing.T) {
 		c.Close()
 	}
 	await.Until(t, "all is given back", func() bool { return all.Held() == 0 })
+}
+
+// What has come to its end when it is cut off is whole, and its connection goes on: what
+// it asked for is done, and must not be said to be refused.
+func TestWhatIsWholeIsNotCutOff(t *testing.T) {
+	all := NewUnfinished(1 << 20)
+	var limit time.Time
+	whole := all.Open(func(at time.Time) error { limit = at; return nil })
+	if err := whole.Hold(1 << 20); err != nil {
+		t.Fatal(err)
+	}
+	late := all.Open(func(time.Time) error { return nil })
+	held := make(chan error, 1)
+	go func() { held <- late.Hold(1 << 20) }()
+	await.Until(t, "the one that is whole is cut off", func() bool {
+		all.mu.Lock()
+		defer all.mu.Unlock()
+		return whole.cut
+	})
+	whole.Finish()
+	if err := await.From(t, "the room for the other", held); err != nil || !limit.IsZero() {
+		t.Errorf("the other: %v; the deadline is %v", err, limit)
+	}
+	if err := whole.Await(); err != nil {
+		t.Errorf("the next line: %v", err)
+	}
+	whole.Finish()
+	late.Finish()
+	if n, leaving := all.Held(), all.leaving; n != 0 || leaving != 0 {
+		t.Errorf("%d bytes are held, %d of them leave", n, leaving)
+	}
 }
 
 // A line that has begun goes on, and ends. A connection on which none has begun waits

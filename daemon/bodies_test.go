@@ -1,0 +1,94 @@
+package daemon
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/openintent"
+)
+
+// once is a listener with one connection.
+type once struct{ c chan net.Conn }
+
+func (o once) Close() error { return nil }
+
+func (o once) Addr() net.Addr { return &net.UnixAddr{} }
+
+func (o once) Accept() (net.Conn, error) {
+	if c, ok := <-o.c; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+// A body that stands still is answered, and its connection ends: nobody waits for the
+// rest of it, whether it was read or refused unread. One that is whole keeps it.
+func TestABodyThatStandsStillIsAnswered(t *testing.T) {
+	reads := func(w http.ResponseWriter, r *http.Request) {
+		_, err := io.ReadAll(r.Body)
+		if e, ok := errors.AsType[*openintent.Error](err); ok {
+			e.Answer(w)
+		}
+	}
+	refuses := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }
+	for what, c := range map[string]struct {
+		handler http.HandlerFunc
+		body    string
+		status  int
+		ends    bool
+	}{
+		"read":           {reads, "{", http.StatusRequestTimeout, true},
+		"refused":        {refuses, "{", http.StatusNotFound, true},
+		"read, whole":    {reads, "{}", http.StatusOK, false},
+		"refused, whole": {refuses, "{}", http.StatusNotFound, false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				near, far := net.Pipe()
+				l := once{c: make(chan net.Conn, 1)}
+				l.c <- far
+				all := client.NewUnfinished(maxUnfinished)
+				s := &http.Server{Handler: boundBodies(c.handler, all)}
+				served := make(chan error, 1)
+				go func() { served <- s.Serve(l) }()
+				near.SetDeadline(time.Now().Add(time.Hour)) // instead of a test that hangs
+				answers := bufio.NewReader(near)
+				ask := func() (int, error) {
+					go io.WriteString(near, "POST / HTTP/1.1\r\nHost: acpd\r\nContent-Length: 2\r\n\r\n"+c.body)
+					r, err := http.ReadResponse(answers, nil)
+					if err != nil {
+						return 0, err
+					}
+					_, err = io.Copy(io.Discard, r.Body)
+					return r.StatusCode, err
+				}
+				began := time.Now()
+				if status, err := ask(); status != c.status || err != nil || time.Since(began) > time.Minute {
+					t.Errorf("%d, %v after %v", status, err, time.Since(began))
+				}
+				if c.ends {
+					if _, err := answers.ReadByte(); err != io.EOF {
+						t.Errorf("the connection goes on: %v", err)
+					}
+				} else if status, err := ask(); status != c.status || err != nil {
+					t.Errorf("the next request: %d, %v", status, err)
+				}
+				near.Close()
+				close(l.c)
+				<-served
+				s.Close()
+				synctest.Wait()
+				if n := all.Held(); n != 0 {
+					t.Errorf("%d bytes are held", n)
+				}
+			})
+		})
+	}
+}
