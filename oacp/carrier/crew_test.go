@@ -42,9 +42,7 @@ func TestUnbindEndsItsCouriers(t *testing.T) {
 		a, err := laptop.ledger(file)
 		return err == nil && a != nil && a.state == stored
 	})
-	if n := loops(); n != 4 {
-		t.Fatalf("%d loops while both are bound", n)
-	}
+	await.Until(t, "there are four loops while both are bound", func() bool { return loops() == 4 })
 	for _, of := range []struct {
 		*side
 		agent string

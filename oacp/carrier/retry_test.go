@@ -152,7 +152,7 @@ func TestManyPauses(t *testing.T) {
 		e.due = now.Add(time.Hour + time.Duration(n)*time.Millisecond)
 		entries[fmt.Sprint(n)] = e
 	}
-	if k.stale || k.again.IsZero() || k.again.Sub(now) > time.Second {
+	if k.stale || k.again.IsZero() || time.Until(k.again) > firstPause {
 		t.Errorf("after refusals: stale %t, again in %v", k.stale, k.again.Sub(now))
 	}
 	desk.spools[at] = newSpool(Binding{Project: at.project, Agent: at.agent, Peer: k.peer})

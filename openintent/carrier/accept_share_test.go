@@ -81,7 +81,7 @@ func (c *Carrier) asks(ctx context.Context, path string) *httptest.ResponseRecor
 // What a host answers and this daemon has to keep is charged to the host until it has
 // gone to its agent: over its share an answer is refused, and those of another host come.
 func TestAnswersOfAHostAreCharged(t *testing.T) {
-	t.Parallel()
+	// Alone: it looks at the memory of all.
 	book := new(budget.Book)
 	const begun = 8 << 20 // of each answer, before its host is silent
 	first, digits := identity.ID{1}, func(id identity.ID) string { return id.String()[:openintent.HostDigits] }
