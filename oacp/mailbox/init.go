@@ -157,16 +157,11 @@ func (p Project) tree(agents []string) error {
 
 // create writes a file that is not there yet, which readers see whole or not at all.
 func create(path, text string) error {
+	removeStaged(path)
 	if _, err := os.Lstat(path); err == nil {
 		return nil
 	}
-	temp, err := stage(filepath.Dir(path), strings.TrimPrefix(filepath.Base(path), "."), []byte(text))
-	if err != nil {
-		return err
-	}
-	if err = move(temp, path); err != nil {
-		os.Remove(temp)
-	}
+	err := putWhole(path, []byte(text), move)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
@@ -175,16 +170,45 @@ func create(path, text string) error {
 
 // replace writes a file of the tool's own, which readers see whole: the old or the new.
 func replace(path string, data []byte) error {
-	temp, err := stage(filepath.Dir(path), strings.TrimPrefix(filepath.Base(path), "."), data)
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(temp, path); err != nil {
-		os.Remove(temp)
-		return err
-	}
-	return nil
+	removeStaged(path)
+	return putWhole(path, data, os.Rename)
 }
+
+// putWhole writes a file by a temporary one, which rename brings to its place. Where another
+// process has removed that as one that was left behind, it writes the next.
+func putWhole(path string, data []byte, rename func(from, to string) error) error {
+	for n := 1; ; n++ {
+		temp, err := stage(filepath.Dir(path), stagedName(path), data)
+		if err != nil {
+			return err
+		}
+		if err = rename(temp, path); err == nil {
+			return nil
+		}
+		os.Remove(temp)
+		if !errors.Is(err, fs.ErrNotExist) || n == maxStaged {
+			return err
+		}
+	}
+}
+
+// maxStaged is how often a file is written that others remove.
+const maxStaged = 100
+
+// stagedName is what the temporary files of a file are called after.
+func stagedName(path string) string { return strings.TrimPrefix(filepath.Base(path), ".") }
+
+// removeStaged removes the temporary files of a file, which processes that were killed have
+// left behind, as well as it can. One that is at work writes another.
+func removeStaged(path string) {
+	left, _ := filepath.Glob(filepath.Join(quoteGlob(filepath.Dir(path)), quoteGlob("."+stagedName(path)+tempMark)+"????????"))
+	for _, temp := range left {
+		os.Remove(temp)
+	}
+}
+
+// quoteGlob makes a pattern that matches one name alone.
+var quoteGlob = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace
 
 // link makes a link at path, in the place of a link or a file but not of a folder.
 func link(source, path string) error {
