@@ -103,19 +103,24 @@ func TestAnswersOfAHostAreCharged(t *testing.T) {
 	answers := make(chan *httptest.ResponseRecorder)
 	var asked sync.WaitGroup
 	const asks = 40 // ten times the share
+	refused := 0
 	for range asks {
 		asked.Go(func() { answers <- c.asks(ctx, path(first)) })
 	}
 	for n := range asks - int(budget.Answers.Peer/begun) {
 		a := <-answers
+		if a.Code == http.StatusGatewayTimeout {
+			continue // on a slow machine the first are given up before the last have come
+		}
+		refused++
 		var said map[string]any
 		if err := json.Unmarshal(a.Body.Bytes(), &said); err != nil || a.Code != http.StatusTooManyRequests || said["error"] != "overloaded" ||
 			said["row"] != budget.Answers.Name || said["delivered"] != "unknown" || a.Header().Get("Retry-After") == "" || a.Header().Get(headerHost) != "" {
 			t.Fatalf("%d: %d %v %s: %v", n, a.Code, a.Header(), a.Body, err)
 		}
 	}
-	if n := answersHeld(book); n > budget.Answers.Peer {
-		t.Errorf("%d bytes are charged", n)
+	if n := answersHeld(book); n > budget.Answers.Peer || refused == 0 {
+		t.Errorf("%d bytes are charged, %d answers were refused", n, refused)
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&during)
