@@ -128,7 +128,7 @@ func TestNamesThatDoNotDecide(t *testing.T) {
 		{"abcde", 5, kinds.UnknownPeer, nil},
 		{"ABCDEF0", 5, kinds.Unreachable, nil},
 		{strings.Repeat("a", 10_000), 5, kinds.UnknownPeer, nil},
-		{"", 5, kinds.UnknownPeer, nil},
+		{"", 2, kinds.Invalid, []string{"PEER is empty"}},
 		{"/planner", 2, kinds.Invalid, nil},
 		{"planner\x1b[2J", 5, kinds.UnknownPeer, nil},
 		{laptop.ID.String(), 2, kinds.Invalid, []string{"itself"}},
