@@ -6,11 +6,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/openintent"
 )
 
@@ -55,7 +58,7 @@ func TestABodyThatStandsStillIsAnswered(t *testing.T) {
 				l := once{c: make(chan net.Conn, 1)}
 				l.c <- far
 				all := client.NewUnfinished(maxUnfinished)
-				s := &http.Server{Handler: boundBodies(c.handler, all)}
+				s := &http.Server{Handler: boundBodies(c.handler, all, &underWay{most: maxUnderWay})}
 				served := make(chan error, 1)
 				go func() { served <- s.Serve(l) }()
 				near.SetDeadline(time.Now().Add(time.Hour)) // instead of a test that hangs
@@ -90,5 +93,73 @@ func TestABodyThatStandsStillIsAnswered(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Bodies that are whole count until their requests are answered: beyond the bound, ten times,
+// they are refused, short ones are not, and all is given back however a request ends.
+func TestWholeBodiesThatAreUnderWayAreBounded(t *testing.T) {
+	const size, fit = 1 << 20, 4
+	end, reads := make(chan struct{}), make(chan error)
+	all, answering := client.NewUnfinished(maxUnfinished), &underWay{most: fit * size}
+	s := httptest.NewServer(boundBodies(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, err := io.ReadAll(r.Body)
+		reads <- err
+		if e, ok := errors.AsType[*openintent.Error](err); ok {
+			e.Answer(w)
+			return
+		}
+		select {
+		case <-end:
+		case <-r.Context().Done():
+		}
+		if r.URL.Path == "/panic" {
+			panic(http.ErrAbortHandler)
+		}
+	}), all, answering))
+	defer s.Close()
+	answers := make(chan int, 10*fit+1)
+	post := func(path string, size int) error {
+		go func() {
+			r, err := s.Client().Post(s.URL+path, "application/json", strings.NewReader(strings.Repeat("x", size)))
+			if err != nil {
+				answers <- 0
+				return
+			}
+			r.Body.Close()
+			answers <- r.StatusCode
+		}()
+		return await.From(t, "the body is read", reads)
+	}
+	for n := range 10 * fit {
+		path := "/"
+		if n%2 == 1 {
+			path = "/panic"
+		}
+		err := post(path, size)
+		e, refused := errors.AsType[*openintent.Error](err)
+		if n < fit && err != nil || n >= fit && (!refused || e.Status != http.StatusTooManyRequests || e.Code != "overloaded") {
+			t.Fatalf("%d: %v", n, err)
+		}
+		if refused {
+			if status := await.From(t, "the refusal", answers); status != http.StatusTooManyRequests {
+				t.Errorf("%d: status %d", n, status)
+			}
+		}
+	}
+	if err := post("/", client.FreePart); err != nil {
+		t.Errorf("a short one: %v", err)
+	}
+	close(end)
+	for range fit + 1 {
+		await.From(t, "an answer", answers)
+	}
+	await.Until(t, "all is given back", func() bool {
+		answering.mu.Lock()
+		defer answering.mu.Unlock()
+		return answering.held == 0 && all.Held() == 0
+	})
+	if err := post("/", size); err != nil {
+		t.Errorf("when all is over: %v", err)
 	}
 }

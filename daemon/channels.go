@@ -90,7 +90,7 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 	c.add(d.log, limited(guests, min(maxGuestHTTP, most)), openintent.Agents(d.speaksFor))
 	c.bodies = guests.begun
 	last := c.servers[len(c.servers)-1]
-	last.Handler = boundBodies(last.Handler, c.bodies)
+	last.Handler = boundBodies(last.Handler, c.bodies, &underWay{most: maxUnderWay})
 	if how.Listen == "" {
 		return nil
 	}
