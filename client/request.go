@@ -17,6 +17,7 @@ type Request struct {
 
 	id      jsontext.Value // nil: a notification
 	message *message       // while the handler runs
+	size    int            // of its line
 	conn    *Conn
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
@@ -85,11 +86,16 @@ func (r *Request) Expire(d time.Duration) (stop func() bool) {
 	return time.AfterFunc(d, func() { r.cancel(context.DeadlineExceeded) }).Stop
 }
 
-// accept runs the handler, or lets the request wait for its turn.
-func (c *Conn) accept(ctx context.Context, m *message) error {
-	r := &Request{Method: m.method, Params: m.params, id: m.id, message: m, conn: c}
+// accept runs the handler, or lets the request wait for its turn. size is that of its line.
+func (c *Conn) accept(ctx context.Context, m *message, size int) error {
+	r := &Request{Method: m.method, Params: m.params, id: m.id, message: m, size: size, conn: c}
 	if c.opts.Handler == nil {
 		return r.ReplyError(MethodNotFound(m.method))
+	}
+	if u := c.opts.Underway; u != nil {
+		if err := u.enter(&c.load, size); err != nil {
+			return r.ReplyError(err)
+		}
 	}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 
@@ -118,6 +124,7 @@ func (c *Conn) accept(ctx context.Context, m *message) error {
 	case full:
 		r.cancel(nil)
 		c.active.Add(-1)
+		c.left(r)
 		e := kinds.Errorf(kinds.Overloaded, "%d requests wait on this connection: wait for answers before sending more", maxWaiting)
 		e.RetryAfterMS = 1000
 		return r.ReplyError(e)
@@ -127,6 +134,13 @@ func (c *Conn) accept(ctx context.Context, m *message) error {
 		c.handlers.Go(func() { c.serve(r) })
 	}
 	return nil
+}
+
+// left notes that a request is not under way any more.
+func (c *Conn) left(r *Request) {
+	if u := c.opts.Underway; u != nil {
+		u.leave(&c.load, r.size)
+	}
 }
 
 // serve runs handlers, one after the other. When no request waits the goroutine
@@ -140,6 +154,7 @@ func (c *Conn) serve(r *Request) {
 		c.active.Add(-1)
 		r.cancel(nil)
 		r.message.release()
+		c.left(r)
 		next, park := c.finish(r)
 		if park {
 			next = <-c.work

@@ -26,6 +26,11 @@ type Options struct {
 	// as overloaded or timeout, and the connection ends. nil: MaxLine alone bounds them.
 	Unfinished *Unfinished
 
+	// Underway, if set, bounds the requests that are served or wait, of all connections
+	// that have it. One that has no room is answered with overloaded. nil: MaxInFlight and
+	// what waits beyond it bound those of this connection alone.
+	Underway *Underway
+
 	// Handler is called for each request and notification, in a goroutine of its
 	// own, which it may block. ctx ends when the caller gives up (rpc.cancel) and
 	// when the connection ends. A request that it has not replied to when it
@@ -79,6 +84,8 @@ type Conn struct {
 	parked   int // goroutines that wait on work
 	waiting  []*Request
 	bytes    int // of the waiting requests' params
+
+	load load // in Options.Underway, which guards it
 }
 
 // NewConn makes a connection over a stream and starts nothing: see [Conn.Run].
@@ -122,6 +129,9 @@ func (c *Conn) Run(ctx context.Context) error {
 	c.end(err)
 	cancel()
 	c.handlers.Wait()
+	if u := c.opts.Underway; u != nil {
+		u.end(&c.load) // those that waited
+	}
 	c.out.drain()
 	if err := c.Err(); err != io.EOF && !errors.Is(err, net.ErrClosed) {
 		return err
@@ -247,7 +257,7 @@ func (c *Conn) read(ctx context.Context) error {
 		case fail != nil:
 			err = c.respond(m.id, nil, fail)
 		case m.id != nil || m.method != methodCancel && c.opts.Notified == nil:
-			err = c.accept(ctx, m)
+			err = c.accept(ctx, m, len(line))
 		case m.method == methodCancel:
 			c.cancelRequest(m)
 		default:

@@ -19,6 +19,13 @@ import (
 // socket of the agents' folder and are not whole, beyond the first 64 KiB of each.
 const maxUnfinished = 64 << 20
 
+// Requests of agents on acp.sock there that are not answered yet, and the bytes of their
+// lines, beyond what each connection has of its own.
+const (
+	maxRequests     = 8_192
+	maxRequestBytes = 64 << 20
+)
+
 // door is a unix socket that lets in some users.
 type door struct {
 	*net.UnixListener
@@ -26,6 +33,7 @@ type door struct {
 	guests bool               // who comes in here is an agent, and no more
 	others []int              // users beside the one whom the state directory belongs to
 	begun  *client.Unfinished // what comes in here and is not whole; nil: not bounded in sum
+	calls  *client.Underway   // what is asked here; nil: bounded by each connection alone
 }
 
 // openDoor opens a socket of the state directory, for its owner alone.
@@ -70,7 +78,7 @@ func (h home) openGuestDoor(ctx context.Context, name string, others []int) (*do
 		return nil, err
 	}
 	l.SetUnlinkOnClose(false)
-	d := &door{UnixListener: l, path: path, guests: true, others: others, begun: client.NewUnfinished(maxUnfinished)}
+	d := &door{UnixListener: l, path: path, guests: true, others: others, begun: client.NewUnfinished(maxUnfinished), calls: client.NewUnderway(maxRequests, maxRequestBytes)}
 	if err := d.moveIn(made); err != nil {
 		l.Close()
 		return nil, fmt.Errorf("socket: %w", err)

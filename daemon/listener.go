@@ -109,6 +109,7 @@ func (d *Daemon) newSession(ctx context.Context, c net.Conn, at *door) *session 
 	s.conn = client.NewConn(c, client.Options{
 		MaxLine:    d.config.Load().MaxMessage + client.LineMargin,
 		Unfinished: at.begun,
+		Underway:   at.calls,
 		Handler:    s.handle,
 		PushBack:   true,
 	})
