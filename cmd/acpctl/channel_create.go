@@ -70,6 +70,9 @@ everybody who has access to the intent.`,
 			if err != nil {
 				return err
 			}
+			if id, err := idOf(v); err == nil {
+				c.did("the channel was created, and its id is %s", id)
+			}
 			return c.made(v)
 		},
 	}

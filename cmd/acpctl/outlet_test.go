@@ -87,6 +87,20 @@ func TestFullOutput(t *testing.T) {
 	f.fills("what was sent: desk: handed "+id+", office: held "+id, "notify", "desk,office", "built", "true")
 }
 
+// TestFullOutputOfChannels: what was made is there.
+func TestFullOutputOfChannels(t *testing.T) {
+	t.Setenv("ACP_HOME", "")
+	f := newFake(t)
+	f.web(map[string]string{
+		"POST intents":                   `{"id":"intent_1"}`,
+		"POST intents/intent_1/channels": `{"id":"chan_1"}`,
+		"POST channels/chan_1/messages":  `{"id":"msg_1","sender":"planner","message_type":"notify","status":"sent"}`,
+	})
+	f.fills("the channel was created, and its id is chan_1", "channel", "create", "questions", "--intent", "intent_1")
+	f.fills("the channel was created, and its id is chan_1", "channel", "create", "questions", "--title", "Research")
+	f.fills("the message was sent, and its id is msg_1", "channel", "send", "chan_1", "hello")
+}
+
 // An error that is to be JSON is told in words where it cannot be written.
 func TestFullOutputOfAnError(t *testing.T) {
 	f := newFake(t)
