@@ -159,10 +159,11 @@ func (c *Carrier) Unbind(ctx context.Context, project, agent string) (Binding, e
 		return Binding{}, fmt.Errorf("unbind: %w", err)
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	s.forsake()
 	delete(c.spools, p)
 	c.rouse() // who took mail to the peer may be needed no more
+	c.mu.Unlock()
+	c.unfeed(p)
 	return s.Binding, nil
 }
 

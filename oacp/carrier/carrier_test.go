@@ -427,47 +427,6 @@ func TestLinger(t *testing.T) {
 	}
 }
 
-// TestPresence: the status of a bound agent follows its peer, in a file of ours alone.
-func TestPresence(t *testing.T) {
-	desk, laptop := desks(t)
-	status := filepath.Join(desk.folder("demo", "reviewer"), "status.yaml")
-	says := func(what string) {
-		t.Helper()
-		await.Until(t, "the reviewer is "+what, func() bool {
-			text, _ := os.ReadFile(status)
-			return strings.Contains(string(text), "\nstatus: "+what+"\n")
-		})
-	}
-	if err := os.WriteFile(filepath.Join(laptop.folder("demo", "reviewer"), "status.yaml"), []byte("runtime: codex\nstatus: \"busy\"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	desk.start()
-	desk.bind("demo", "reviewer", laptop)
-	says("offline")
-	laptop.start()
-	laptop.bind("demo", "planner", desk)
-	desk.node.Connect(laptop.key.ID())
-	says("busy")
-	laptop.stop()
-	says("offline")
-
-	desk.stop()
-	mine := "runtime: claude\nstatus: available\n"
-	if err := os.WriteFile(status, []byte(mine), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	desk.start()
-	await.Until(t, "the first look is over", func() bool {
-		desk.Carrier.mu.Lock()
-		defer desk.Carrier.mu.Unlock()
-		return desk.spools[place{"demo", "reviewer"}].fed != ""
-	})
-	desk.stop()
-	if text, _ := os.ReadFile(status); string(text) != mine {
-		t.Errorf("somebody's own status became %q", text)
-	}
-}
-
 // TestUnknownPeer: a binding to a peer that is not trusted only waits.
 func TestUnknownPeer(t *testing.T) {
 	desk, laptop := desks(t)

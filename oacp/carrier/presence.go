@@ -242,6 +242,28 @@ func (c *Carrier) feed(p place) {
 	if err := c.writeStatus(p, status); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		c.cfg.Log.Debug("mail: a status is not written", "project", p.project, "agent", p.agent, "err", err)
 	}
+	c.mu.Lock()
+	bound := c.spools[p] != nil
+	c.mu.Unlock()
+	if !bound { // meanwhile: whoever unbound it may have found no file yet
+		c.unfeed(p)
+	}
+}
+
+// unfeed removes the status.yaml that feed has written of an agent which is bound no
+// more: nobody would change it again, and the agent writes its own.
+func (c *Carrier) unfeed(p place) {
+	dir, err := c.openAgent(p)
+	if err == nil {
+		defer dir.Close()
+		var old []byte
+		if old, err = readStatus(dir); err == nil && bytes.HasPrefix(old, []byte(statusMark)) {
+			err = dir.Remove(statusFile)
+		}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		c.cfg.Log.Warn("mail: the status that was kept of an agent is not removed: remove it, or the agent seems to be as it was", "project", p.project, "agent", p.agent, "err", err)
+	}
 }
 
 // feedAgain has a status written that changed too soon after the last.
