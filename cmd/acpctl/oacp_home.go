@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/oacp/mailbox"
 )
 
@@ -47,13 +48,17 @@ func (o *oacp) checkHome(ctx context.Context) error {
 }
 
 // straying says that mail lies in mailboxes that the daemon does not carry the mail of,
-// though a recipient of that name is bound at it; "" where that is not so, and where no
-// daemon answers at once.
+// though a recipient of that name is bound at it, or that no daemon runs which would
+// carry it; "" where that is not so, and where the daemon does not answer at once.
 func (o *oacp) straying(ctx context.Context, project string, to []string) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	other := (*otherHome)(nil)
-	if !errors.As(o.checkHome(ctx), &other) {
+	err := o.checkHome(ctx)
+	if e := (*kinds.Error)(nil); errors.As(err, &e) && e.Code == kinds.DaemonUnavailable {
+		return o.stranded(project, to, e)
+	}
+	if !errors.As(err, &other) {
 		return ""
 	}
 	bindings, err := o.daemon.OACPBindings(ctx, project)
@@ -63,6 +68,21 @@ func (o *oacp) straying(ctx context.Context, project string, to []string) string
 	for _, b := range bindings {
 		if slices.Contains(to, b.Agent) {
 			return fmt.Sprintf("WARNING: it goes to no other machine, though %s is bound to %s: %v", b.Agent, b.Peer, other)
+		}
+	}
+	return ""
+}
+
+// stranded says, of what keeps the daemon from answering, that mail for an agent of
+// another machine waits for it; "" where all recipients live here.
+func (o *oacp) stranded(project string, to []string, why *kinds.Error) string {
+	h, err := o.home()
+	if err != nil {
+		return ""
+	}
+	for _, name := range to {
+		if (mailbox.Agent{Project: mailbox.Project{Home: h, Name: project}, Name: name}).Away() {
+			return fmt.Sprintf("WARNING: it waits here, since %s lives on another machine and no daemon answers that carries it there: %s", name, why.Message)
 		}
 	}
 	return ""

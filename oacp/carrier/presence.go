@@ -29,7 +29,6 @@ const (
 
 const (
 	statusFile = "status.yaml"
-	statusMark = "# kept by acpd; remove this line to keep it yourself\n"
 	maxStatus  = 64 << 10
 	maxGreeted = 256 // agents that a peer is told of
 )
@@ -257,7 +256,7 @@ func (c *Carrier) unfeed(p place) {
 	if err == nil {
 		defer dir.Close()
 		var old []byte
-		if old, err = readStatus(dir); err == nil && bytes.HasPrefix(old, []byte(statusMark)) {
+		if old, err = readStatus(dir); err == nil && bytes.HasPrefix(old, []byte(message.StatusMark)) {
 			err = dir.Remove(statusFile)
 		}
 	}
@@ -299,11 +298,11 @@ func (c *Carrier) writeStatus(p place, status string) error {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return err
-	case !bytes.HasPrefix(old, []byte(statusMark)):
+	case !bytes.HasPrefix(old, []byte(message.StatusMark)):
 		return nil
 	}
 	const temp = "." + statusFile + ".tmp-acpd"
-	text := fmt.Sprintf("%sruntime: unknown\nmodel: unknown\nstatus: %s\ncapabilities: []\nupdated_at: %q\n", statusMark, status, message.Stamp(time.Now()))
+	text := fmt.Sprintf("%sruntime: unknown\nmodel: unknown\nstatus: %s\ncapabilities: []\nupdated_at: %q\n", message.StatusMark, status, message.Stamp(time.Now()))
 	if err := dir.WriteFile(temp, []byte(text), fileMode); err != nil {
 		return err
 	}

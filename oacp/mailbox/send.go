@@ -1,6 +1,7 @@
 package mailbox
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -229,6 +230,13 @@ func makeFolder(dir string) error {
 		return fmt.Errorf("%s is a link: put a folder in its place", dir)
 	}
 	return syncDir(filepath.Dir(dir))
+}
+
+// Away reports whether an agent lives on another machine by what its folder says: acpd
+// keeps its status.yaml as long as it is bound, whether acpd runs or not.
+func (a Agent) Away() bool {
+	b, _, err := Read(a.statusPath())
+	return err == nil && bytes.HasPrefix(b, []byte(message.StatusMark))
 }
 
 // presence says that an agent calls itself offline.

@@ -32,6 +32,10 @@ type Message struct {
 	ContextKeys    string // text, not a list; Render cuts newlines at its end
 }
 
+// StatusMark begins the status.yaml of an agent that acpd keeps: of one that lives on
+// another machine.
+const StatusMark = "# kept by acpd; remove this line to keep it yourself\n"
+
 // Types lists the twelve message types, sorted.
 func Types() []string {
 	return []string{
