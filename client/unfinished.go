@@ -61,8 +61,9 @@ func (u *Unfinished) Open(setDeadline func(time.Time) error) *Part {
 }
 
 // Hold says that the part holds n bytes from now on. Where there is no room, it cuts
-// off what began first, and blocks until that is gone. The error is overloaded: it is
-// this part that has been cut off.
+// off what began first, and blocks until that is gone, for as long as a read may take.
+// The error is overloaded: it is this part that has been cut off, or what was has
+// not gone.
 func (p *Part) Hold(n int) error {
 	n = max(n-FreePart, 0)
 	u := p.of
@@ -70,14 +71,24 @@ func (p *Part) Hold(n int) error {
 	defer u.mu.Unlock()
 	p.begin(time.Now())
 	more := n - p.bytes
-	for more > 0 && !p.cut && u.held+more > u.most {
+	late, giveUp := false, (*time.Timer)(nil)
+	for more > 0 && !p.cut && !late && u.held+more > u.most {
 		if u.held-u.leaving+more > u.most {
 			u.cutOldest(p)
 			continue
 		}
+		if giveUp == nil {
+			giveUp = time.AfterFunc(u.stall, func() {
+				u.mu.Lock()
+				defer u.mu.Unlock()
+				late = true
+				u.changed.Broadcast()
+			})
+			defer giveUp.Stop()
+		}
 		u.changed.Wait()
 	}
-	if p.cut {
+	if p.cut || late {
 		return errCut()
 	}
 	p.set(n)
@@ -189,7 +200,7 @@ func (p *Part) set(n int) {
 }
 
 func errCut() error {
-	e := kinds.Errorf(kinds.Overloaded, "read: unfinished lines and bodies hold all the room there is for them, and this one was under way longest: send the whole of it at once, and fewer at a time")
+	e := kinds.Errorf(kinds.Overloaded, "read: unfinished lines and bodies hold all the room there is for them: send the whole of it at once, and fewer at a time")
 	e.RetryAfterMS = 1000
 	return e
 }

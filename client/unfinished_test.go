@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
 )
 
 // begin writes the beginning of a line to a connection that has the account, and
@@ -110,6 +111,29 @@ func TestWhatIsWholeIsNotCutOff(t *testing.T) {
 	late.Finish()
 	if n, leaving := all.Held(), all.leaving; n != 0 || leaving != 0 {
 		t.Errorf("%d bytes are held, %d of them leave", n, leaving)
+	}
+}
+
+// Where what was cut off does not go, as while its connection is busy with something
+// else, nobody waits for the room without end.
+func TestRoomThatIsNotGivenBack(t *testing.T) {
+	all := NewUnfinished(FreePart)
+	all.stall = 20 * time.Millisecond
+	still := func(time.Time) error { return nil }
+	first, second := all.Open(still), all.Open(still)
+	if err := first.Hold(2 * FreePart); err != nil {
+		t.Fatal(err)
+	}
+	if e := kinds.AsError(second.Hold(2 * FreePart)); e.Code != kinds.Overloaded || e.RetryAfterMS == 0 {
+		t.Errorf("there was no room, and the error is %v", e)
+	}
+	first.Finish()
+	second.Finish()
+	if n := all.Held(); n != 0 {
+		t.Errorf("%d bytes are held in the end", n)
+	}
+	if err := second.Hold(2 * FreePart); err != nil {
+		t.Errorf("room that was given back: %v", err)
 	}
 }
 
