@@ -394,6 +394,9 @@ func TestMessagesWaitForTheirHost(t *testing.T) {
 		why, _ := m["refusal"].(object)
 		return m["status"] == "refused" && why["status"] == 422.0
 	})
+	await.Until(t, "nothing waits", func() bool { // before more is sent, which would wait behind it
+		return !slices.ContainsFunc(reviewer.list("unsent"), func(m object) bool { return m["status"] == "pending" })
+	})
 	await.Until(t, "a line without parcels", func() bool {
 		return reviewer.must(201, "POST", channel+"/messages", notify(21))["status"] == "delivered"
 	})
