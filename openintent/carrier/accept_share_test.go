@@ -157,3 +157,16 @@ func TestOneObjectIsNoList(t *testing.T) {
 		}
 	}
 }
+
+// What comes after an answer is not passed on: its names could be those of headers that
+// are this daemon's to set.
+func TestTrailersOfAHostEndHere(t *testing.T) {
+	t.Parallel()
+	c, first, _ := sayers(t, new(budget.Book), func(_ identity.ID, _ string, w io.Writer, _ <-chan struct{}) {
+		fmt.Fprintf(w, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: %s\r\n\r\n2\r\n[]\r\n0\r\n%s: here\r\nX-Other: there\r\n\r\n", headerHost, headerHost)
+	})
+	a := c.asks(t.Context(), "intents/"+fmt.Sprintf(sayerIntent, first.String()[:openintent.HostDigits])+"/channels")
+	if said := a.Result(); a.Code != http.StatusOK || a.Body.String() != "[]" || len(said.Trailer) > 0 || said.Header.Get(headerHost) != first.String() {
+		t.Errorf("%d %v %v %s", a.Code, said.Header, said.Trailer, a.Body)
+	}
+}

@@ -83,8 +83,10 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		s.Cancel()
 		return nil, errors.Join(err, unsaid)
 	}
-	answer.Body = body{answer.Body, s}
-	return answer, nil
+	// What a body reads of trailers is for the answer that it came with, not for this one.
+	alone := *answer
+	alone.Trailer, alone.Body = nil, body{answer.Body, s}
+	return &alone, nil
 }
 
 // readAnswer reads the head of an answer, which is bounded; its body is not.
