@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/acpd/acpd/integration/await"
 )
 
 // crowd does random things with one daemon.
@@ -188,6 +190,7 @@ func TestTogether(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	await.Until(t, "all is pushed", func() bool { return len(s.events) >= 160 })
 	stop()
 	<-s.end
 	var pushed []any
