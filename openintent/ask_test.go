@@ -2,7 +2,6 @@ package openintent
 
 import (
 	"fmt"
-	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -41,43 +40,6 @@ func TestAskAnswersWithTheResponse(t *testing.T) {
 		}
 		p.post(ch+"/ask", obj{"to": "reviewer", "sender": "desk"}).refused(403, "sender_mismatch")
 		p.with("Idempotency-Key", "k").post(ch+"/ask", obj{"to": "reviewer"}).refused(400, "bad_key")
-	})
-}
-
-// Recipients of a message to a role are settled when it is sent: where there are none,
-// nobody waits for them, and nothing is sent.
-func TestAskingARoleThatNobodyHolds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h, in, ch := team(t)
-		p := h.as("planner")
-		began := time.Now()
-		ask := func(channel string, more obj) *answer {
-			body := obj{"to": "role:tester", "timeout": 20}
-			maps.Copy(body, more)
-			return p.post(channel+"/ask", body)
-		}
-		ask(ch, nil).refused(409, "nobody_asked")
-		ask(ch, obj{"all": true}).refused(409, "nobody_asked")
-		p.register(obj{"role_id": "tester"}).ok(201) // who asks is not asked
-		ask(ch, obj{"min_responses": 2}).refused(409, "nobody_asked")
-		if all := p.get(ch + "/messages?wait=0&types=request").list("id"); len(all) != 0 || time.Since(began) != 0 {
-			t.Errorf("%v after %v", all, time.Since(began))
-		}
-		// A request that nobody waits for is sent all the same, and one to an agent is
-		// waited for whether it is known or not.
-		p.request(ch, "role:tester")
-		ask(ch, obj{"to": "nobody", "timeout": 2}).refused(504, "ask_timeout")
-		if took := time.Since(began); took != 2*time.Second {
-			t.Errorf("after %v", took)
-		}
-		// Who holds the role and is no member takes no part.
-		h.as("one").register(obj{"role_id": "tester"}).ok(201)
-		closed := h.channel("planner", in, "closed", obj{"member_policy": "explicit", "members": []any{"planner", "reviewer"}})
-		ask(closed, nil).refused(409, "nobody_asked")
-		ask(ch, obj{"timeout": 3}).refused(504, "ask_timeout")
-		if took := time.Since(began); took != 5*time.Second {
-			t.Errorf("after %v", took)
-		}
 	})
 }
 

@@ -170,9 +170,6 @@ func (t *tx) reaches(ch *channel, m *message, d *draft) (err error) {
 			}
 			m.recipients = append(m.recipients, name)
 		}
-		if d.ask != nil && len(m.recipients) == 0 { // nobody becomes one later: its sender would wait in vain
-			return conflict("nobody_asked", "nobody else who takes part in the channel holds the role %q: ask again when an agent with it is registered, or ask an agent by its name", role)
-		}
 	}
 	if m.kind == kindRequest {
 		return t.roomToAsk(ch, e.key(m.sender).home)

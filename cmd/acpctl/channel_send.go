@@ -127,7 +127,7 @@ func (c *channels) askCmd() *cobra.Command {
   acpctl channel ask questions role:reviewer 'Ready?' --all --timeout 10s`,
 		Long: `Prints what the reply says; with --all or --min a line for each, which begins with
 its sender. AGENT may be AGENT@PEER or role:ROLE. TEXT may be - (standard input) or @file. Exits 3
-if nobody replies in time, and at once, 1, where nobody holds the role.`,
+if nobody replies in time.`,
 		Args: s.args("CHANNEL", "AGENT"),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(args) == 1 {
