@@ -130,6 +130,7 @@ func (h *Handler) serve(ctx context.Context, r *Request) (any, error) {
 	if err := r.bind(in, false); err != nil {
 		return nil, err
 	}
+	r.peer = in.From
 	switch {
 	case r.Method == MethodQuery && h.Query != nil:
 		if in.DeadlineMS > 0 {

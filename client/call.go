@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -30,6 +31,12 @@ func (c *Conn) Call(ctx context.Context, method string, params, result any) erro
 // then fails with context.DeadlineExceeded. A context with the deadline would do the
 // same for five times the price.
 func (c *Conn) CallWithin(ctx context.Context, limit time.Duration, method string, params, result any) error {
+	return c.CallFor(ctx, identity.ID{}, limit, method, params, result)
+}
+
+// CallFor is [Conn.CallWithin] for a peer. Where many lines wait to be written, those
+// for different peers take turns.
+func (c *Conn) CallFor(ctx context.Context, peer identity.ID, limit time.Duration, method string, params, result any) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -50,7 +57,7 @@ func (c *Conn) CallWithin(ctx context.Context, limit time.Duration, method strin
 	c.calls[id] = w
 	c.mu.Unlock()
 
-	err := c.send(ctx, id, method, params)
+	err := c.send(ctx, peer, id, method, params)
 	if err != nil {
 		if c.take(id) == nil {
 			if <-w.done; !errors.Is(w.err, ErrClosed) { // abandoned meanwhile
@@ -64,7 +71,7 @@ func (c *Conn) CallWithin(ctx context.Context, limit time.Duration, method strin
 			if c.take(id) != nil {
 				w.err = context.DeadlineExceeded
 				close(w.done)
-				c.giveUp(id)
+				c.giveUp(peer, id)
 			}
 		})
 		defer timer.Stop()
@@ -73,7 +80,7 @@ func (c *Conn) CallWithin(ctx context.Context, limit time.Duration, method strin
 	case <-w.done:
 	case <-ctx.Done():
 		if c.take(id) != nil {
-			c.giveUp(id)
+			c.giveUp(peer, id)
 			return ctx.Err()
 		}
 		<-w.done // the response was quicker
@@ -98,16 +105,16 @@ func (c *Conn) callable() bool {
 
 // Notify sends a notification. That it returns nil does not mean that it arrived.
 func (c *Conn) Notify(method string, params any) error {
-	return c.send(context.Background(), 0, method, params)
+	return c.send(context.Background(), identity.ID{}, 0, method, params)
 }
 
 // send writes a request, or a notification where id is 0.
-func (c *Conn) send(ctx context.Context, id uint64, method string, params any) error {
+func (c *Conn) send(ctx context.Context, peer identity.ID, id uint64, method string, params any) error {
 	mode := wait
 	if c.opts.PushBack {
 		mode = refuse
 	}
-	return c.write(ctx, mode, func(b []byte) ([]byte, error) {
+	return c.write(ctx, peer, mode, func(b []byte) ([]byte, error) {
 		b = append(b, `{"jsonrpc":"2.0"`...)
 		if id != 0 {
 			b = append(b, `,"id":`...)
@@ -123,8 +130,8 @@ func (c *Conn) send(ctx context.Context, id uint64, method string, params any) e
 	})
 }
 
-func (c *Conn) giveUp(id uint64) {
-	c.write(context.Background(), force, func(b []byte) ([]byte, error) {
+func (c *Conn) giveUp(peer identity.ID, id uint64) {
+	c.write(context.Background(), peer, force, func(b []byte) ([]byte, error) {
 		b = append(b, `{"jsonrpc":"2.0","method":"rpc.cancel","params":{"id":`...)
 		return append(strconv.AppendUint(b, id, 10), '}'), nil
 	})

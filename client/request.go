@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -18,6 +19,7 @@ type Request struct {
 	id      jsontext.Value // nil: a notification
 	message *message       // while the handler runs
 	size    int            // of its line
+	peer    identity.ID    // for whom it asks; zero: for nobody
 	conn    *Conn
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
@@ -69,12 +71,12 @@ func (r *Request) reply(result any, err error) error {
 		return nil
 	}
 	r.replied = true
-	err = r.conn.respond(r.id, result, err)
+	err = r.conn.respond(r.peer, r.id, result, err)
 	if err == nil {
 		return nil
 	}
 	if e := (*kinds.Error)(nil); errors.As(err, &e) && !errors.Is(err, ErrClosed) {
-		r.conn.respond(r.id, nil, e)
+		r.conn.respond(r.peer, r.id, nil, e)
 	}
 	return err
 }

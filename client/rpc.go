@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -218,7 +219,7 @@ func (c *Conn) linger(cancel context.CancelFunc) {
 // refuse tells the other end why it is cut off, which it can read only when its
 // own writing is not broken off at once.
 func (c *Conn) refuse(cause unread) {
-	c.respond(nil, nil, cause.error)
+	c.respond(identity.ID{}, nil, nil, cause.error)
 	c.out.drain()
 	if half, ok := c.conn.(interface{ CloseWrite() error }); ok {
 		half.CloseWrite()
@@ -255,7 +256,7 @@ func (c *Conn) read(ctx context.Context) error {
 		case m.isResponse:
 			err = c.resolve(m, fail)
 		case fail != nil:
-			err = c.respond(m.id, nil, fail)
+			err = c.respond(identity.ID{}, m.id, nil, fail)
 		case m.id != nil || m.method != methodCancel && c.opts.Notified == nil:
 			err = c.accept(ctx, m, len(line))
 		case m.method == methodCancel:
@@ -269,13 +270,13 @@ func (c *Conn) read(ctx context.Context) error {
 	}
 }
 
-// respond writes a response; id nil is null.
-func (c *Conn) respond(id []byte, result any, err error) error {
+// respond writes a response, for a peer or for nobody; id nil is null.
+func (c *Conn) respond(peer identity.ID, id []byte, result any, err error) error {
 	name, value := `,"result":`, result
 	if err != nil {
 		name, value = `,"error":`, toRPC(err)
 	}
-	return c.write(context.Background(), wait, func(b []byte) ([]byte, error) {
+	return c.write(context.Background(), peer, wait, func(b []byte) ([]byte, error) {
 		b = append(b, `{"jsonrpc":"2.0","id":`...)
 		if id == nil {
 			b = append(b, "null"...)
@@ -286,7 +287,7 @@ func (c *Conn) respond(id []byte, result any, err error) error {
 }
 
 // write sends the line that fill appends but for its end.
-func (c *Conn) write(ctx context.Context, mode putMode, fill func([]byte) ([]byte, error)) error {
+func (c *Conn) write(ctx context.Context, peer identity.ID, mode putMode, fill func([]byte) ([]byte, error)) error {
 	line := batchPool.Get().(*batch)
 	text, err := fill(line.text)
 	line.text, line.lines = append(text, "}\n"...), 1
@@ -296,7 +297,7 @@ func (c *Conn) write(ctx context.Context, mode putMode, fill func([]byte) ([]byt
 	case n > c.opts.MaxLine:
 		err = kinds.Errorf(kinds.TooLarge, "%d bytes are over the socket's limit of %d: send less in one message", n, c.opts.MaxLine)
 	default:
-		return c.out.put(ctx, line, mode, c.active.Load() > 1)
+		return c.out.put(ctx, peer, line, mode, c.active.Load() > 1)
 	}
 	line.release()
 	return err

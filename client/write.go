@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -29,13 +30,14 @@ const (
 type batch struct {
 	text  []byte
 	lines int
+	turn  uint64 // of its first line
 }
 
 var batchPool = sync.Pool{New: func() any { return new(batch) }}
 
 func (b *batch) release() {
 	if cap(b.text) <= kept {
-		b.text, b.lines = b.text[:0], 0
+		b.text, b.lines, b.turn = b.text[:0], 0, 0
 		batchPool.Put(b)
 	}
 }
@@ -45,6 +47,10 @@ func (b *batch) release() {
 // is, as long as the socket takes it. What it does not take is written by a
 // goroutine that lives as long as the queue. So no sender ever waits for a peer
 // that does not read, and what comes together goes out in one write.
+//
+// Lines are sent for peers, or for nobody. Where more than a batch waits, peers take
+// turns by bytes: the line of one that sends little goes before what another has piled
+// up. The lines of one peer keep their order.
 type outbox struct {
 	conn net.Conn
 	raw  syscall.RawConn // nil: not a socket, all is left to flush
@@ -56,12 +62,14 @@ type outbox struct {
 	n    int
 
 	mu      sync.Mutex
-	changed sync.Cond // room, idle or an error
-	busy    bool      // somebody writes
-	queue   []*batch
-	sent    int // bytes of the first batch that are written
-	lines   int // in queue
-	bytes   int // in queue, not written
+	changed sync.Cond              // room, idle or an error
+	busy    bool                   // somebody writes
+	queue   []*batch               // by turn
+	turn    uint64                 // of what is written now
+	next    map[identity.ID]uint64 // the turn of each peer's next line; of those that took one
+	sent    int                    // bytes of the first batch that are written
+	lines   int                    // in queue
+	bytes   int                    // in queue, not written
 	err     error
 }
 
@@ -82,21 +90,27 @@ func (o *outbox) init(conn net.Conn, fail func(error)) {
 	}
 }
 
-// full reports whether the queue is at its bound.
-func (o *outbox) full() bool { return o.lines >= maxQueueLines || o.bytes >= maxQueueBytes }
+// full reports whether the queue is at its bound. Where others have filled it, a peer
+// that is at most a batch ahead of what is written now still has room for a line.
+func (o *outbox) full(peer identity.ID) bool {
+	if o.lines < maxQueueLines && o.bytes < maxQueueBytes {
+		return false
+	}
+	return o.bytes <= batchSize || o.next[peer] > o.turn+batchSize
+}
 
-// put sends one line, which becomes the outbox's own. While the queue is full it
+// put sends one line for a peer, which becomes the outbox's own. While the queue is full it
 // waits, until ctx ends; with refuse it returns ErrFull instead; with force it
 // queues all the same. company says that others may be about to send too.
-func (o *outbox) put(ctx context.Context, line *batch, mode putMode, company bool) error {
+func (o *outbox) put(ctx context.Context, peer identity.ID, line *batch, mode putMode, company bool) error {
 	worth := company && len(line.text) < batchSize
 	o.mu.Lock()
-	if err := o.admit(ctx, mode); err != nil {
+	if err := o.admit(ctx, peer, mode); err != nil {
 		o.mu.Unlock()
 		line.release()
 		return err
 	}
-	o.enqueue(line)
+	o.enqueue(peer, line)
 	writer := !o.busy
 	o.busy = true
 	o.mu.Unlock()
@@ -111,12 +125,12 @@ func (o *outbox) put(ctx context.Context, line *batch, mode putMode, company boo
 }
 
 // admit returns nil, under the lock, when a line may be queued.
-func (o *outbox) admit(ctx context.Context, mode putMode) error {
-	if mode != force && o.full() && o.err == nil {
+func (o *outbox) admit(ctx context.Context, peer identity.ID, mode putMode) error {
+	if mode != force && o.full(peer) && o.err == nil {
 		if mode == refuse {
 			return ErrFull
 		}
-		if err := o.await(ctx, func() bool { return !o.full() }); err != nil {
+		if err := o.await(ctx, func() bool { return !o.full(peer) }); err != nil {
 			return err
 		}
 	}
@@ -147,20 +161,43 @@ func (o *outbox) await(ctx context.Context, ready func() bool) error {
 	return nil
 }
 
-// enqueue adds a line, to the last batch where that is small. A batch may grow
-// while it is being written: the writer sees what it had, and then the rest.
-func (o *outbox) enqueue(line *batch) {
+// enqueue adds a line at its turn, to the batch before it where that is small. A batch
+// may grow while it is being written: the writer sees what it had, and then the rest.
+func (o *outbox) enqueue(peer identity.ID, line *batch) {
+	at := len(o.queue)
+	switch {
+	case o.bytes > batchSize || len(line.text) > batchSize:
+		line.turn = o.takeTurn(peer, len(line.text))
+		for at > 1 && o.queue[at-1].turn > line.turn {
+			at--
+		}
+	case at > 0:
+		o.turn = o.queue[at-1].turn
+		line.turn = o.turn
+	}
 	o.lines++
 	o.bytes += len(line.text)
-	if n := len(o.queue); n > 0 {
-		if last := o.queue[n-1]; len(last.text)+len(line.text) <= batchSize {
+	if at > 0 {
+		if last := o.queue[at-1]; len(last.text)+len(line.text) <= batchSize {
 			last.text = append(last.text, line.text...)
 			last.lines++
 			line.release()
 			return
 		}
 	}
-	o.queue = append(o.queue, line)
+	o.queue = slices.Insert(o.queue, at, line)
+}
+
+// takeTurn returns the turn of a peer's line of n bytes: how much of each peer goes before
+// it. A peer's turns count its bytes, from the turn of what is written when it comes
+// (start-time fair queueing).
+func (o *outbox) takeTurn(peer identity.ID, n int) uint64 {
+	turn := max(o.next[peer], o.turn)
+	if o.next == nil {
+		o.next = make(map[identity.ID]uint64)
+	}
+	o.next[peer] = turn + uint64(n)
+	return turn
 }
 
 // start writes the queue as far as the socket takes it at once, and leaves the
@@ -221,6 +258,12 @@ func (o *outbox) wrote(n int) {
 		o.lines -= first.lines
 		o.queue, o.sent = slices.Delete(o.queue, 0, 1), 0
 		first.release()
+	}
+	if len(o.queue) == 0 {
+		o.turn = 0
+		clear(o.next)
+	} else {
+		o.turn = max(o.turn, o.queue[0].turn)
 	}
 	o.changed.Broadcast()
 }

@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"strings"
 	"sync"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -23,7 +26,7 @@ func TestBatches(t *testing.T) {
 	o := outbox{busy: true}
 	o.init(nil, nil)
 	for _, text := range [][]byte{small, small, big, small, small, small} {
-		if err := o.put(t.Context(), &batch{bytes.Clone(text), 1}, refuse, false); err != nil {
+		if err := o.put(t.Context(), identity.ID{}, &batch{text: bytes.Clone(text), lines: 1}, refuse, false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -41,12 +44,115 @@ func TestBatches(t *testing.T) {
 	o.wrote(len(small))
 	o.wrote(len(big))
 	o.wrote(1)
-	o.put(t.Context(), &batch{bytes.Clone(small), 1}, refuse, false)
+	o.put(t.Context(), identity.ID{}, &batch{text: bytes.Clone(small), lines: 1}, refuse, false)
 	if len(o.queue) != 1 || o.lines != 4 || o.bytes != 4*len(small)-1 {
 		t.Errorf("%d batches, %d lines, %d bytes", len(o.queue), o.lines, o.bytes)
 	}
 	if o.wrote(o.bytes); len(o.queue) != 0 || o.lines != 0 || o.bytes != 0 || o.sent != 0 {
 		t.Errorf("something is left: %+v", o.queue)
+	}
+}
+
+// Where much waits, peers take turns by bytes, and the lines of each keep their order. Who
+// has piled up less finds room for a line, however much others have.
+func TestPeersTakeTurns(t *testing.T) {
+	hog, desk := identity.ID{1}, identity.ID{2}
+	o := outbox{busy: true}
+	o.init(nil, nil)
+	put := func(peer identity.ID, name string, size int) error {
+		line := &batch{text: []byte(name + strings.Repeat(".", size) + "\n"), lines: 1}
+		return o.put(t.Context(), peer, line, refuse, false)
+	}
+	const much = 1 << 20
+	for _, name := range []string{"h1", "h2", "h3", "h4"} {
+		if err := put(hog, name, much); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, l := range []struct {
+		peer identity.ID
+		name string
+		size int
+		want error
+	}{
+		{hog, "h5", 1, ErrFull},
+		{desk, "d1", 10, nil},
+		{desk, "d2", 10, nil},
+		{desk, "d3", batchSize, nil},
+		{desk, "d4", 10, ErrFull}, // it is a batch ahead
+		{identity.ID{}, "o1", much / 2, nil},
+		{identity.ID{3}, "p1", 3 * much, nil},
+		{hog, "h5", 1, ErrFull},
+	} {
+		if err := put(l.peer, l.name, l.size); err != l.want {
+			t.Errorf("%s: %v, want %v", l.name, err, l.want)
+		}
+	}
+	var got []string
+	for len(o.queue) > 0 {
+		got = append(got, string(o.queue[0].text[:2]))
+		o.wrote(len(o.queue[0].text))
+	}
+	if want := "h1 d1 o1 p1 d3 h2 h3 h4"; strings.Join(got, " ") != want {
+		t.Errorf("%v were written, want %s", got, want)
+	}
+	if o.lines != 0 || o.bytes != 0 || len(o.next) != 0 {
+		t.Errorf("%d lines, %d bytes, %d peers are left", o.lines, o.bytes, len(o.next))
+	}
+}
+
+// Whatever peers send and however it is written: each one's lines come in their order. The
+// line of one of which none waits comes after what was being written, at most a line
+// of each other peer, and two batches. Who sends little is never refused.
+func TestTurnsAreFair(t *testing.T) {
+	const longest = 100 << 10
+	for seed := range uint64(5) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		o := outbox{busy: true}
+		o.init(nil, nil)
+		type count struct{ sent, came, alone, before int }
+		var peers [4]count
+		written := 0
+		for step := range 2000 {
+			if r.IntN(8) > 0 {
+				peer := r.IntN(len(peers) - 1)
+				if r.IntN(32) == 0 {
+					peer = len(peers) - 1 // sends now and then
+				}
+				p, size := &peers[peer], r.IntN(200)
+				if peer < len(peers)-1 && r.IntN(4) == 0 {
+					size = r.IntN(longest - 20)
+				}
+				text := append(fmt.Appendf(nil, "%d %d ", peer, p.sent), make([]byte, size+1)...)
+				text[len(text)-1] = '\n'
+				if o.put(t.Context(), identity.ID{byte(peer)}, &batch{text: text, lines: 1}, refuse, false) == nil {
+					if p.sent == p.came {
+						p.alone, p.before = p.sent, written
+					}
+					p.sent++
+				} else if peer == len(peers)-1 {
+					t.Fatalf("seed %d, step %d: who sends little is refused", seed, step)
+				}
+				continue
+			}
+			if len(o.queue) == 0 {
+				continue
+			}
+			n := len(o.queue[0].text)
+			for line := range bytes.Lines(o.queue[0].text) {
+				var peer, n int
+				if _, err := fmt.Sscan(string(line[:min(len(line), 12)]), &peer, &n); err != nil || n != peers[peer].came {
+					t.Fatalf("seed %d, step %d: %q came, want line %d (%v)", seed, step, line[:min(len(line), 12)], peers[peer].came, err)
+				}
+				p := &peers[peer]
+				if waited := written - p.before; n == p.alone && waited > len(peers)*longest+2*batchSize {
+					t.Fatalf("seed %d, step %d: a line of %d waited for %d bytes", seed, step, peer, waited)
+				}
+				p.came++
+				written += len(line)
+			}
+			o.wrote(n)
+		}
 	}
 }
 

@@ -243,7 +243,7 @@ func (d *Daemon) confirmed(ctx context.Context, takers []*agent, in *client.Inbo
 // ask calls an agent by the message's kind and puts what goes wrong in the
 // sender's terms.
 func ask(ctx context.Context, limit time.Duration, a *agent, in *client.Inbound, answer any) error {
-	err := a.conn.CallWithin(ctx, limit, in.Kind, in, answer)
+	err := a.conn.CallFor(ctx, in.From, limit, in.Kind, in, answer)
 	if err == nil {
 		return nil
 	}

@@ -3,9 +3,11 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/budget"
@@ -54,6 +56,68 @@ func TestPeerLeavesAPlaceToOthers(t *testing.T) {
 			t.Errorf("budget shows %+v, want 37 refusals of the hog", u)
 		}
 	}
+}
+
+// What peers have piled up for an agent that reads slowly takes neither the room nor the
+// turn of another one's query.
+func TestPeersTakeTurnsAtAnAgent(t *testing.T) {
+	t.Parallel()
+	hog, laptop := pair(t)
+	hog2, desk := start(t, stateDir(t), "second"), start(t, stateDir(t), "planner")
+	befriend(t, hog2, laptop)
+	befriend(t, desk, laptop)
+	agent := laptop.raw()
+	agent.line(`{"jsonrpc":"2.0","id":1,"method":"attach","params":{"name":"reviewer","max_concurrent":64}}`)
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	said := make(chan error, 1)
+	ask := func(d *running, question string) {
+		caller := d.dial()
+		asking.Go(func() {
+			err := caller.call("query", client.QueryParams{To: "laptop", Payload: query(question)}, nil)
+			if d == desk {
+				said <- err
+			}
+		})
+	}
+	waiting := func(d *running) int {
+		laptop.agents.mu.Lock()
+		defer laptop.agents.mu.Unlock()
+		return laptop.agents.attached[0].peers[d.ID()]
+	}
+	const each = 3 // as many as a peer may have in memory
+	for range each {
+		ask(hog, long(900<<10))
+		ask(hog2, long(900<<10))
+	}
+	await.Until(t, "the agent's queue is full", func() bool { return waiting(hog)+waiting(hog2) >= 5 })
+	ask(desk, "quick")
+	await.Until(t, "the query is queued or refused", func() bool { return waiting(desk) == 1 || len(said) == 1 })
+	for before := 0; len(said) == 0; before++ {
+		if before > 3 {
+			t.Fatalf("the query waits behind %d lines of others", before)
+		}
+		if !agent.Scan() {
+			t.Fatal(agent.Err())
+		}
+		var asked struct {
+			ID     int `json:"id"`
+			Params struct {
+				From identity.ID `json:"from"`
+			} `json:"params"`
+		}
+		if err := json.Unmarshal(agent.Bytes(), &asked); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(agent, `{"jsonrpc":"2.0","id":%d,"result":{"summary":""}}`+"\n", asked.ID)
+		if asked.Params.From == desk.ID() {
+			break
+		}
+	}
+	if err := await.From(t, "an answer", said); err != nil {
+		t.Error(err)
+	}
+	agent.Close() // the others' queries end
 }
 
 // What slow agents keep of a message that another one confirmed is its sender's to
