@@ -228,10 +228,41 @@ func (c *call) decodeWith(v any, how ...json.Options) error {
 	if len(bytes.TrimSpace(c.body)) == 0 {
 		return refuse(http.StatusBadRequest, "no_body", "a JSON object is needed as the body, and there is none: /openapi.json describes it")
 	}
+	if isDeeper(c.body, maxDepth) {
+		return refuse(http.StatusBadRequest, "bad_json", "the body nests more than %d objects and arrays in each other: send what is so deep as a text, or put it elsewhere and refer to it", maxDepth)
+	}
 	if err := json.Unmarshal(c.body, v, how...); err != nil {
 		return badBody(err)
 	}
 	return nil
+}
+
+// maxDepth bounds how deep a body nests. What is stored of it nests a little deeper, by the
+// steps of a patch at most, and SQLite reads no more than 1,000 levels when a daemon starts.
+const maxDepth = 256
+
+// isDeeper reports whether JSON nests more than so many objects and arrays.
+func isDeeper(text []byte, most int) bool {
+	if bytes.Count(text, []byte{'{'})+bytes.Count(text, []byte{'['}) <= most {
+		return false
+	}
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch b := text[i]; {
+		case quoted && b == '\\':
+			i++
+		case b == '"':
+			quoted = !quoted
+		case quoted:
+		case b == '{' || b == '[':
+			if depth++; depth > most {
+				return true
+			}
+		case b == '}' || b == ']':
+			depth--
+		}
+	}
+	return false
 }
 
 func badBody(err error) error {

@@ -226,7 +226,7 @@ func TestTimes(t *testing.T) {
 			t.Errorf("%s: %s, %v", text, got, err)
 		}
 	}
-	for _, bad := range []string{"", "now", "2026-02-13", "1970-01-01T00:00:00Z", "10000-01-01T00:00:00Z", "2026-13-01T00:00:00Z"} {
+	for _, bad := range []string{"", "now", "2026-02-13", "1970-01-01T00:00:00Z", "1971-01-01T00:00:00+01:00", "10000-01-01T00:00:00Z", "9999-12-31T23:59:59-01:00", "2026-13-01T00:00:00Z"} {
 		if s, err := parseStamp(bad); err == nil {
 			t.Errorf("%q is %v", bad, s)
 		}

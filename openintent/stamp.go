@@ -58,7 +58,7 @@ func parseStamp(text string) (stamp, error) {
 	}
 	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05.999999999"} {
 		if t, err := time.Parse(form, text); err == nil {
-			if y := t.Year(); y < 1971 || y > 9999 {
+			if y := t.UTC().Year(); y < 1971 || y > 9999 { // as it is written
 				break
 			}
 			return stamp(t.UnixMicro()), nil
