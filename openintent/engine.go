@@ -251,7 +251,7 @@ type tx struct {
 func (e *Engine) write(ctx context.Context, durable bool, fn func(*tx) error) error {
 	t := &tx{e: e}
 	kept := false
-	defer func() { t.settle(kept) }() // also if fn panics: numbers that are never settled would stop the feed
+	defer func() { t.settle(kept) }() // also if fn panics
 	err := e.db.Write(ctx, durable, func(stx *store.Tx) error {
 		t.Tx, t.now, t.first = stx, now(), e.feed.next
 		if e.cfg.Inside != nil {
@@ -333,8 +333,12 @@ func set[T any](t *tx, p *T, v T) {
 	t.apply(step{func() { *p = v }, func() { *p = old }})
 }
 
-// number gives out the next number of the feed.
+// number gives out the next number of the feed. Those of a write that is lost are given out
+// again, as they are when the daemon starts anew: who follows the feed hears of none of them.
 func (t *tx) number() int64 {
+	if t.last == 0 {
+		t.Undo(func() { t.e.feed.next, t.last = t.first, 0 })
+	}
 	t.last = t.e.feed.next
 	t.e.feed.next++
 	return t.last

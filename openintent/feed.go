@@ -14,7 +14,7 @@ type entry struct {
 // feed is the one order of messages and events, and who follows it.
 type feed struct {
 	next    int64                // the number that is given out next
-	settled int64                // every number up to it is published, or will never be
+	settled int64                // every number up to it is published
 	early   map[int64]settlement // writes that were committed before those with lower numbers
 
 	about        map[string]subscribers   // streams about an intent or a channel, by its id

@@ -332,3 +332,32 @@ func TestFullDiskEndsNothing(t *testing.T) {
 		}
 	})
 }
+
+// A number of the feed that a lost write got is given out again: a daemon that was told of
+// it as the last one misses nothing when the host is started anew.
+func TestALostNumberIsGivenOutAgain(t *testing.T) {
+	fail := false
+	h := start(t, toOthers, func(c *Config) {
+		c.Inside = func(run func() error) error {
+			if err := run(); err != nil || !fail {
+				return err
+			}
+			return errors.New("lost")
+		}
+	})
+	ch := h.channel("planner", h.intent("planner"), "talk")
+	h.from(desk, "worker").get(ch).ok(200)
+	fail = true
+	for range 5 {
+		h.as("planner").send(ch, obj{}).refused(500, "internal")
+	}
+	fail = false
+	last := fmt.Sprint(h.e.settled) // with which the stream of a daemon begins
+	h.restart()
+	said := h.as("planner").say(ch, obj{})
+	events := h.followFrom(h.from(desk, Daemon), "/subscribe/home", last)
+	defer events.stop()
+	if f := events.next(); f.data["data"].(obj)["id"] != said {
+		t.Errorf("the stream tells of %v, not of %s", f.data, said)
+	}
+}
