@@ -165,6 +165,9 @@ func (e *Engine) getIntent(c *call) (int, any, error) {
 		return 0, nil, err
 	}
 	docs, err := e.intentDocs(c.Context(), []listed{{row: in.row}}, maxListBytes, c.take)
+	if err == nil && len(docs) == 0 {
+		err = notFound("intent")
+	}
 	if err != nil {
 		return 0, nil, err
 	}

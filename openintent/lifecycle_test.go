@@ -249,3 +249,28 @@ func TestAgents(t *testing.T) {
 	h.restart()
 	h.as("desk").get("/agents/reviewer").ok(200).has(before.body.(obj))
 }
+
+// A list of intents leaves out the one whose write is under way.
+func TestIntentsAreListedWhileOneIsMade(t *testing.T) {
+	var during func()
+	h := start(t, func(c *Config) {
+		c.Inside = func(run func() error) error {
+			err := run()
+			if during != nil {
+				during()
+			}
+			return err
+		}
+	})
+	in := h.intent("planner")
+	var list *answer
+	during = func() { list = h.as("planner").get("/intents") }
+	h.intent("planner")
+	during = nil
+	if ids := list.ok(200).at("intents").([]any); len(ids) != 1 || ids[0].(obj)["id"] != in {
+		t.Errorf("while one is made there are %v", ids)
+	}
+	if n := len(h.as("planner").get("/intents").ok(200).at("intents").([]any)); n != 2 {
+		t.Errorf("then there are %d", n)
+	}
+}

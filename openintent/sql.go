@@ -52,17 +52,24 @@ func (e *Engine) readIntent(ctx context.Context, in *intent) (doc Intent, err er
 	if err != nil {
 		return doc, err
 	}
+	if len(docs) == 0 {
+		return doc, notFound("intent")
+	}
 	return doc, json.Unmarshal(docs[0], &doc)
 }
 
-// intentDocs reads the objects of intents, as many as room has bytes for.
+// intentDocs reads the objects of intents that are in the store, as many as room has bytes for.
 func (e *Engine) intentDocs(ctx context.Context, list []listed, room int, take func(int) error) ([]jsontext.Value, error) {
 	docs, size := []jsontext.Value{}, 0
 	err := e.read(ctx, func(stx *store.Tx, l *look) error {
 		for _, in := range list {
 			doc := in.doc
 			if doc == nil {
-				if err := stx.QueryRow("SELECT doc FROM openintent_intent WHERE row = ?", in.row).Scan((*[]byte)(&doc)); err != nil {
+				err := stx.QueryRow("SELECT doc FROM openintent_intent WHERE row = ?", in.row).Scan((*[]byte)(&doc))
+				if errors.Is(err, sql.ErrNoRows) {
+					continue // the write that makes it is under way
+				}
+				if err != nil {
 					return err
 				}
 			}
