@@ -182,6 +182,9 @@ func (e *Engine) beatCoordinator(c *call) (int, any, error) {
 	var doc Coordinator
 	err := e.write(c.Context(), false, func(t *tx) error {
 		co := e.coords[c.arg(0)]
+		if co == nil { // it has made room for another
+			return notFound("coordinator")
+		}
 		if !c.who.Operator && (co.doc.AgentID != c.who.Agent || co.doc.Home != c.who.Home) {
 			return forbidden("not_yours", "only the coordinator may report its life")
 		}

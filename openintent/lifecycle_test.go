@@ -274,3 +274,19 @@ func TestIntentsAreListedWhileOneIsMade(t *testing.T) {
 		t.Errorf("then there are %d", n)
 	}
 }
+
+// A coordinator that makes room for another while it reports its life is told so.
+func TestACoordinatorThatIsGoneIsToldSo(t *testing.T) {
+	gone := ""
+	h := start(t)
+	h.cfg.Inside = func(run func() error) error {
+		delete(h.e.coords, gone)
+		return run()
+	}
+	h.restart()
+	in := h.intent("planner")
+	h.as("planner").get("/intents/" + in).ok(200)
+	lead := h.as("planner").post("/coordinators", obj{"intent_id": in, "agent_id": "planner"}).ok(201).id()
+	gone = lead
+	h.as("planner").post("/coordinators/"+lead+"/heartbeat", nil).refused(404, "not_found")
+}
