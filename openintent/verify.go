@@ -68,7 +68,7 @@ func (e *Engine) verifyEvents(c *call) (int, any, error) {
 	}
 	check := func(row int64, text []byte) {
 		var ev Event
-		if err := json.Unmarshal(text, &ev); err != nil {
+		if err := json.Unmarshal(text, &ev, json.RejectUnknownMembers(true)); err != nil { // which event_hash would not be of
 			broken(row, "", "the event cannot be read")
 			ev = Event{}
 		} else if want, err := ev.chain(); err != nil || want != ev.Hash || ev.Sequence != row || ev.IntentID != in.id {
