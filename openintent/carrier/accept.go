@@ -29,8 +29,8 @@ const (
 )
 
 // accept fails for an answer of a host that would lead an agent here to what is not that
-// host's: a redirection, or an intent or a channel with an id of another daemon's. It
-// takes all headers off that are none of channels. What it has to read first is told to
+// host's: a redirection, or an intent or a channel with an id of another daemon's, also as
+// the one that there is already. It takes all headers off that are none of channels. What it has to read first is told to
 // room as it comes; where there is none, the error is the refusal that the agent gets.
 func accept(answer *http.Response, host, asked string, room func(bytes int) error) error {
 	if answer.StatusCode < 200 || answer.StatusCode >= 300 && answer.StatusCode < 400 {
@@ -42,7 +42,7 @@ func accept(answer *http.Response, host, asked string, room func(bytes int) erro
 		}
 	}
 	dir, last := path.Split(asked)
-	if of := path.Base(dir); answer.StatusCode >= 300 || last != "channels" && of != "channels" && of != "intents" {
+	if of := path.Base(dir); answer.StatusCode >= 300 && answer.StatusCode != http.StatusConflict || last != "channels" && of != "channels" && of != "intents" {
 		return nil
 	}
 	most := maxNamed
@@ -77,17 +77,39 @@ func checkMakers(body []byte, host string) error {
 	}
 	for kind := d.PeekKind(); kind != 0 && kind != ']'; kind = d.PeekKind() {
 		var one struct {
-			ID     string `json:"id"`
-			Intent string `json:"intent_id"`
+			ID      string `json:"id"`
+			Intent  string `json:"intent_id"`
+			Channel string `json:"channel_id"` // of a refusal
 		}
 		if err := json.UnmarshalDecode(d, &one); err != nil {
 			return fmt.Errorf("its answer is no intent and no channel: %w", err)
 		}
-		for _, id := range []string{one.ID, one.Intent} {
-			if maker, ok := openintent.HostOf(id); id != "" && (!ok || maker != host) {
-				return fmt.Errorf("it calls %.80q its own, which it has not made", id)
-			}
+		if err := checkMade(host, one.ID, one.Intent, one.Channel); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// checkMade fails unless the host with these digits has made the ids that are there.
+func checkMade(host string, ids ...string) error {
+	for _, id := range ids {
+		if maker, ok := openintent.HostOf(id); id != "" && (!ok || maker != host) {
+			return fmt.Errorf("it calls %.80q its own, which it has not made", id)
+		}
+	}
+	return nil
+}
+
+// checkSent fails unless the message that a host answers a send with is said to be in a
+// channel of its own. The message's id may be of its sender's home.
+func checkSent(message []byte, host string) error {
+	var m struct {
+		Intent  string `json:"intent_id"`
+		Channel string `json:"channel_id"`
+	}
+	if err := json.Unmarshal(message, &m); err != nil {
+		return fmt.Errorf("its answer is no message: %w", err)
+	}
+	return checkMade(host, m.Intent, m.Channel)
 }

@@ -110,6 +110,11 @@ func (q *parcels) take(ctx context.Context, p *parcel, w http.ResponseWriter) er
 	if !waiting {
 		status, answer, err := q.send(ctx, p)
 		if err == nil {
+			if status < 300 {
+				if err := checkSent(answer, p.host.String()[:openintent.HostDigits]); err != nil {
+					return err
+				}
+			}
 			w.Header().Set(headerHost, p.host.String())
 			answerWith(w, status, answer)
 			return nil
