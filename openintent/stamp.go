@@ -58,11 +58,11 @@ func parseStamp(text string) (stamp, error) {
 	}
 	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05.999999999"} {
 		if t, err := time.Parse(form, text); err == nil {
-			if y := t.UTC().Year(); y < 1971 || y > 9999 { // as it is written
-				break
+			if s := stamp(t.UnixMicro()); s > 0 && s.time().Year() <= 9999 { // as it is written, also by a clock that was never set
+				return s, nil
 			}
-			return stamp(t.UnixMicro()), nil
+			break
 		}
 	}
-	return 0, errors.New("a time has the form 2006-01-02T15:04:05+00:00, in the years 1971 to 9999")
+	return 0, errors.New("a time has the form 2006-01-02T15:04:05+00:00, in the years 1970 to 9999")
 }

@@ -48,9 +48,10 @@ func TestWhatIsTakenIsReadAgain(t *testing.T) {
 	}
 	p.post(ch+"/messages", obj{"payload": obj{"a": `\"` + nested(2*maxDepth), "b": nested(9)}}).ok(201)
 	p.do("DELETE", over, nil).ok(200)
-	for _, at := range []string{"9999-12-31T23:59:59-01:00", "1971-01-01T00:00:00+01:00"} {
+	for _, at := range []string{"9999-12-31T23:59:59-01:00", "1970-01-01T00:00:00+01:00"} {
 		p.post("/intents/"+in+"/acl/entries", obj{"principal_id": "welder", "permission": "read", "expires_at": at}).refused(422, "invalid")
 	}
+	p.post("/intents/"+in+"/acl/entries", obj{"principal_id": "welder", "permission": "read", "expires_at": "1971-01-01T00:00:00+01:00"}).ok(201)
 	kept := h.e.told()
 	h.restart()
 	differ(t, "read again", h.e.told(), kept)
