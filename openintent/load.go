@@ -104,9 +104,9 @@ func (w *world) read(stx *store.Tx, at stamp) error {
 			return nil
 		}),
 		each("SELECT doc, intent FROM openintent_task ORDER BY id", func(scan func(...any) error) error {
-			k := &task{}
+			k := &task{doc: new(Task)}
 			var row int64
-			if err := scanDoc(scan, &k.doc, &row); err != nil {
+			if err := scanDoc(scan, k.doc, &row); err != nil {
 				return err
 			}
 			k.in = byRow[row]

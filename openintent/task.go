@@ -44,7 +44,7 @@ type Task struct {
 
 type task struct {
 	in  *intent
-	doc Task
+	doc *Task // another one after each change
 }
 
 // taskEvents says which event tells of each status a task can have.
@@ -165,7 +165,8 @@ func (e *Engine) createTask(c *call) (int, any, error) {
 		}
 		doc.ID, doc.Version, doc.CreatedAt, doc.StartedAt, doc.CompletedAt = e.newID(idTask, t.now), 1, t.now, 0, 0
 		doc.Home, doc.ChargedTo = c.who.Home, ""
-		k := &task{in: in, doc: doc}
+		made := doc
+		k := &task{in: in, doc: &made}
 		if err := t.saveTask(in, doc); err != nil {
 			return err
 		}
@@ -208,7 +209,7 @@ func (e *Engine) getTask(c *call) (int, any, error) {
 	}
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	return http.StatusOK, k.doc, nil
+	return http.StatusOK, *k.doc, nil
 }
 
 func (e *Engine) listTasks(c *call) (int, any, error) {
@@ -234,7 +235,7 @@ func (e *Engine) listTasks(c *call) (int, any, error) {
 			if len(list) == limit {
 				break
 			}
-			list = append(list, k.doc)
+			list = append(list, *k.doc)
 		}
 	})
 	return array(c, maxListBytes, list, func(k Task) any { return k })
@@ -257,13 +258,13 @@ func (e *Engine) patchTask(c *call) (int, any, error) {
 		return 0, nil, err
 	}
 	// Outside of the write, which keeps the outcome only if nothing has changed meanwhile.
-	var old Task
+	var old *Task
 	e.rlocked(func() { old = k.doc })
 	if old.Version != version {
 		return 0, nil, versionConflict(old.Version)
 	}
 	// Read into a copy: members that are not in the body stay.
-	doc := old
+	doc := *old
 	doc.Artifacts, doc.Capabilities = slices.Clone(old.Artifacts), slices.Clone(old.Capabilities)
 	doc.DependsOn, doc.Blocks = slices.Clone(old.DependsOn), slices.Clone(old.Blocks)
 	doc.Input, doc.Output, doc.Retry = old.Input.Clone(), old.Output.Clone(), old.Retry.Clone()
@@ -277,7 +278,10 @@ func (e *Engine) patchTask(c *call) (int, any, error) {
 	}
 	err = e.writeIntent(c, k.in.id, levelWrite, func(t *tx, in *intent) error {
 		k := e.tasks[c.arg(0)]
-		if k.doc.Version != version {
+		if k == nil {
+			return notFound("task") // the write that had made it was lost
+		}
+		if k.doc != old { // also one of the same version, where the write of the other was lost
 			return versionConflict(k.doc.Version)
 		}
 		if err := c.assigns(in, &doc); err != nil {
@@ -304,8 +308,9 @@ func (e *Engine) patchTask(c *call) (int, any, error) {
 		if err := t.saveTask(in, doc); err != nil {
 			return err
 		}
+		next := doc
 		t.apply(
-			step{func() { k.doc = doc }, func() { k.doc = old }},
+			step{func() { k.doc = &next }, func() { k.doc = old }},
 			step{func() { e.count(old.payer(), 0, 0, -old.size()) }, func() { e.count(old.payer(), 0, 0, old.size()) }},
 			step{func() { e.count(doc.payer(), 0, 0, doc.size()) }, func() { e.count(doc.payer(), 0, 0, -doc.size()) }},
 		)

@@ -361,3 +361,43 @@ func TestALostNumberIsGivenOutAgain(t *testing.T) {
 		t.Errorf("the stream tells of %v, not of %s", f.data, said)
 	}
 }
+
+// A change of a task that was made of what a lost write had left is refused, though the task
+// has that version by now.
+func TestAChangeOfWhatWasLostIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var inside func(run func() error) error
+		h := start(t, toOthers, func(c *Config) {
+			c.Inside = func(run func() error) error {
+				if f := inside; f != nil {
+					inside = nil
+					return f(run)
+				}
+				return run()
+			}
+		})
+		in := h.intent("planner")
+		p, far := h.as("planner"), h.from(desk, "worker")
+		path := "/tasks/" + far.post("/tasks", obj{"intent_id": in, "name": "n"}).ok(201).id()
+		change := func(c *client, version string, body obj) <-chan *answer {
+			done := make(chan *answer, 1)
+			go func() { done <- c.with("If-Match", version).patch(path, body) }()
+			synctest.Wait() // until it waits for its turn to write
+			return done
+		}
+		var kept, late <-chan *answer
+		inside = func(run func() error) error {
+			kept = change(p, "1", obj{"name": "kept"})
+			if err := run(); err != nil {
+				return err
+			}
+			late = change(p, "2", obj{"priority": "high"})
+			return errors.New("lost")
+		}
+		far.with("If-Match", "1").patch(path, obj{"name": strings.Repeat("lost", 100)}).refused(500, "internal")
+		(<-kept).ok(200)
+		(<-late).refused(409, "version_conflict")
+		p.get(path).ok(200).has(obj{"name": "kept", "version": 2, "priority": "normal"})
+		differ(t, "in the store", h.e.told(), h.inTheStore())
+	})
+}
