@@ -109,7 +109,7 @@ func (r *relayed) check(host string) error {
 	if !madeBy(host, r.IntentID) {
 		return fmt.Errorf("openintent: relay: %s tells of an intent that is not its own", host)
 	}
-	if !eventForm.MatchString(r.Event) || r.Data.Kind() != '{' || len(r.For) > 10*maxEntries || len(r.Own) > 10*maxEntries {
+	if !eventForm.MatchString(r.Event) || r.Data.Kind() != '{' || isDeeper(r.Data, 2*maxDepth) || len(r.For) > 10*maxEntries || len(r.Own) > 10*maxEntries {
 		return fmt.Errorf("openintent: relay: %s tells what is no event", host)
 	}
 	var said struct {

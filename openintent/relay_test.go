@@ -194,6 +194,7 @@ func TestRelayRefusesWhatIsNotTheHosts(t *testing.T) {
 		`data: {"event":"channel_message","intent_id":"` + far + `","channel_id":"` + ch + `","for":["reviewer"],"own":[],"data":{"intent_id":"` + far + `","channel_id":"` + ch + `","sender":"planner"}}` + "\nid: 8\n\n",
 		`data: {"event":"channel_message","intent_id":"` + far + `","channel_id":"` + strings.Replace(ch, hostID, farID, 1) + `","for":["reviewer"],"own":[],"data":{"intent_id":"` + far + `","channel_id":"` + ch + `","sender":"planner"}}` + "\nid: 8\n\n",
 		strings.Replace(good, `"comment"`, `"a\nid: 1"`, 1), strings.Replace(good, `{"intent_id":"`+far+`","a":1}`, `1`, 1),
+		strings.Replace(good, `"a":1`, `"a":`+nested(2*maxDepth), 1),
 		strings.Replace(good, "id: 7", "id: x", 1), strings.Replace(good, "id: 7", "id: -1", 1), "data: {\n", "data: []\n", strings.Repeat("x", maxRelayed+1),
 	} {
 		if err := h.e.Relay(t.Context(), farID, strings.NewReader(bad)); err == nil {
