@@ -84,6 +84,9 @@ func (h Home) Send(project string, l Letter) (Sent, error) {
 		}
 	}
 	sender := Agent{p, m.From}
+	if sender.Away() {
+		return s, fmt.Errorf("nothing was sent: %s lives on another machine, and sends from there: name a sender that lives here, or, if it is back, acpctl oacp unbind %s %[1]s", m.From, p.Name)
+	}
 	how, err := sender.signing()
 	if err != nil {
 		return s, err

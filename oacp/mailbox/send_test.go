@@ -49,6 +49,7 @@ func TestSend(t *testing.T) {
 func TestSendRefuses(t *testing.T) {
 	p := demo(t)
 	write(t, filepath.Join(p.must(t, "tester").Dir(), "config.yaml"), "signing:\n  sign_messages: true\n")
+	write(t, filepath.Join(p.must(t, "reviewer").Dir(), "status.yaml"), message.StatusMark+"status: offline\n")
 	change := func(f func(*Letter)) Letter {
 		l := question("reviewer")
 		f(&l)
@@ -61,6 +62,7 @@ func TestSendRefuses(t *testing.T) {
 		"must not include the sender":       question("reviewer", "planner"),
 		"sender name must not be a path":    change(func(l *Letter) { l.Message.From = ".." }),
 		"agent 'human' not found":           change(func(l *Letter) { l.Message.From = "human" }),
+		"reviewer lives on another machine": change(func(l *Letter) { l.Message.From, l.Message.To = "reviewer", []string{"planner"} }),
 		"suffix must match":                 change(func(l *Letter) { l.Suffix = "../x" }),
 		"'body' must be non-empty":          change(func(l *Letter) { l.Message.Body = "\n" }),
 		"NUL":                               change(func(l *Letter) { l.Message.Body = "a\x00b" }),
