@@ -144,7 +144,7 @@ func (d *Daemon) ping(ctx context.Context, s *session, p *client.PingParams) (an
 		return nil, err
 	}
 	if env.Agent != "" {
-		return nil, kinds.Errorf(kinds.Invalid, "to: the daemon answers a ping, no agent does: leave out /%s", env.Agent)
+		return nil, kinds.Errorf(kinds.Invalid, "to: %q names an agent, and a ping is answered by the daemon: leave out /%s", p.To, env.Agent)
 	}
 	ctx, cancel := within(ctx, p.TimeoutMS)
 	defer cancel()

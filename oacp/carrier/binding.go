@@ -53,9 +53,9 @@ func (c *Carrier) Bind(ctx context.Context, b Binding, take bool) (Binding, erro
 	case b.Mode != Mirror && b.Mode != OnStored:
 		return b, kinds.Errorf(kinds.Invalid, "bind: mode %.40q: use %s or %s", b.Mode, Mirror, OnStored)
 	case b.Linger < 0 || b.Linger > maxLinger || b.Linger%time.Second != 0:
-		return b, kinds.Errorf(kinds.Invalid, "bind: linger %v: use whole seconds, at most %v", b.Linger, maxLinger)
+		return b, kinds.Errorf(kinds.Invalid, "bind: linger %q: use whole seconds, at most %v", b.Linger, maxLinger)
 	case b.Mode == Mirror && b.Linger != 0:
-		return b, kinds.Errorf(kinds.Invalid, "bind: a linger belongs to mode %s", OnStored)
+		return b, kinds.Errorf(kinds.Invalid, "bind: linger %q: it belongs to mode %s", b.Linger, OnStored)
 	case b.Mode == OnStored:
 		b.Linger = cmp.Or(b.Linger, DefaultLinger)
 	}
