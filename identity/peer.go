@@ -55,9 +55,12 @@ func (p Peer) over(old Peer) Peer {
 	return p
 }
 
+// ErrNobody says that an id is the zero one.
+var ErrNobody = errors.New("an id of zeros alone is nobody's: copy it again from where it is shown")
+
 func (p Peer) check() error {
 	if p.ID.IsZero() {
-		return errors.New("no id given")
+		return ErrNobody
 	}
 	if err := CheckName(p.Name); err != nil {
 		return err

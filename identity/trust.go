@@ -318,7 +318,7 @@ func (t *TrustStore) Begin() error {
 // which is not trusted either.
 func (t *TrustStore) Untrust(id ID) error {
 	if id.IsZero() {
-		return errors.New("untrust: no id given")
+		return fmt.Errorf("untrust: %w", ErrNobody)
 	}
 	for {
 		s := t.now.Load()

@@ -184,7 +184,6 @@ func second[T any](_ T, err error) error { return err }
 func TestTrustRefuses(t *testing.T) {
 	store := openTrust(t, t.TempDir())
 	for name, p := range map[string]Peer{
-		"no id":     {Name: "desk"},
 		"bad name":  {ID: testID(1), Name: "Desk"},
 		"hex name":  {ID: testID(1), Name: "abcdef"},
 		"bad addr":  {ID: testID(1), Addrs: []string{"desk.example"}},
@@ -195,8 +194,11 @@ func TestTrustRefuses(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	if store.Untrust(ID{}) == nil {
-		t.Error("the zero id was blocked")
+	if err := store.Untrust(ID{}); !errors.Is(err, ErrNobody) {
+		t.Errorf("the zero id was blocked: %v", err)
+	}
+	if _, err := store.Trust(Peer{Name: "desk"}); !errors.Is(err, ErrNobody) {
+		t.Errorf("the zero id was trusted: %v", err)
 	}
 	if len(store.Peers()) != 0 || len(list(t, store.dir)) != 0 {
 		t.Error("a refusal left something")

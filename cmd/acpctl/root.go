@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/identity"
 )
 
 // help begins with what can be typed as it stands.
@@ -130,7 +132,8 @@ func noEmpty(cmd *cobra.Command) error {
 }
 
 // words are the arguments that a verb takes, each of them once. Whom they name is not
-// empty: a variable that is not set in a script is found out before anything is asked.
+// empty, nor an id that nobody has: a variable that is not set in a script is found out
+// before anything is asked.
 func words(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < len(names) {
@@ -140,8 +143,14 @@ func words(names ...string) cobra.PositionalArgs {
 			return fmt.Errorf("%q is one argument too many: put what contains spaces in quotes", args[len(names)])
 		}
 		for i, name := range names {
-			if (name == "PEER" || name == "ID or NAME") && strings.TrimSpace(args[i]) == "" {
+			if name != "PEER" && name != "ID or NAME" {
+				continue
+			}
+			switch id, err := identity.ParseID(args[i]); {
+			case strings.TrimSpace(args[i]) == "":
 				return fmt.Errorf("%s is empty", name)
+			case err == nil && id.IsZero():
+				return fmt.Errorf("%s: %w", name, identity.ErrNobody)
 			}
 		}
 		return nil
