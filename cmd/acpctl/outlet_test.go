@@ -82,6 +82,8 @@ func TestFullOutput(t *testing.T) {
 	f.fills("", "whoami")
 	f.fills("", "tasks")
 	f.fills("", "version")
+	f.fills("", "ping", "--help")
+	f.fills("", "help", "ping")
 	f.fills("", "completion", "bash")
 	f.on(client.MethodNotify, []client.Receipt{{To: "desk", ID: someID, State: client.Handed}, {To: "office", State: client.Held, ID: someID}})
 	f.fills("what was sent: desk: handed "+id+", office: held "+id, "notify", "desk,office", "built", "true")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -80,9 +81,13 @@ unreachable or unknown, 6 no daemon, 7 any other error of the peer, 130 interrup
 		if cmd.HasAvailableSubCommands() && len(usageWords(cmd)) == 0 {
 			a.misnamed = noVerb(cmd, cmd.Flags().Args())
 		}
-		if a.misnamed == nil {
-			show(cmd, args)
+		if a.misnamed != nil {
+			return
 		}
+		var text bytes.Buffer // so that cobra meets no error, which it would tell
+		cmd.SetOut(&text)
+		show(cmd, args)
+		a.out.Write(text.Bytes())
 	})
 	return cmd
 }
