@@ -61,7 +61,8 @@ func closedWith(err error, code quic.ApplicationErrorCode) bool {
 	return errors.As(err, &app) && app.Remote && app.ErrorCode == code
 }
 
-// by marks an error as the peer's doing.
+// by marks an error that the peer has raised. What this node finds wrong with a reply is
+// its own error.
 func by(id identity.ID, e *kinds.Error) *kinds.Error {
 	e.From = id.String()
 	return e

@@ -200,7 +200,7 @@ func (c *conn) openError(err error) *kinds.Error {
 // parseReply checks that what came answers what was sent.
 func (c *conn) parseReply(env *wire.Envelope, b []byte) (*wire.Envelope, *kinds.Error) {
 	bad := func(problem string) *kinds.Error {
-		return by(c.id, kinds.Errorf(kinds.Internal, "%s: the reply of %s is not valid: %s", env.Kind, c.node.nameOf(c.id), problem)).WithDelivered(kinds.DeliveredUnknown)
+		return kinds.Errorf(kinds.Internal, "%s: the reply of %s is not valid: %s", env.Kind, c.node.nameOf(c.id), printable(problem)).WithDelivered(kinds.DeliveredUnknown)
 	}
 	reply, err := wire.ParseEnvelope(b)
 	if err != nil {

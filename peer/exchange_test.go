@@ -2,10 +2,12 @@ package peer
 
 import (
 	"context"
+	"io"
 	"testing"
 	"time"
 
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
 
 func TestExchange(t *testing.T) {
@@ -19,6 +21,46 @@ func TestExchange(t *testing.T) {
 		}
 		if n := len(a.Peers()); n != 1 {
 			t.Errorf("%d peers connected, want 1", n)
+		}
+	})
+}
+
+// TestInvalidRepliesAreFoundHere: what is wrong with a reply is this daemon's word, an
+// error that is a reply is the peer's.
+func TestInvalidRepliesAreFoundHere(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		desk, h := w.facing(nil)
+		c := h.trusted(desk)
+		id, other := wire.NewMessageID(), wire.NewMessageID()
+		reply := func(kind, payload string, ref *wire.MessageID) []byte {
+			return c.envelope(kind, payload, func(e *wire.Envelope) { e.Ref = ref })
+		}
+		for name, r := range map[string]struct {
+			reply []byte
+			code  kinds.Code
+			by    string
+		}{
+			"no envelope":   {[]byte{0xff}, kinds.Internal, ""},
+			"another's ref": {reply(kinds.KindResponse, `{"summary":"main"}`, &other), kinds.Internal, ""},
+			"no summary":    {reply(kinds.KindResponse, `{}`, &id), kinds.Internal, ""},
+			"an error":      {reply(kinds.KindError, `{"code":"no_agent","message":"nobody is here"}`, &id), kinds.NoAgent, c.key.ID().String()},
+		} {
+			answered := make(chan struct{})
+			go func() {
+				defer close(answered)
+				if s, err := c.qc.AcceptStream(t.Context()); err == nil {
+					io.ReadAll(s)
+					s.Write(r.reply)
+					s.Close()
+				}
+			}()
+			call := query("Which branch?")
+			call.ID = id
+			_, _, err := desk.Exchange(t.Context(), c.key.ID(), call)
+			<-answered
+			if e := kinds.AsError(err); e.Code != r.code || e.From != r.by {
+				t.Errorf("%s: %v from %q", name, err, e.From)
+			}
 		}
 	})
 }

@@ -127,7 +127,7 @@ func (n *Node) join(ctx context.Context, qc *quic.Conn, inv identity.Invitation)
 	}
 	var reply joinReply
 	if err := wire.Unmarshal(in.Bytes(), &reply); err != nil {
-		return identity.Peer{}, by(inv.ID, kinds.Errorf(kinds.Internal, "join: the answer of %s is not valid: %v", inv.ID.Label(), err))
+		return identity.Peer{}, kinds.Errorf(kinds.Internal, "join: the answer of %s is not valid: %s", inv.ID.Label(), printable(err.Error()))
 	}
 	if reply.Code != "" {
 		return identity.Peer{}, by(inv.ID, kinds.FromWire(reply.Code, printable(reply.Message), 0))
