@@ -1,8 +1,10 @@
 package client
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -36,6 +38,27 @@ func Text(s string) string {
 // Line is [Text] on one line: line feeds and tabs become spaces.
 func Line(s string) string {
 	return strings.NewReplacer("\n", " ", "\t", " ").Replace(Text(s))
+}
+
+// JSON makes a JSON text fit for a terminal: what [Text] takes out of a string is written
+// as \uXXXX there, which means the same.
+func JSON(b []byte) []byte {
+	if shown(string(b)) {
+		return b
+	}
+	out := make([]byte, 0, len(b)+len(b)/8)
+	for len(b) > 0 {
+		r, n := utf8.DecodeRune(b)
+		b = b[n:]
+		if visible(r) {
+			out = utf8.AppendRune(out, r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			out = fmt.Appendf(out, "\\u%04x", unit)
+		}
+	}
+	return out
 }
 
 // shown reports whether s is printable ASCII, as most text is.

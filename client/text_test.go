@@ -45,6 +45,19 @@ func TestText(t *testing.T) {
 	}
 }
 
+// TestJSON: strings say what they said, and nothing in them is hidden or obeyed.
+func TestJSON(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"k":"grüße 漢字 👩‍👩 \u009b"}`:     `{"k":"grüße 漢字 👩‍👩 \u009b"}`,
+		"[\"\u009b31m\x7f\u202e\u200d\"]": `["\u009b31m\u007f\u202e` + "\u200d" + `"]`,
+		"[\"\U000e0041 \xff\"]":           `["\udb40\udc41 ` + "\ufffd" + `"]`,
+	} {
+		if got := string(JSON([]byte(in))); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}
+
 func FuzzText(f *testing.F) {
 	for _, s := range []string{"text", "\x1b[31mred", "\x1b]0;x\a", "\u009d52;c;x\u009c", "\x1bP\x1b\\", "\u202e\xff\xc2", "\x1b(B\x1b"} {
 		f.Add(s)

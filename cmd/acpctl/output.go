@@ -12,13 +12,14 @@ import (
 	"github.com/acpd/acpd/client"
 )
 
-// print writes one JSON object on a line, the texts of payloads as they were written.
+// print writes one JSON object on a line, the texts of payloads as they were written, but
+// for what a terminal would obey or not show.
 func (a *app) print(v any) error {
 	line, err := json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
 	if err != nil {
 		return fmt.Errorf("print: %w", err)
 	}
-	_, err = a.out.Write(append(line, '\n'))
+	_, err = a.out.Write(append(client.JSON(line), '\n'))
 	return err
 }
 

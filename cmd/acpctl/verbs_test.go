@@ -18,7 +18,7 @@ import (
 
 // What peers write cannot drive a terminal, and what should stand on a line does.
 func TestForeignTextIsTamed(t *testing.T) {
-	const evil = "a\x1b[2Jb\x07c\u202ed\ne"
+	const evil = "a\x1b[2Jb\x07c\u202ed\u009b2J\ne"
 	f := newFake(t)
 	payload := func(v any) wire.Payload { return kinds.Encode(v) }
 	f.on(client.MethodQuery, &client.Answer{ID: someID, From: deskID, Kind: "response",
@@ -43,8 +43,11 @@ func TestForeignTextIsTamed(t *testing.T) {
 		{"cancel", someID.String()}, {"delegate", "desk", "x"}, {"inbox"}, {"notify", "desk", "t", "x"}, {"trust", evil}, {"trust", deskID.String()[:8]},
 	} {
 		got := f.run(args...)
-		if all := got.out + got.err; strings.ContainsAny(all, "\x1b\x07\u202e") || all == "" {
+		if all := got.out + got.err; strings.ContainsAny(all, "\x1b\x07\u009b\u202e") || all == "" {
 			t.Errorf("%v: %q", args, all)
+		}
+		if all := f.run(append(args, "--json")...).out; strings.ContainsAny(all, "\x1b\x07\u009b\u202e") || all == "" {
+			t.Errorf("%v --json: %q", args, all)
 		}
 		if lines := strings.Count(got.out, "\n"); (args[0] == "peers" || args[0] == "tasks") && lines != 1 || args[0] == "inbox" && lines != 4 {
 			t.Errorf("%v: %d lines: %q", args, lines, got.out)
