@@ -326,7 +326,11 @@ func (c *channels) find(ctx context.Context, arg string) (string, error) {
 			return "", err
 		}
 	}
-	return "", hint{kinds.Errorf(kinds.NotFound, "there is no open channel %q that you can see", arg), "acpctl channel list shows those that there are, with --as AGENT those of other machines too"}
+	next := "acpctl channel list shows those that there are, with --as AGENT those of other machines too"
+	if agent := c.speaker(); agent != "" {
+		next = fmt.Sprintf("acpctl channel list --as %s shows those that there are; one of another machine is among them where that grants %[1]s access with this home, or opens its intents to this machine (channels.open_to) and nobody else had the id %[1]s there first: acpctl channel homes INTENT says who, there", agent)
+	}
+	return "", hint{kinds.Errorf(kinds.NotFound, "there is no open channel %q that you can see", arg), next}
 }
 
 // named returns the open channels of a name, and the id of one that is closed.
