@@ -117,7 +117,8 @@ func (d *Daemon) whoami(_ context.Context, s *session, _ *none) (any, error) {
 	return me, nil
 }
 
-func (d *Daemon) status(context.Context, *session, *none) (any, error) {
+func (d *Daemon) status(ctx context.Context, _ *session, _ *none) (any, error) {
+	d.space.lookAnew(ctx)
 	state, active, _ := d.agents.summary()
 	if d.draining.Load() {
 		state = "draining"

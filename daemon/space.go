@@ -18,6 +18,7 @@ type space struct {
 	mail    *disk.Floor // where the mailboxes are
 	reserve *disk.Reserve
 	refused *budget.Account
+	ask     chan chan struct{} // runSpace looks, and closes what it got
 }
 
 // openSpace looks after the disks; the state directory is locked.
@@ -28,6 +29,7 @@ func (d *Daemon) openSpace(least uint64) {
 		mail:    disk.NewFloor(d.mailHome, least, look),
 		reserve: disk.OpenReserve(d.home.reserve(), look),
 		refused: d.budget.Open(budget.FreeSpace),
+		ask:     make(chan chan struct{}),
 	}
 }
 
@@ -52,6 +54,7 @@ func (s *space) roomForMail(from identity.ID) error {
 const (
 	spaceEvery  = time.Second
 	spaceSteady = time.Minute
+	spaceWait   = 100 * time.Millisecond // for a look that was asked for
 )
 
 // runSpace looks at the disks until ctx ends, and tells the log when one has become too
@@ -61,9 +64,14 @@ func (d *Daemon) runSpace(ctx context.Context) error {
 	defer ticker.Stop()
 	var full bool // the log says so
 	var seen time.Time
+	var asked chan struct{}
 	for ctx.Err() == nil {
 		d.space.mail.Low()
 		d.space.state.Low()
+		if asked != nil {
+			close(asked)
+			asked = nil
+		}
 		switch warning := d.tooFull(); {
 		case warning != "":
 			seen = time.Now()
@@ -78,9 +86,26 @@ func (d *Daemon) runSpace(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-ticker.C:
+		case asked = <-d.space.ask:
 		}
 	}
 	return nil
+}
+
+// lookAnew has the disks looked at. It waits for that a moment, and no longer: a disk may
+// stand still.
+func (s *space) lookAnew(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, spaceWait)
+	defer cancel()
+	done := make(chan struct{})
+	select {
+	case s.ask <- done:
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
+	case <-ctx.Done():
+	}
 }
 
 // tooFull is a warning about a disk that has not the space which peers have to leave; ""

@@ -48,6 +48,50 @@ func TestLowDiskIsToldOf(t *testing.T) {
 	}
 }
 
+// TestStatusLooksAtTheDisk: what it tells is not what was so a second ago; a disk that
+// stands still keeps it no longer than a moment.
+func TestStatusLooksAtTheDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var free atomic.Uint64
+		free.Store(1 << 40)
+		still := make(chan struct{})
+		look := func(string) (disk.Space, error) {
+			n := free.Load()
+			if n == 1 {
+				<-still
+			}
+			return disk.Space{Free: n, Total: 1 << 41}, nil
+		}
+		d := &Daemon{home: "/state", mailHome: "/mail", log: slog.New(slog.DiscardHandler)}
+		d.space = space{state: disk.NewFloor("/state", 128<<20, look), mail: disk.NewFloor("/mail", 128<<20, look), ask: make(chan chan struct{})}
+		ctx, cancel := context.WithCancel(t.Context())
+		go d.runSpace(ctx)
+		told := func() string {
+			d.space.lookAnew(t.Context())
+			return d.tooFull()
+		}
+		time.Sleep(spaceEvery / 2)
+		free.Store(20 << 20)
+		if text := told(); !strings.Contains(text, "has 20 MiB free") {
+			t.Errorf("on a disk that has become full: %q", text)
+		}
+		time.Sleep(spaceEvery / 4)
+		free.Store(1)
+		before := time.Now()
+		for range 2 {
+			if text := told(); !strings.Contains(text, "has 20 MiB free") {
+				t.Errorf("on a disk that stands still: %q", text)
+			}
+		}
+		if took := time.Since(before); took > 2*spaceWait {
+			t.Errorf("a disk that stands still keeps it for %s", took)
+		}
+		close(still)
+		cancel()
+		synctest.Wait()
+	})
+}
+
 // shared is a buffer that a test reads while a daemon writes to it.
 type shared struct {
 	mu   sync.Mutex
