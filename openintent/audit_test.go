@@ -109,6 +109,10 @@ func TestA4_TheLogIsAChain(t *testing.T) {
 	verify(`UPDATE openintent_event SET doc = replace(doc, '"n":7', '"n":2') WHERE sequence = 4`).has(obj{"valid": true})
 	verify(`UPDATE openintent_event SET doc = json_set(doc, '$.approved', 'yes') WHERE sequence = 4`).has(obj{"valid": false}) // no hash is of that
 	verify(`UPDATE openintent_event SET doc = json_remove(doc, '$.approved') WHERE sequence = 4`).has(obj{"valid": true})
+	for _, column := range []string{"type = type || 'x'", "at = at + 1", "trace = 'a'"} { // by which lists find it
+		verify(`UPDATE openintent_event SET ` + column + ` WHERE sequence = 4`).has(obj{"valid": false})
+	}
+	verify(`UPDATE openintent_event SET type = rtrim(type, 'x'), at = at - 1, trace = '' WHERE sequence = 4`).has(obj{"valid": true})
 	verify(`DELETE FROM openintent_event WHERE sequence = 6`).has(obj{"valid": false})
 	h.restart()
 	verify(`DELETE FROM openintent_event WHERE sequence = 3`).has(obj{"valid": false, "event_count": 4})

@@ -204,17 +204,24 @@ func (f *eventFilter) eventsBack(c *call, stx *store.Tx, l *look, intent, before
 	return 0, err
 }
 
-// eventsFrom reads the next documents of a log after one sequence number and up to
+// logged is an event as it is in the store, and what lists find it by.
+type logged struct {
+	row         int64
+	kind, trace string
+	at          stamp
+	text        []byte
+}
+
+// eventsFrom reads the next events of a log after one sequence number and up to
 // another, as many as are checked at a time.
-func eventsFrom(stx *store.Tx, l *look, intent, after, upTo int64, each func(int64, []byte)) error {
-	err := stx.Each("SELECT sequence, doc FROM openintent_event WHERE intent = ? AND sequence > ? AND sequence <= ? ORDER BY sequence", func(scan func(...any) error) error {
-		var sequence int64
-		var doc []byte
-		if err := scan(&sequence, &doc); err != nil {
+func eventsFrom(stx *store.Tx, l *look, intent, after, upTo int64, each func(logged)) error {
+	err := stx.Each("SELECT sequence, type, trace, at, doc FROM openintent_event WHERE intent = ? AND sequence > ? AND sequence <= ? ORDER BY sequence", func(scan func(...any) error) error {
+		var found logged
+		if err := scan(&found.row, &found.kind, &found.trace, &found.at, &found.text); err != nil {
 			return err
 		}
-		each(sequence, doc)
-		return enough(l.takes(1, len(doc)) && l.rows < verifyRows && l.bytes < verifyBytes)
+		each(found)
+		return enough(l.takes(1, len(found.text)) && l.rows < verifyRows && l.bytes < verifyBytes)
 	}, intent, after, upTo)
 	if err == errEnough {
 		return nil

@@ -66,15 +66,18 @@ func (e *Engine) verifyEvents(c *call) (int, any, error) {
 			v.Breaks = append(v.Breaks, ChainBreak{sequence, id, problem})
 		}
 	}
-	check := func(row int64, text []byte) {
+	check := func(found logged) {
 		var ev Event
-		if err := json.Unmarshal(text, &ev, json.RejectUnknownMembers(true)); err != nil { // which event_hash would not be of
+		row := found.row
+		if err := json.Unmarshal(found.text, &ev, json.RejectUnknownMembers(true)); err != nil { // which event_hash would not be of
 			broken(row, "", "the event cannot be read")
 			ev = Event{}
 		} else if want, err := ev.chain(); err != nil || want != ev.Hash || ev.Sequence != row || ev.IntentID != in.id {
 			broken(row, ev.ID, "event_hash is not that of the event")
 		} else if (ev.Previous == nil) != (previous == "") || ev.Previous != nil && *ev.Previous != previous {
 			broken(row, ev.ID, "previous_event_hash is not that of the event before")
+		} else if ev.Type != found.kind || ev.CreatedAt != found.at || deref(ev.TraceID) != found.trace {
+			broken(row, ev.ID, "lists find the event as another")
 		}
 		if row != v.Last+1 {
 			broken(row, ev.ID, "events before this one are missing")
@@ -85,19 +88,15 @@ func (e *Engine) verifyEvents(c *call) (int, any, error) {
 		v.Last, previous = row, ev.Hash
 	}
 	for v.Last < head {
-		type logged struct {
-			row  int64
-			text []byte
-		}
 		var page []logged // looked through once nobody waits for the reader
 		if err := e.verifies.page(c.Context(), c.who.Home, func() error {
 			if err := e.read(c.Context(), func(stx *store.Tx, l *look) error {
-				return eventsFrom(stx, l, in.row, v.Last, head, func(row int64, text []byte) { page = append(page, logged{row, text}) })
+				return eventsFrom(stx, l, in.row, v.Last, head, func(found logged) { page = append(page, found) })
 			}); err != nil {
 				return err
 			}
 			for _, ev := range page {
-				check(ev.row, ev.text)
+				check(ev)
 			}
 			return nil
 		}); err != nil {
