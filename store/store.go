@@ -17,8 +17,8 @@
 // end.
 //
 // An idle store runs nothing, and holds one connection with a page cache of
-// at most 256 KiB. The write-ahead log is kept near 4 MiB and is empty after
-// [DB.Close].
+// at most 256 KiB. The write-ahead log is kept near 4 MiB, 16 MiB at most while much is
+// written, and is empty after [DB.Close]. It is copied into the file beside the writes.
 //
 // # What it leaves to others
 //
@@ -42,8 +42,8 @@ import (
 	"github.com/acpd/acpd/disk"
 )
 
-// settings are what every connection runs first. The log is copied into the
-// file, and started again, at 1,000 pages.
+// settings are what every connection runs first. A commit copies the log into the file
+// where it has 4,000 pages, because [logCopy] could not.
 const settings = `
 PRAGMA busy_timeout = 5000;
 PRAGMA synchronous = NORMAL;
@@ -51,7 +51,7 @@ PRAGMA cache_size = -256;
 PRAGMA temp_store = MEMORY;
 PRAGMA foreign_keys = ON;
 PRAGMA trusted_schema = OFF;
-PRAGMA wal_autocheckpoint = 1000;
+PRAGMA wal_autocheckpoint = 4000;
 PRAGMA journal_size_limit = 4194304;
 `
 
@@ -62,6 +62,7 @@ type DB struct {
 	close   func() error
 	writer  writer
 	readers *readers
+	log     logCopy
 
 	unchecked bool // the file was too large to be checked
 	alone     bool // the writer's connection is the only one that there can be
@@ -153,7 +154,7 @@ func (db *DB) connect(ctx context.Context) (*conn, error) {
 	}
 	first := settings
 	if db.alone {
-		first = "PRAGMA locking_mode = EXCLUSIVE;" + settings // before anything is read
+		first = "PRAGMA locking_mode = EXCLUSIVE;" + settings + "PRAGMA wal_autocheckpoint = 1000;" // the mode before anything is read
 	}
 	if _, err := c.ExecContext(ctx, first); err != nil {
 		c.Close()
@@ -214,6 +215,7 @@ func (db *DB) Close() error { return db.close() }
 
 func (db *DB) shut() error {
 	db.writer.stop()
+	db.log.work.Wait()
 	// The writer goes last: the last connection empties the log.
 	return db.explain("close", errors.Join(db.readers.close(), db.writer.conn.close(), db.pool.Close()))
 }

@@ -251,8 +251,53 @@ func TestLogStaysSmall(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if info, err := os.Stat(db.path + "-wal"); err != nil || info.Size() > 5<<20 {
+		if info, err := os.Stat(db.path + "-wal"); err != nil || info.Size() > 17<<20 {
 			t.Fatalf("after %d writes: %v, %v", n, info, err)
+		}
+	}
+}
+
+// The log is copied into the file beside the writes: when a copy is done only what was
+// written meanwhile is left to the writer, and the log starts again.
+func TestLogIsCopiedBesideWrites(t *testing.T) {
+	db := open(t)
+	pages := func() (in, copied int) {
+		if err := db.Read(t.Context(), func(tx *Tx) error {
+			var busy int
+			return tx.conn.QueryRowContext(t.Context(), "PRAGMA wal_checkpoint(NOOP)").Scan(&busy, &in, &copied)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return in, copied
+	}
+	write := func(n int) {
+		if err := db.Write(t.Context(), false, func(tx *Tx) error {
+			_, err := tx.Exec("INSERT INTO t VALUES (NULL, ?)", make([]byte, n))
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for round := range 3 {
+		in, copied := pages()
+		for ; in < copyPages*3/4; in, copied = pages() {
+			write(60 << 10)
+		}
+		if copied > 0 {
+			t.Errorf("round %d: %d pages of %d are copied before a copy is due", round, copied, in)
+		}
+		for in < copyPages {
+			write(60 << 10)
+			in, _ = pages()
+		}
+		db.log.work.Wait()
+		if in, copied = pages(); copied < copyPages {
+			t.Errorf("round %d: %d pages of %d are copied", round, copied, in)
+		}
+		write(1) // and copies the rest
+		write(1) // starts the log again
+		if in, copied = pages(); in > fewPages {
+			t.Errorf("round %d: the log has %d pages, of which %d are copied: it did not start again", round, in, copied)
 		}
 	}
 }

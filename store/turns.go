@@ -1,11 +1,18 @@
 package store
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Bounds of one commit, which all that wait for the next one sit out.
 const (
 	// perPeer bounds the writes of one peer while anybody else waits.
 	perPeer = 8
+
+	// longTime is how long a commit may have taken when a peer's second write begins in
+	// it while anybody else waits.
+	longTime = time.Millisecond
 
 	// perCommit bounds the writes in all. A burst of a peer that is alone, 256
 	// messages under way at a time, still is one fsync.

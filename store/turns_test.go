@@ -3,9 +3,11 @@ package store
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
+	"time"
 )
 
 // queued holds the lead while writes of these owners queue up, one after the
@@ -86,6 +88,39 @@ func TestCommitHoldsFewWritesOfAPeerWhileOthersWait(t *testing.T) {
 func TestPeerAloneSharesACommit(t *testing.T) {
 	if _, commits := queued(t, open(t), slices.Repeat([]any{"desk"}, 200)); commits != 1 {
 		t.Errorf("200 writes of a peer alone took %d commits, want 1", commits)
+	}
+}
+
+// A commit that a peer's write has made long holds no second one of it while others are in
+// it, or wait for the next.
+func TestLongWritesShareNoCommitWithOthers(t *testing.T) {
+	db := open(t)
+	var wg sync.WaitGroup
+	held, release := make(chan struct{}), make(chan struct{})
+	write := func(who string, fn func(*Tx) error) {
+		wg.Go(func() {
+			if err := db.Write(For(t.Context(), who), false, fn); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	write("hog", func(*Tx) error { close(held); <-release; return nil })
+	<-held
+	var kept []int // how many earlier writes were committed when each one ran
+	for i, who := range []string{"hog", "hog", "hog", "desk"} {
+		write(who, func(tx *Tx) error {
+			for began := time.Now(); who == "hog" && time.Since(began) < longTime; {
+				runtime.Gosched()
+			}
+			kept = append(kept, len(rows(t, db)))
+			return insert(i)(tx)
+		})
+		waiting(db, i+1)
+	}
+	close(release)
+	wg.Wait()
+	if want := []int{0, 0, 2, 2}; !slices.Equal(kept, want) {
+		t.Errorf("%v writes were committed when each one ran, want %v", kept, want)
 	}
 }
 

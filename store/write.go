@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"time"
 )
 
 // writer puts writes in order and commits them in groups. There is no
@@ -131,6 +132,7 @@ func (db *DB) lead(own *write) {
 			w.turn <- false
 		}
 	}
+	db.tendLog()
 
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -153,8 +155,10 @@ func (q *writer) commit(batch []*write) (n int, err error) {
 	if err := q.conn.do("BEGIN IMMEDIATE"); err != nil {
 		return len(batch), err
 	}
-	for _, w := range batch {
-		if w.owner != nil && w.round >= perPeer && q.othersWait(w.owner) {
+	began := time.Now()
+	mixed := slices.ContainsFunc(batch, func(w *write) bool { return w.owner != batch[0].owner })
+	for i, w := range batch {
+		if i > 0 && w.owner != nil && (w.round >= perPeer || w.round > 0 && time.Since(began) >= longTime) && (mixed || q.othersWait(w.owner)) {
 			break
 		}
 		if err := q.run(w); err != nil {

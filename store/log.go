@@ -1,0 +1,99 @@
+package store
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"modernc.org/sqlite"
+)
+
+// Sizes of the write-ahead log, in pages of 4 KiB.
+const (
+	// copyPages are written until the log is copied into the file.
+	copyPages = 1000
+
+	// fewPages are so few that the writer may copy them itself.
+	fewPages = 64
+
+	// maxPasses bounds how often what was written meanwhile is copied too before the
+	// writer does the rest.
+	maxPasses = 4
+)
+
+// logCopy copies the write-ahead log into the file (a checkpoint). Most of that work, writing
+// pages and waiting for the disk for some 20 ms, is done on a read connection while writes
+// go on. What was written meanwhile is copied by the writer, after which the log starts again.
+type logCopy struct {
+	running atomic.Bool
+	done    atomic.Bool // the writer is to copy the rest
+	work    sync.WaitGroup
+	written int // pages since the last copy began; the leader's
+}
+
+// tendLog is called by the leader after a commit. It starts a copy where one is due, or
+// ends one that is done.
+func (db *DB) tendLog() {
+	l := &db.log
+	if db.alone {
+		return // SQLite copies by itself
+	}
+	l.written += db.writer.conn.takeWritten()
+	if l.done.CompareAndSwap(true, false) {
+		db.writer.conn.copyLog() // if it fails the next copy does its work
+		return
+	}
+	if l.written < copyPages || !l.running.CompareAndSwap(false, true) {
+		return
+	}
+	l.written = 0
+	l.work.Go(func() {
+		defer l.running.Store(false)
+		db.copyLog()
+	})
+}
+
+// copyLog copies the log on a read connection. Where there is none, or the disk fails, the
+// log grows until SQLite copies it at a commit.
+func (db *DB) copyLog() {
+	ctx := context.Background()
+	c, err := db.readers.take(ctx)
+	if err != nil {
+		return
+	}
+	defer func() { db.readers.give(nil, c) }()
+	if c == nil {
+		if c, err = db.connectReader(ctx); err != nil {
+			return
+		}
+	}
+	for range maxPasses {
+		left, err := c.copyLog()
+		if err != nil {
+			return
+		}
+		if left <= fewPages {
+			break
+		}
+	}
+	db.log.done.Store(true)
+}
+
+// copyLog copies what no reader needs in the log, without waiting for anybody, and returns
+// how many pages are left.
+func (c *conn) copyLog() (left int, err error) {
+	var busy, pages, copied int
+	if err := c.QueryRowContext(context.Background(), "PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &pages, &copied); err != nil {
+		return 0, err
+	}
+	return pages - copied, nil
+}
+
+// takeWritten returns how many pages the connection has written since it was last called.
+func (c *conn) takeWritten() (pages int) {
+	c.Raw(func(driver any) (err error) { // it never fails: the counter exists
+		pages, _, err = driver.(sqlite.DBStatus).Status(sqlite.DBStatusCacheWrite, true)
+		return err
+	})
+	return pages
+}
