@@ -107,6 +107,8 @@ type Engine struct {
 	guestbook guestbook       // what other daemons' agents have made
 	relayed   *budget.Account // bytes of what other hosts have relayed that are kept
 	forgets   forgets
+	turn      chan struct{} // holds one while something long is computed for another daemon
+	long      queues        // for the turn
 	verifies  verifies
 	openMost  int                   // requests that are open in one channel
 	api       func() jsontext.Value // its description, made when somebody asks for it
@@ -176,7 +178,8 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		perIntent: share{budget.IntentBytes, budget.IntentEvents}, openMost: maxOpen, relayed: cfg.Budget.Open(budget.RelayedBytes),
 		guestbook: guestbook{agents: cfg.Budget.Open(budget.ChannelAgents), records: cfg.Budget.Open(budget.ChannelAgentBytes), channels: cfg.Budget.Open(budget.Channels), tasks: cfg.Budget.Open(budget.Tasks)}}
 	e.feed.start()
-	e.verifies.start()
+	e.turn = make(chan struct{}, 1)
+	e.verifies.turn, e.verifies.last = e.turn, make(map[string]verified)
 	e.forgets.start()
 	if err := e.db.Migrate(ctx, "openintent", schema); err != nil {
 		return nil, err
@@ -249,6 +252,7 @@ type tx struct {
 // write runs fn in a transaction. fn changes the store before the world, and the world
 // through [tx.apply] alone.
 func (e *Engine) write(ctx context.Context, durable bool, fn func(*tx) error) error {
+	endTurn(ctx)
 	t := &tx{e: e}
 	kept := false
 	defer func() { t.settle(kept) }() // also if fn panics

@@ -203,6 +203,13 @@ func (e *Engine) serve(c *call, rt *route, identify func(*http.Request) (Caller,
 			return 0, nil, err
 		}
 	}
+	if c.who.Home != "" && len(c.body) >= longBody {
+		end, err := e.awaitTurn(c)
+		if err != nil {
+			return 0, nil, err
+		}
+		defer end()
+	}
 	if c.Method != http.MethodDelete || e.cfg.Freeing == nil || c.who.Home != "" { // others do not use up the reserve
 		return rt.do(e, c)
 	}

@@ -118,20 +118,14 @@ func (e *Engine) verifyEvents(c *call) (int, any, error) {
 }
 
 // verifies lets other daemons' agents verify logs, which costs far more than to ask for it:
-// of each daemon one at a time, and of all together one page at a time, for half of the time.
+// of each daemon one at a time, page by page when it is their turn, and for half of the time.
 // Who is here waits for nobody. Daemons are known by their homes.
 type verifies struct {
-	turn chan struct{} // holds one while a page is looked through
+	queues
+	turn chan struct{} // the engine's
 
-	mu    sync.Mutex // guards the rest
-	homes map[string]*verifying
-	last  map[string]verified
-}
-
-// verifying is those of one daemon that verify, or wait to do so.
-type verifying struct {
-	turn chan struct{} // holds one while one does
-	n    int
+	mu   sync.Mutex // guards last
+	last map[string]verified
 }
 
 // verified is what the last one of a daemon was answered of a log that is as it should be.
@@ -143,42 +137,6 @@ type verified struct {
 
 // verifiedTime is how long events are not looked at again for another daemon.
 const verifiedTime = time.Minute
-
-func (v *verifies) start() {
-	v.turn, v.homes, v.last = make(chan struct{}, 1), make(map[string]*verifying), make(map[string]verified)
-}
-
-// enter waits until no other of that home verifies, or ctx ends. Callers call leave.
-func (v *verifies) enter(ctx context.Context, home string) (leave func(), err error) {
-	if home == "" {
-		return func() {}, nil
-	}
-	v.mu.Lock()
-	q := v.homes[home]
-	if q == nil {
-		q = &verifying{turn: make(chan struct{}, 1)}
-		v.homes[home] = q
-	}
-	q.n++
-	v.mu.Unlock()
-	left := func() {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		if q.n--; q.n == 0 {
-			delete(v.homes, home)
-		}
-	}
-	select {
-	case q.turn <- struct{}{}:
-		return func() {
-			<-q.turn
-			left()
-		}, nil
-	case <-ctx.Done():
-		left()
-		return nil, ctx.Err()
-	}
-}
 
 // page has look look through one page, when it is that home's turn, and then rests for as
 // long as that took. It returns the error of look, or of ctx when that ends.

@@ -1,0 +1,90 @@
+package openintent
+
+import (
+	"context"
+	"sync"
+)
+
+// queues lets one at a time of each other daemon go on. Daemons are known by their homes.
+type queues struct {
+	mu    sync.Mutex // guards homes
+	homes map[string]*queue
+}
+
+// queue is those of one daemon that go on, or wait to do so.
+type queue struct {
+	first chan struct{} // holds one while one goes on
+	n     int
+}
+
+// enter waits until no other of that home goes on, or ctx ends. Callers call leave, once.
+func (q *queues) enter(ctx context.Context, home string) (leave func(), err error) {
+	if home == "" {
+		return func() {}, nil
+	}
+	q.mu.Lock()
+	own := q.homes[home]
+	if own == nil {
+		own = &queue{first: make(chan struct{}, 1)}
+		if q.homes == nil {
+			q.homes = make(map[string]*queue)
+		}
+		q.homes[home] = own
+	}
+	own.n++
+	q.mu.Unlock()
+	left := func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if own.n--; own.n == 0 {
+			delete(q.homes, home)
+		}
+	}
+	select {
+	case own.first <- struct{}{}:
+		return func() {
+			<-own.first
+			left()
+		}, nil
+	case <-ctx.Done():
+		left()
+		return nil, ctx.Err()
+	}
+}
+
+// longBody is how large a body is for which an agent of another daemon waits for its turn:
+// to read it and to make of it what is written takes a millisecond or more.
+const longBody = 64 << 10
+
+// turnKey is what a context holds the end of its caller's turn under.
+type turnKey struct{}
+
+// awaitTurn waits until it is the turn of c, a call with a long body of another daemon's agent.
+// Such calls are computed one at a time, so that on two processors one is left for all else;
+// of each home one waits, so homes take turns. The turn ends when something is written for c,
+// which waits for others, or when end is called.
+func (e *Engine) awaitTurn(c *call) (end func(), err error) {
+	leave, err := e.long.enter(c.Context(), c.who.Home)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case e.turn <- struct{}{}:
+	case <-c.Context().Done():
+		leave()
+		return nil, c.Context().Err()
+	}
+	end = sync.OnceFunc(func() {
+		<-e.turn
+		leave()
+	})
+	c.Request = c.WithContext(context.WithValue(c.Context(), turnKey{}, end))
+	return end, nil
+}
+
+// endTurn ends the turn of ctx, if it has one.
+func endTurn(ctx context.Context) {
+	if end, ok := ctx.Value(turnKey{}).(func()); ok {
+		end()
+	}
+}
