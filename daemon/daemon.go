@@ -55,6 +55,8 @@ type Options struct {
 	Level   *slog.Level // nil: as configured
 	NoMDNS  bool        // do not discover, whatever is configured
 
+	Connected func(peers int) // if set, is told how many peers are connected, when that changes
+
 	look func(path string) (disk.Space, error) // of tests; nil: the system's
 }
 
@@ -98,6 +100,7 @@ type Daemon struct {
 	gate        *gate
 	count       *counts
 	sightings   *sightings
+	crowd       crowd
 	refusers    sync.Map // ids of trusted peers that have said that they do not trust this daemon, until they are connected
 	mail        *carrier.Carrier
 	mailHome    string // of the mailboxes whose mail is carried

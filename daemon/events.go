@@ -109,6 +109,24 @@ func (sub *subscription) notify(method string, params any) {
 	}
 }
 
+// crowd counts the connected peers.
+type crowd struct {
+	mu    sync.Mutex // guards peers, and orders what is told
+	peers int
+}
+
+// link counts a peer that is connected or not any more, and tells how many are.
+func (c *crowd) link(up bool, tell func(peers int)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.peers--; up {
+		c.peers += 2
+	}
+	if tell != nil {
+		tell(c.peers)
+	}
+}
+
 // onEvent passes on what package peer tells; it does not block.
 func (d *Daemon) onEvent(e peer.Event) {
 	switch e.Type {
@@ -116,6 +134,7 @@ func (d *Daemon) onEvent(e peer.Event) {
 		if e.Type == peer.EventUp {
 			d.refusers.Delete(e.Peer)
 		}
+		d.crowd.link(e.Type == peer.EventUp, d.options.Connected)
 		d.sightings.at(e.Peer, e.Addr, e.At)
 		d.place(e.Peer)
 		d.mail.Link(e.Peer, e.Type == peer.EventUp)

@@ -64,3 +64,22 @@ func TestSubscriberGetsCopies(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+// The program is told how many peers are connected, each time that it changes.
+func TestConnectedIsTold(t *testing.T) {
+	t.Parallel()
+	told := make(chan int, 16)
+	hub := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "hub", NoMDNS: true, Connected: func(peers int) { told <- peers }})
+	for n, name := range []string{"desk", "laptop"} {
+		d := start(t, stateDir(t), name)
+		befriend(t, d, hub)
+		d.dial().must("ping", client.PingParams{To: "hub"}, nil)
+		if got := await.From(t, "number", told); got != n+1 {
+			t.Errorf("%d peers are told of when %s came, want %d", got, name, n+1)
+		}
+	}
+	hub.dial().must("untrust", client.UntrustParams{Peer: "desk"}, nil)
+	if got := await.From(t, "number", told); got != 1 {
+		t.Errorf("%d peers are told of when one has gone", got)
+	}
+}

@@ -97,7 +97,7 @@ flags stand in config.yaml there: acpd --settings prints what it may hold.`,
 			if err := check(cmd.Flags(), &o); err != nil {
 				return err
 			}
-			o.Version, o.Log = release(), stderr
+			o.Version, o.Log, o.Connected = release(), stderr, shareProcessors
 			switch {
 			case verbose:
 				o.Level = level(slog.LevelDebug)
