@@ -90,11 +90,7 @@ func measureBeside(f *fleet, mill string, rounds int, window time.Duration, log 
 	}
 	planner := newWeb(f.ctx, desk, "planner")
 	for _, role := range []string{"mill", "modest"} {
-		intent, err := planner.made("intents", `{"title":"bench"}`)
-		if err != nil {
-			return nil, err
-		}
-		channel, err := planner.made("intents/"+intent+"/channels", `{"name":"talk"}`)
+		intent, channel, err := makeTalk(planner)
 		if err != nil {
 			return nil, err
 		}
@@ -115,7 +111,12 @@ func measureBeside(f *fleet, mill string, rounds int, window time.Duration, log 
 		if err != nil {
 			return nil, err
 		}
-		if _, err := fmt.Fprintln(loud.stdin, mill); err != nil {
+		// New ones each time: what a peer may write on an intent is soon used up.
+		intent, channel, err := makeTalk(planner)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := fmt.Fprintln(loud.stdin, intent, channel, mill); err != nil {
 			return nil, err
 		}
 		if err := loud.expect(mill, patience); err != nil {
@@ -138,6 +139,14 @@ func measureBeside(f *fleet, mill string, rounds int, window time.Duration, log 
 		fmt.Fprintf(log, "  p99 in ms, of %s: quiet %.2f, beside it %.2f (%s)\n", modestNames(), quiet, busy, did)
 	}
 	return figures, nil
+}
+
+// makeTalk makes an intent with a channel.
+func makeTalk(planner *web) (intent, channel string, err error) {
+	if intent, err = planner.made("intents", `{"title":"bench"}`); err == nil {
+		channel, err = planner.made("intents/"+intent+"/channels", `{"name":"talk"}`)
+	}
+	return intent, channel, err
 }
 
 // percentiles has the modest peer call for so long, and returns the p99 of each kind of

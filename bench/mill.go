@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -109,14 +110,14 @@ func (p *partner) replaceState(ctx context.Context) error {
 	return err
 }
 
-// besideMill does what it is ordered until it is told to end, and answers with how
-// often. It yields to all other processes: it stands for another machine.
+// besideMill does what it is ordered, as INTENT CHANNEL MILL, until it is told to end, and
+// answers with how often. All other processes go before it: it stands for another machine.
 func besideMill(args []string) (answer func(string) (string, error), end func(), err error) {
-	p, err := newPartner(args)
-	if err != nil {
+	if err := yieldProcessors(); err != nil {
 		return nil, nil, err
 	}
-	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, 19); err != nil {
+	p, err := newPartner(args)
+	if err != nil {
 		return nil, nil, err
 	}
 	var stop func() string
@@ -124,14 +125,45 @@ func besideMill(args []string) (answer func(string) (string, error), end func(),
 		if order == endWord {
 			return stop(), nil
 		}
+		var name string
+		p.intent, name, _ = strings.Cut(order, " ")
+		p.channel, name, _ = strings.Cut(name, " ")
 		for _, m := range mills {
-			if m.name == order {
+			if m.name == name {
 				stop = p.grind(m)
-				return order, nil
+				return name, nil
 			}
 		}
-		return "", fmt.Errorf("there is no mill %q", order)
+		return "", fmt.Errorf("there is no mill %q", name)
 	}, p.Close, nil
+}
+
+// yieldProcessors gives each thread of this process, and so those that they start, the
+// policy SCHED_IDLE: any other process that wakes takes the processor at once. (A niceness
+// is a thread's too, and one of 19 keeps the processor for milliseconds.)
+func yieldProcessors() error {
+	for left := true; left; {
+		left = false
+		tasks, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			return err
+		}
+		for _, task := range tasks {
+			id, err := strconv.Atoi(task.Name())
+			if err != nil {
+				return err
+			}
+			attr, err := unix.SchedGetAttr(id, 0)
+			if err == nil && attr.Policy != unix.SCHED_IDLE {
+				left = true
+				err = unix.SchedSetAttr(id, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE}, 0)
+			}
+			if err != nil && err != unix.ESRCH {
+				return fmt.Errorf("yield processors: %w", err)
+			}
+		}
+	}
+	return nil
 }
 
 // grind does m from now on. stop ends that, and tells how often
