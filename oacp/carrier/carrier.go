@@ -337,9 +337,9 @@ func (c *Carrier) pass(ctx context.Context, w *watch) {
 			w.add(p) // before the look, so that nothing falls between
 		}
 		began := time.Now()
-		c.look(ctx, p, which)
+		n := c.look(ctx, p, which)
 		if which == nil {
-			c.tookToLook(p, time.Since(began), time.Now())
+			c.tookToLook(p, n, time.Since(began), time.Now())
 		}
 	}
 }

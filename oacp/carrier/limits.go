@@ -13,6 +13,7 @@ const (
 const (
 	rescanEvery  = 5 * time.Second        // events get lost: the folder is the truth
 	lookShare    = 50                     // looking through a folder takes one part in so many of the time
+	lookTime     = 100 * time.Microsecond // that a name may take of it
 	settleTime   = 300 * time.Millisecond // that a file has to rest which somebody may still be writing
 	settleTick   = 100 * time.Millisecond
 	strangeTime  = 10 * time.Second // the same, of one that is no valid message

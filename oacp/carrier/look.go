@@ -23,11 +23,12 @@ type sighting struct {
 }
 
 // look looks at files of a folder, all of them for nil: for mail that is to be
-// carried, and for mail that came and is consumed. Only Run calls it.
-func (c *Carrier) look(ctx context.Context, p place, which names) {
+// carried, and for mail that came and is consumed. It returns how many names it has gone
+// through. Only Run calls it.
+func (c *Carrier) look(ctx context.Context, p place, which names) (n int) {
 	defer c.feed(p)
 	if which != nil && len(which) == 0 {
-		return
+		return 0
 	}
 	inbox, err := c.openInbox(p)
 	if err != nil {
@@ -38,28 +39,28 @@ func (c *Carrier) look(ctx context.Context, p place, which names) {
 		if errors.Is(err, fs.ErrNotExist) {
 			c.releaseAll(p)
 		}
-		return
+		return 0
 	}
 	defer inbox.Close()
 	peer, bound := c.bound(p)
-	found, err := sight(inbox, which, bound)
+	found, n, err := sight(inbox, which, bound)
 	if err != nil {
 		if c.failing(p.dir(), err.Error()) {
 			c.cfg.Log.Warn("mail: an inbox cannot be read", "project", p.project, "agent", p.agent, "err", err)
 		}
-		return
+		return n
 	}
 	c.works(p.dir())
 	c.notice(ctx, p, inbox, found, which)
 
 	if !bound {
-		return
+		return n
 	}
 	c.mu.Lock()
 	s := c.spools[p]
 	if s == nil {
 		c.mu.Unlock()
-		return
+		return n
 	}
 	ripe, left, prune := c.merge(s, found, which)
 	c.unlock()
@@ -76,12 +77,13 @@ func (c *Carrier) look(ctx context.Context, p place, which names) {
 	for _, e := range over {
 		c.discard(ctx, inbox, e)
 	}
+	return n
 }
 
 // sight finds the files of a folder that are, or might be taken for, messages, and
-// looks closer at them if it is asked to.
-func sight(inbox *os.Root, which names, closer bool) (map[string]sighting, error) {
-	found := make(map[string]sighting)
+// looks closer at them if it is asked to. n is how many names it has gone through.
+func sight(inbox *os.Root, which names, closer bool) (found map[string]sighting, n int, err error) {
+	found = make(map[string]sighting)
 	see := func(name string) error {
 		info, err := inbox.Lstat(name)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() {
@@ -96,19 +98,19 @@ func sight(inbox *os.Root, which names, closer bool) (map[string]sighting, error
 	if which != nil {
 		for name := range which {
 			if err := see(name); err != nil {
-				return nil, err
+				return nil, len(which), err
 			}
 		}
-		return found, nil
+		return found, len(which), nil
 	}
 	d, err := inbox.Open(".")
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer d.Close()
 	all, err := d.ReadDir(-1)
 	if err != nil {
-		return nil, err
+		return nil, len(all), err
 	}
 	for _, f := range all {
 		if !strings.HasSuffix(f.Name(), extension) || f.IsDir() {
@@ -117,10 +119,10 @@ func sight(inbox *os.Root, which names, closer bool) (map[string]sighting, error
 		if !closer {
 			found[f.Name()] = sighting{}
 		} else if err := see(f.Name()); err != nil {
-			return nil, err
+			return nil, len(all), err
 		}
 	}
-	return found, nil
+	return found, len(all), nil
 }
 
 // examine reads files that rest and decides what is to become of them.

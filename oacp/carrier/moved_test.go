@@ -137,7 +137,7 @@ func TestInboxReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer inbox.Close()
-		found, err := sight(inbox, nil, false)
+		found, _, err := sight(inbox, nil, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -48,12 +48,13 @@ func (c *Carrier) lookThrough(p place, now time.Time) {
 	}
 }
 
-// tookToLook puts off the next look through a folder that took long: what is heard of
-// it is looked at all the same.
-func (c *Carrier) tookToLook(p place, took time.Duration, now time.Time) {
+// tookToLook puts off the next look through a folder of n names that took long: what is
+// heard of it is looked at all the same. Few names take long only where the machine or its
+// disk is busy with something else, which is no reason to wait.
+func (c *Carrier) tookToLook(p place, n int, took time.Duration, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if wait := lookShare * took; wait > rescanEvery {
+	if wait := lookShare * min(took, time.Duration(n)*lookTime); wait > rescanEvery {
 		c.lookAfter[p] = now.Add(wait)
 	} else {
 		delete(c.lookAfter, p)

@@ -303,7 +303,8 @@ func TestPresenceAsReason(t *testing.T) {
 }
 
 // TestSlowFolders: a folder that takes long to look through is left alone for as long as
-// that takes, fifty times; what is heard of it is looked at meanwhile.
+// that takes, fifty times; what is heard of it is looked at meanwhile. One of few names is
+// not, however busy the machine is.
 func TestSlowFolders(t *testing.T) {
 	desk, _ := bound(t)
 	p := place{"demo", "reviewer"}
@@ -315,11 +316,16 @@ func TestSlowFolders(t *testing.T) {
 		_, is := desk.dirty[p]
 		return is
 	}
-	desk.tookToLook(p, rescanEvery/lookShare, now)
+	const many = 100_000
+	desk.tookToLook(p, many, rescanEvery/lookShare, now)
 	if !looked() {
 		t.Error("a folder that takes its share is not looked through")
 	}
-	desk.tookToLook(p, time.Second, now)
+	desk.tookToLook(p, 100, time.Hour, now)
+	if !looked() {
+		t.Error("a folder of few names is not looked through")
+	}
+	desk.tookToLook(p, many, time.Second, now)
 	if wait := desk.lookAfter[p].Sub(now); wait != lookShare*time.Second || looked() {
 		t.Errorf("one that takes a second is looked through before %v", wait)
 	}
@@ -332,7 +338,7 @@ func TestSlowFolders(t *testing.T) {
 		t.Error("its turn has come")
 	}
 	desk.spools = nil
-	desk.tookToLook(p, time.Second, now)
+	desk.tookToLook(p, many, time.Second, now)
 	desk.rescan()
 	if len(desk.lookAfter) != 0 {
 		t.Errorf("left: %v", desk.lookAfter)
