@@ -27,7 +27,7 @@ func (l *look) takes(rows, bytes int) bool {
 // those of [store.DB.Read].
 func (e *Engine) read(ctx context.Context, fn func(stx *store.Tx, l *look) error) error {
 	var l look
-	err := e.db.Read(ctx, func(stx *store.Tx) error { return fn(stx, &l) })
+	err := e.readBeside(ctx, func(stx *store.Tx) error { return fn(stx, &l) })
 	if e.looked != nil {
 		e.looked(l)
 	}

@@ -69,7 +69,7 @@ func (e *Engine) saidBefore(ctx context.Context, o *outgoing) (doc jsontext.Valu
 	if o.key == "" {
 		return nil, nil
 	}
-	err = e.db.Read(ctx, func(stx *store.Tx) (err error) {
+	err = e.readBeside(ctx, func(stx *store.Tx) (err error) {
 		doc, err = o.repeated(stx, "", now())
 		return err
 	})

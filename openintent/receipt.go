@@ -43,7 +43,7 @@ func (e *Engine) lookUp(ctx context.Context, ch *channel, id string) (*message, 
 	var settled int64
 	e.rlocked(func() { m, settled = ch.remembered(number), e.settled })
 	if m == nil {
-		err := e.db.Read(ctx, func(stx *store.Tx) (err error) {
+		err := e.readBeside(ctx, func(stx *store.Tx) (err error) {
 			m, err = messageByID(stx, ch, id, number)
 			return err
 		})

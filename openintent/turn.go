@@ -3,6 +3,8 @@ package openintent
 import (
 	"context"
 	"sync"
+
+	"github.com/acpd/acpd/store"
 )
 
 // queues lets one at a time of each other daemon go on. Daemons are known by their homes.
@@ -56,35 +58,78 @@ func (q *queues) enter(ctx context.Context, home string) (leave func(), err erro
 // to read it and to make of it what is written takes a millisecond or more.
 const longBody = 64 << 10
 
-// turnKey is what a context holds the end of its caller's turn under.
+// turn is that of a call with a long body, in its handler's goroutine alone.
+type turn struct {
+	queue chan struct{} // the engine's: holds one for who has the turn
+	leave func()
+	has   bool // it has the turn
+	over  bool
+}
+
+// turnKey is what a context holds the turn of its call under.
 type turnKey struct{}
 
 // awaitTurn waits until it is the turn of c, a call with a long body of another daemon's agent.
 // Such calls are computed one at a time, so that on two processors one is left for all else;
 // of each home one waits, so homes take turns. The turn ends when something is written for c,
-// which waits for others, or when end is called.
+// which waits for others, or when end is called. While something is read for c it is another's.
 func (e *Engine) awaitTurn(c *call) (end func(), err error) {
 	leave, err := e.long.enter(c.Context(), c.who.Home)
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case e.turn <- struct{}{}:
-	case <-c.Context().Done():
+	t := &turn{queue: e.turn, leave: leave}
+	if err := t.take(c.Context()); err != nil {
 		leave()
-		return nil, c.Context().Err()
+		return nil, err
 	}
-	end = sync.OnceFunc(func() {
-		<-e.turn
-		leave()
-	})
-	c.Request = c.WithContext(context.WithValue(c.Context(), turnKey{}, end))
-	return end, nil
+	c.Request = c.WithContext(context.WithValue(c.Context(), turnKey{}, t))
+	return t.end, nil
+}
+
+func (t *turn) take(ctx context.Context) error {
+	select {
+	case t.queue <- struct{}{}:
+		t.has = true
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// give lets another take the turn.
+func (t *turn) give() {
+	if t.has {
+		t.has = false
+		<-t.queue
+	}
+}
+
+// end ends the turn, if it has not ended.
+func (t *turn) end() {
+	if t.give(); !t.over {
+		t.over = true
+		t.leave()
+	}
 }
 
 // endTurn ends the turn of ctx, if it has one.
 func endTurn(ctx context.Context) {
-	if end, ok := ctx.Value(turnKey{}).(func()); ok {
-		end()
+	if t, ok := ctx.Value(turnKey{}).(*turn); ok {
+		t.end()
 	}
+}
+
+// readBeside reads the store, for which others of the same daemon may have to be waited for,
+// while the turn of ctx, if it has one, is another's.
+func (e *Engine) readBeside(ctx context.Context, fn func(*store.Tx) error) error {
+	t, ok := ctx.Value(turnKey{}).(*turn)
+	if !ok || !t.has {
+		return e.db.Read(ctx, fn)
+	}
+	t.give()
+	if err := e.db.Read(ctx, fn); err != nil {
+		return err
+	}
+	return t.take(ctx)
 }

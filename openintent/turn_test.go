@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/store"
 )
 
 // Long bodies of other daemons' agents are computed one at a time, and in turns of these
@@ -56,5 +57,61 @@ func TestLongBodiesOfOthersTakeTurns(t *testing.T) {
 	await.From(t, "an answer", asked).ok(200)
 	if len(h.e.turn) != 0 || len(h.e.long.homes) != 0 {
 		t.Errorf("%d are in their turn, and of %d daemons some wait", len(h.e.turn), len(h.e.long.homes))
+	}
+}
+
+// Who waits for what others of its daemon read holds up no other daemon.
+func TestWhoWaitsForAReaderHasNoTurn(t *testing.T) {
+	text := strings.Repeat("x", longBody)
+	for _, what := range []string{"state", "messages", "verify"} {
+		t.Run(what, func(t *testing.T) {
+			h := start(t, toOthers)
+			in := h.intent("planner")
+			ch := h.channel("planner", in, "talk")
+			busy := store.For(t.Context(), peerOf(desk))
+			read, stop := make(chan struct{}), make(chan struct{})
+			var others sync.WaitGroup
+			defer others.Wait()
+			defer close(stop)
+			for range 2 { // as many as a peer has
+				others.Go(func() {
+					if err := h.db.Read(busy, func(*store.Tx) error { read <- struct{}{}; <-stop; return nil }); err != nil {
+						t.Error(err)
+					}
+				})
+				<-read
+			}
+			far, waiting := h.from(desk, "reviewer"), &h.e.long
+			asks := map[string]func() *answer{
+				"state": func() *answer {
+					return far.with("If-Match", "1").doContext(busy, "POST", "/intents/"+in+"/state", obj{"state": obj{"x": text}})
+				},
+				"messages": func() *answer {
+					return far.with("Idempotency-Key", "1").doContext(busy, "POST", ch+"/messages", obj{"payload": obj{"text": text}})
+				},
+				"verify": func() *answer { return far.doContext(busy, "GET", "/intents/"+in+"/events/verify", nil) },
+			}
+			if what == "verify" {
+				waiting = &h.e.verifies.queues
+			}
+			h.e.turn <- struct{}{} // something is computed
+			others.Go(func() {
+				if a := asks[what](); a.status/100 != 2 {
+					t.Errorf("%d %s", a.status, a.raw)
+				}
+			})
+			await.Until(t, "it is asked", func() bool {
+				waiting.mu.Lock()
+				defer waiting.mu.Unlock()
+				return waiting.homes[desk] != nil
+			})
+			<-h.e.turn
+			for range 3 {
+				a := h.from(laptop, "tester").doContext(await.Context(t), "POST", "/intents/"+in+"/events", obj{"event_type": "comment", "payload": obj{"text": text}})
+				if a.status != 201 {
+					t.Fatalf("another daemon's agent waits for a reader of the first one: %d %s", a.status, a.raw)
+				}
+			}
+		})
 	}
 }

@@ -89,21 +89,23 @@ func (e *Engine) verifyEvents(c *call) (int, any, error) {
 	}
 	for v.Last < head {
 		var page []logged // looked through once nobody waits for the reader
-		if err := e.verifies.page(c.Context(), c.who.Home, func() error {
-			if err := e.read(c.Context(), func(stx *store.Tx, l *look) error {
-				return eventsFrom(stx, l, in.row, v.Last, head, func(found logged) { page = append(page, found) })
-			}); err != nil {
-				return err
-			}
-			for _, ev := range page {
-				check(ev)
-			}
-			return nil
+		var took time.Duration
+		if err := e.read(c.Context(), func(stx *store.Tx, l *look) error {
+			began := time.Now()
+			defer func() { took = time.Since(began) }()
+			return eventsFrom(stx, l, in.row, v.Last, head, func(found logged) { page = append(page, found) })
 		}); err != nil {
 			return 0, nil, err
 		}
 		if page == nil {
 			break
+		}
+		if err := e.verifies.page(c.Context(), c.who.Home, took, func() {
+			for _, ev := range page {
+				check(ev)
+			}
+		}); err != nil {
+			return 0, nil, err
 		}
 	}
 	if v.Last != head || previous != hash {
@@ -139,10 +141,12 @@ type verified struct {
 const verifiedTime = time.Minute
 
 // page has look look through one page, when it is that home's turn, and then rests for as
-// long as that took. It returns the error of look, or of ctx when that ends.
-func (v *verifies) page(ctx context.Context, home string, look func() error) error {
+// long as that took, and as it took to read the page: before, since who reads waits for
+// others. It returns the error of ctx when that ends.
+func (v *verifies) page(ctx context.Context, home string, took time.Duration, look func()) error {
 	if home == "" {
-		return look()
+		look()
+		return nil
 	}
 	select {
 	case v.turn <- struct{}{}: // in their order, and of each home there is one
@@ -151,10 +155,8 @@ func (v *verifies) page(ctx context.Context, home string, look func() error) err
 	}
 	defer func() { <-v.turn }()
 	began := time.Now()
-	if err := look(); err != nil {
-		return err
-	}
-	rest := time.NewTimer(time.Since(began))
+	look()
+	rest := time.NewTimer(took + time.Since(began))
 	defer rest.Stop()
 	select {
 	case <-rest.C:

@@ -63,8 +63,8 @@ func TestVerificationsOfOthersTakeTurns(t *testing.T) {
 	waited := make(chan *answer, 1)
 	go func() { waited <- far.get(path) }()
 	await.Until(t, "it waits", func() bool {
-		h.e.verifies.mu.Lock()
-		defer h.e.verifies.mu.Unlock()
+		h.e.verifies.queues.mu.Lock()
+		defer h.e.verifies.queues.mu.Unlock()
 		return h.e.verifies.homes[desk].n == 2
 	})
 	p.post("/intents/"+in+"/events", obj{"event_type": "comment", "payload": obj{}}).ok(201)
