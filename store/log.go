@@ -22,8 +22,9 @@ const (
 )
 
 // logCopy copies the write-ahead log into the file (a checkpoint). Most of that work, writing
-// pages and waiting for the disk for some 20 ms, is done on a read connection while writes
-// go on. What was written meanwhile is copied by the writer, after which the log starts again.
+// pages and waiting for the disk for some 20 ms, is done on a connection of its own while writes
+// and reads go on. What was written meanwhile is copied by the writer, after which the log
+// starts again.
 type logCopy struct {
 	running atomic.Bool
 	done    atomic.Bool // the writer is to copy the rest
@@ -53,20 +54,15 @@ func (db *DB) tendLog() {
 	})
 }
 
-// copyLog copies the log on a read connection. Where there is none, or the disk fails, the
-// log grows until SQLite copies it at a commit.
+// copyLog copies the log on a connection of its own: a reader's would be one that reads
+// wait for. Where there is none, or the disk fails, the log grows until SQLite copies it at a
+// commit.
 func (db *DB) copyLog() {
-	ctx := context.Background()
-	c, err := db.readers.take(ctx)
+	c, err := db.connectReader(context.Background())
 	if err != nil {
 		return
 	}
-	defer func() { db.readers.give(nil, c) }()
-	if c == nil {
-		if c, err = db.connectReader(ctx); err != nil {
-			return
-		}
-	}
+	defer c.close()
 	for range maxPasses {
 		left, err := c.copyLog()
 		if err != nil {

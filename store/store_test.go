@@ -8,9 +8,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/acpd/acpd/integration/await"
 )
 
 // open opens a new database with a table t (n).
@@ -300,6 +303,32 @@ func TestLogIsCopiedBesideWrites(t *testing.T) {
 			t.Errorf("round %d: the log has %d pages, of which %d are copied: it did not start again", round, in, copied)
 		}
 	}
+}
+
+// Copying the log waits for no reader, and takes none.
+func TestCopyOfTheLogTakesNoReader(t *testing.T) {
+	db := open(t)
+	read, stop := make(chan struct{}), make(chan struct{})
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer close(stop)
+	for range maxReaders {
+		all.Go(func() {
+			if err := db.Read(t.Context(), func(*Tx) error { read <- struct{}{}; <-stop; return nil }); err != nil {
+				t.Error(err)
+			}
+		})
+		<-read
+	}
+	for !db.log.running.Load() && !db.log.done.Load() {
+		if err := db.Write(t.Context(), false, func(tx *Tx) error {
+			_, err := tx.Exec("INSERT INTO t VALUES (NULL, ?)", make([]byte, 60<<10))
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await.Until(t, "the log is copied while all readers are in use", func() bool { return !db.log.running.Load() && db.log.done.Load() })
 }
 
 func TestStatements(t *testing.T) {
