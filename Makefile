@@ -1,7 +1,8 @@
 # make help lists the targets. All but bench, race, fuzz, faults and netns need Go alone.
 
 GO      ?= go
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+RELEASE = 0.1.0
+VERSION ?= $(RELEASE)$(shell git describe --always --dirty --exclude '*' 2>/dev/null | sed 's/^/+/')
 LDFLAGS  = -s -w -X main.version=$(VERSION)
 PREFIX  ?= $(HOME)/.local
 FUZZTIME ?= 30s
