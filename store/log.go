@@ -13,7 +13,7 @@ const (
 	// copyPages are written until the log is copied into the file.
 	copyPages = 1000
 
-	// fewPages are so few that the writer may copy them itself.
+	// fewPages are so few that no further pass is made for them: the writer copies them.
 	fewPages = 64
 
 	// maxPasses bounds how often what was written meanwhile is copied too before the
