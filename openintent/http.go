@@ -60,6 +60,10 @@ func (a *answering) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 // bodyRoom is what a body may have beyond the largest payload.
 const bodyRoom = 320 << 10
 
+// bodyStart is how much memory the body of another daemon's request has from the start, at most
+// the length that is said of it: to grow with a long body costs several times its length.
+const bodyStart = 256 << 10
+
 // prefixes are where the API is served: the RFC's table says one, its samples
 // and every client say the other.
 var prefixes = []string{"/api/v1/", "/v1/"}
@@ -186,8 +190,13 @@ func (e *Engine) serve(c *call, rt *route, identify func(*http.Request) (Caller,
 		if err := c.take(int(length) + max(rt.room, answerRoom)); err != nil {
 			return 0, nil, err
 		}
+		body := new(bytes.Buffer)
+		if c.who.Home != "" { // who is charged for the whole length
+			body.Grow(min(int(length), bodyStart) + bytes.MinRead)
+		}
 		// Not MaxBytesReader: it would close the connection under the answer.
-		if c.body, err = io.ReadAll(io.LimitReader(c.Body, limit+1)); err != nil {
+		_, err := body.ReadFrom(io.LimitReader(c.Body, limit+1))
+		if c.body = body.Bytes(); err != nil {
 			if r, ok := errors.AsType[*Error](err); ok { // it is not the caller who has left
 				r.Answer(&c.w)
 				return 0, nil, errAnswered
