@@ -36,6 +36,13 @@ type agent struct {
 	peers   map[identity.ID]int // of them, by who sent them; likewise
 }
 
+// place is one of an agent's that is reserved for a request.
+type place struct {
+	agent *agent
+	from  identity.ID // who sent the request
+	over  bool        // it is given back; under agents.mu
+}
+
 // takes reports whether the agent wants messages of a kind.
 func (a *agent) takes(kind string) bool { return len(a.Kinds) == 0 || slices.Contains(a.Kinds, kind) }
 
@@ -173,10 +180,12 @@ func (r *agents) of(conn *client.Conn) *agent {
 	return nil
 }
 
-// work adds to the accepted delegations of a name.
-func (r *agents) work(name string, from identity.ID, n int) {
+// work adds to the accepted delegations of a name. The place that one of them had until now,
+// if any, is given back in the same step: no delegation counts twice.
+func (r *agents) work(name string, from identity.ID, n int, had *place) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.free(had)
 	by := r.load[name]
 	if by == nil {
 		by = make(map[identity.ID]int)
@@ -200,13 +209,22 @@ func (r *agents) loadOf(name string) (n int) {
 	return n
 }
 
-// release gives back a place that pick has reserved.
-func (r *agents) release(a *agent, from identity.ID) {
+// release gives back a place that pick has reserved, unless that was done before.
+func (r *agents) release(p *place) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	a.running--
-	if a.peers[from]--; a.peers[from] == 0 {
-		delete(a.peers, from)
+	r.free(p)
+}
+
+// free is release of a caller that holds mu.
+func (r *agents) free(p *place) {
+	if p == nil || p.over {
+		return
+	}
+	p.over = true
+	p.agent.running--
+	if p.agent.peers[p.from]--; p.agent.peers[p.from] == 0 {
+		delete(p.agent.peers, p.from)
 	}
 }
 

@@ -18,10 +18,10 @@ const overloadedRetryMS = 1000
 
 // pick chooses the agent for a query or delegate of a peer. One place of each agent
 // is left for other peers, while there are any.
-func (d *Daemon) pick(from identity.ID, kind, domain, name string) (*agent, error) {
-	a, err := d.agents.pick(from, false, kind, domain, name)
+func (d *Daemon) pick(from identity.ID, kind, domain, name string) (*place, error) {
+	p, err := d.agents.pick(from, false, kind, domain, name)
 	if err == nil || !errors.As(err, new(*placesError)) {
-		return a, err
+		return p, err
 	}
 	if !d.node.ConnectedBut(from) {
 		return d.agents.pick(from, true, kind, domain, name)
@@ -51,10 +51,11 @@ func (e *placesError) Error() string {
 	return fmt.Sprintf("agent %s works on %s of this peer, as many as it takes of one while others are connected (budget: %s)", e.agent, requests(e.n), budget.Places.Name)
 }
 
-// pick chooses the agent for a query or delegate of a peer and reserves a place,
-// which release gives back; with all, the peer may have every place. It is the one that is named, else the one with the longest
-// matching domain, of those the least busy, then the last attached.
-func (r *agents) pick(from identity.ID, all bool, kind, domain, name string) (*agent, error) {
+// pick chooses the agent for a query or delegate of a peer and reserves a place of it,
+// which release gives back; with all, the peer may have every place. The agent is the one
+// that is named, else the one with the longest matching domain, of those the least busy,
+// then the last attached.
+func (r *agents) pick(from identity.ID, all bool, kind, domain, name string) (*place, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var best *agent
@@ -85,7 +86,7 @@ func (r *agents) pick(from identity.ID, all bool, kind, domain, name string) (*a
 	case best != nil:
 		best.running++
 		best.peers[from]++
-		return best, nil
+		return &place{agent: best, from: from}, nil
 	case candidates > 0:
 		return nil, r.unknownDomain(kind, domain)
 	case name != "":

@@ -147,17 +147,17 @@ func (d *Daemon) onQuery(ctx context.Context, sender identity.Peer, env *wire.En
 	if err := d.gate.admit(sender, env.Kind, q.Domain); err != nil {
 		return nil, err
 	}
-	a, err := d.pick(sender.ID, env.Kind, q.Domain, env.Agent)
+	p, err := d.pick(sender.ID, env.Kind, q.Domain, env.Agent)
 	if err != nil {
 		return nil, err
 	}
-	defer d.agents.release(a, sender.ID)
+	defer d.agents.release(p)
 	d.exchanges.enter(env)
 	defer d.exchanges.leave(env)
 	deadline := queryDeadline(q)
 	var answer wire.Payload
 	in := &client.Inbound{Envelope: *env, Name: sender.Name, DeadlineMS: uint64(deadline.Milliseconds())}
-	if err := ask(ctx, deadline, a, in, &answer); err != nil {
+	if err := ask(ctx, deadline, p.agent, in, &answer); err != nil {
 		return nil, err
 	}
 	return &wire.Envelope{Kind: kinds.KindResponse, Payload: answer}, nil

@@ -85,7 +85,7 @@ func (d *Daemon) delegate(ctx context.Context, s *session, p *client.DelegatePar
 	if !ack.Accepted {
 		state = client.TaskRefused
 	}
-	if err := d.tasks.ack(ctx, t, state, reply.Payload); err != nil {
+	if err := d.tasks.ack(ctx, t, state, reply.Payload, nil); err != nil {
 		return nil, err
 	}
 	return given(reply.Payload), nil

@@ -165,14 +165,14 @@ func TestAgentsAreChosen(t *testing.T) {
 				}
 				got.running = a.running
 			}
-			a, err := r.pick(identity.ID{}, true, kinds.KindQuery, c.domain, c.to)
+			p, err := r.pick(identity.ID{}, true, kinds.KindQuery, c.domain, c.to)
 			got := ""
 			var e *kinds.Error
 			switch {
 			case errors.As(err, &e):
 				got = string(e.Code)
 			case err == nil:
-				got = a.Name
+				got = p.agent.Name
 			}
 			if got != c.want {
 				t.Errorf("got %q (%v), want %q", got, err, c.want)
@@ -307,25 +307,23 @@ func TestOnePlaceIsLeftForOtherPeers(t *testing.T) {
 			if _, _, err := r.attach(new(client.Conn), client.AttachParams{Name: "reviewer", MaxConcurrent: c.concurrent}, false, nil); err != nil {
 				t.Fatal(err)
 			}
-			n := 0
-			var a *agent
+			var had []*place
 			for range 10 * c.concurrent {
-				if got, err := r.pick(identity.ID{1}, all, kinds.KindQuery, "", ""); err == nil {
-					a = got
-					n++
+				if p, err := r.pick(identity.ID{1}, all, kinds.KindQuery, "", ""); err == nil {
+					had = append(had, p)
 				}
 			}
 			want := c.shared
 			if all {
 				want = c.whole
 			}
-			if n != want {
-				t.Errorf("of %d places one peer has %d (all: %v), want %d", c.concurrent, n, all, want)
+			if len(had) != want {
+				t.Errorf("of %d places one peer has %d (all: %v), want %d", c.concurrent, len(had), all, want)
 			}
-			for range n {
-				r.release(a, identity.ID{1})
+			for _, p := range had {
+				r.release(p)
 			}
-			if len(a.peers) != 0 || a.running != 0 {
+			if a := had[0].agent; len(a.peers) != 0 || a.running != 0 {
 				t.Errorf("%d running after all were released, of %v", a.running, a.peers)
 			}
 		}

@@ -29,11 +29,12 @@ func (d *Daemon) onDelegate(ctx context.Context, sender identity.Peer, env *wire
 	if err := d.space.room(sender.ID); err != nil {
 		return refused(err)
 	}
-	a, err := d.pick(sender.ID, env.Kind, p.Domain, env.Agent)
+	place, err := d.pick(sender.ID, env.Kind, p.Domain, env.Agent)
 	if err != nil {
 		return refused(err)
 	}
-	defer d.agents.release(a, sender.ID)
+	defer d.agents.release(place)
+	a := place.agent
 	t := &task{
 		direction: client.Taken, peer: sender.ID, id: env.ID, hash: hash, agent: a.Name, holder: a.key,
 		chain: chainOf(env), reports: p.Reports(), created: time.Now(),
@@ -65,7 +66,7 @@ func (d *Daemon) onDelegate(ctx context.Context, sender identity.Peer, env *wire
 	if !said.Accepted {
 		state = client.TaskRefused
 	}
-	if err := d.tasks.ack(ctx, t, state, ack); err != nil {
+	if err := d.tasks.ack(ctx, t, state, ack, place); err != nil {
 		return outcome{err: d.lost(ctx, t, err)}, true
 	}
 	d.tasks.attend(a.Name) // it may have left while this was written

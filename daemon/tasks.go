@@ -71,7 +71,7 @@ func openTasks(ctx context.Context, db *store.DB, a *agents, book *budget.Book, 
 		if t.direction == client.Taken && !t.final() {
 			t.alone, t.shared = now, true
 			ts.taken.Add(t.peer, 1)
-			ts.count(t)
+			ts.count(t, nil)
 		}
 		if t.agent != "" && !t.final() {
 			a.kept[t.agent] = kept{t.holder, now}
@@ -100,10 +100,10 @@ func (ts *tasks) remove(t *task) {
 	}
 }
 
-// count makes t count as work of its agent.
-func (ts *tasks) count(t *task) {
+// count makes t count as work of its agent, from now on without the place that it had, if any.
+func (ts *tasks) count(t *task, had *place) {
 	t.counted = true
-	ts.agents.work(t.agent, t.peer, 1)
+	ts.agents.work(t.agent, t.peer, 1, had)
 }
 
 // get returns the entry of a delegation.

@@ -69,7 +69,7 @@ func (ts *tasks) enter(t *testing.T, direction string, deadline time.Duration) *
 	if _, fresh, err := ts.begin(t.Context(), e, "mend it"); !fresh || err != nil {
 		t.Fatal(fresh, err)
 	}
-	if err := ts.ack(t.Context(), e, client.TaskAccepted, wire.Payload(accepted)); err != nil {
+	if err := ts.ack(t.Context(), e, client.TaskAccepted, wire.Payload(accepted), nil); err != nil {
 		t.Fatal(err)
 	}
 	return e
@@ -118,6 +118,36 @@ func TestTasksExpire(t *testing.T) {
 			t.Errorf("%d tasks are active", active)
 		}
 	})
+}
+
+// An agent that has accepted a delegation works on one, at every moment: otherwise those of a
+// peer would take the place, for an instant each, that is left for others.
+func TestAcceptedDelegationIsOneOfItsAgents(t *testing.T) {
+	ts := table(t)
+	if _, _, err := ts.agents.attach(new(client.Conn), client.AttachParams{Name: "reviewer", MaxConcurrent: 2}, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	place, err := ts.agents.pick(identity.ID{1}, false, kinds.KindDelegate, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ts.agents.release(place)
+	e := &task{direction: client.Taken, peer: identity.ID{1}, id: wire.NewMessageID(), agent: "reviewer", reports: true, created: time.Now()}
+	if _, _, err := ts.begin(t.Context(), e, "mend it"); err != nil {
+		t.Fatal(err)
+	}
+	if err := ts.ack(t.Context(), e, client.TaskAccepted, wire.Payload(accepted), place); err != nil {
+		t.Fatal(err)
+	}
+	other, err := ts.agents.pick(identity.ID{2}, false, kinds.KindQuery, "", "")
+	if err != nil {
+		t.Fatalf("another peer's query: %v", err)
+	}
+	ts.agents.release(other)
+	ts.agents.release(place)
+	if _, active, _ := ts.agents.summary(); active != 1 {
+		t.Errorf("%d are active, want the delegation alone", active)
+	}
 }
 
 func TestOrphansAreReported(t *testing.T) {

@@ -14,8 +14,9 @@ import (
 // disk before anybody sees it, and none leads away from an end.
 
 // ack records the answer to the delegation, on disk when it returns. An end that
-// came before stays.
-func (ts *tasks) ack(ctx context.Context, t *task, state string, payload wire.Payload) error {
+// came before stays. One that is accepted is work of its agent from then on, instead of the
+// place that it had, if any.
+func (ts *tasks) ack(ctx context.Context, t *task, state string, payload wire.Payload, had *place) error {
 	err := ts.db.Write(context.WithoutCancel(ctx), true, func(tx *store.Tx) error { return sqlAck(tx, t.row, state, payload.Object()) })
 	if err != nil {
 		return fmt.Errorf("record the ack: %w", err)
@@ -26,7 +27,7 @@ func (ts *tasks) ack(ctx context.Context, t *task, state string, payload wire.Pa
 	if !final(t.state) || t.state == client.TaskRefused {
 		t.state = state
 		if t.direction == client.Taken && state == client.TaskAccepted && t.reports {
-			ts.count(t)
+			ts.count(t, had)
 		}
 	}
 	ts.change(t)
@@ -122,7 +123,7 @@ func (ts *tasks) settle(t *task, e ending) {
 	t.retry, t.pause = time.Now(), firstReport
 	if t.counted {
 		t.counted = false
-		ts.agents.work(t.agent, t.peer, -1)
+		ts.agents.work(t.agent, t.peer, -1, nil)
 	}
 	ts.change(t)
 }
