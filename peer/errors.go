@@ -150,7 +150,7 @@ func refusal(name string) *kinds.Error {
 }
 
 func conflict(name string) *kinds.Error {
-	return kinds.Errorf(kinds.IdentityConflict, "%s saw another process with this daemon's key; run one daemon per identity", name)
+	return kinds.Errorf(kinds.IdentityConflict, "%s saw another process with this daemon's key: stop that one, then start this one again", name)
 }
 
 // dialError reads why a connection did not come to be, and how sure that is.
