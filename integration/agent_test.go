@@ -3,6 +3,12 @@ package integration
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/acpd/acpd/client"
@@ -115,5 +121,50 @@ func (s *stubborn) query(ctx context.Context, in *client.Inbound) (any, error) {
 	case <-ctx.Done():
 		s.gaveUp <- q.Question
 		return nil, ctx.Err()
+	}
+}
+
+// TestTheDocumentsAgentAnswers runs the agent of docs/local-api.md: questions that lie
+// there together, as many as it takes, are all answered.
+func TestTheDocumentsAgentAnswers(t *testing.T) {
+	t.Parallel()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("no python3")
+	}
+	text, err := os.ReadFile("../docs/local-api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, program, _ := strings.Cut(string(text), "```python\n")
+	program, _, ok := strings.Cut(program, "```")
+	if !ok {
+		t.Fatal("the example is gone")
+	}
+	desk, laptop := friends(t)
+	agent := desk.Prepare(python, "-c", program)
+	agent.Cmd.Env = append(agent.Cmd.Env, "ACP_SOCKET="+filepath.Join(filepath.Dir(desk.Socket()), "agent", client.SocketName))
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	desk.attached("reviewer")
+	const all = 16
+	agent.Signal(syscall.SIGSTOP)
+	ctx, answers := await.Context(t), make(chan error, all)
+	for n := range all {
+		go func() {
+			answer, err := laptop.Client.Query(ctx, question("desk", fmt.Sprint(n)))
+			if err == nil && !strings.Contains(string(answer.Payload), fmt.Sprintf(`"You asked: %d"`, n)) {
+				err = fmt.Errorf("%d: %s", n, answer.Payload)
+			}
+			answers <- err
+		}()
+	}
+	await.Until(t, "all are on their way to the agent", func() bool { return desk.agent("reviewer").Active == all })
+	agent.Signal(syscall.SIGCONT)
+	for range all {
+		if err := await.From(t, "answer", answers); err != nil {
+			t.Error(err)
+		}
 	}
 }
