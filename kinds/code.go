@@ -52,7 +52,7 @@ var codes = [...]CodeInfo{
 	{UnknownDomain, false, false, 7, "every attached agent declared domains and none matches; details.domains lists them"},
 	{UnknownKind, false, false, 7, "the receiver does not know the kind"},
 	{Invalid, false, false, 7, "malformed envelope or payload; the message names the field"},
-	{TooLarge, false, false, 7, "the encoded envelope is over max_message; nothing is ever cut"},
+	{TooLarge, false, false, 7, "the encoded envelope is over max_message; no daemon cuts a message. An agent may cut what it answers, as `acpctl serve` does with what its command prints, and then says so: `truncated: true`"},
 	{NoAgent, true, false, 7, "no agent is attached that could answer"},
 	{Overloaded, true, false, 7, "a task or rate limit is reached, or a table is full; see retry_after_ms"},
 	{Timeout, true, false, 3, "the deadline passed"},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
@@ -53,6 +54,18 @@ func ending(t *client.Task) (words string, data jsontext.Value) {
 		return "the deadline passed", nil
 	}
 	return t.Outcome, nil
+}
+
+// isCut reports whether a result says that it was cut, as a response may.
+func isCut(result wire.Payload) bool {
+	var r report
+	return json.Unmarshal(result, &r) == nil && r.Truncated
+}
+
+// tellCut tells, also where no person reads, that an answer is not whole: a script
+// must not take it for that.
+func (a *app) tellCut(verb string) {
+	fmt.Fprintf(a.err, "acpctl %s: the agent that answered has cut its answer: ask for a part at a time\n", verb)
 }
 
 // exitCodes are by the state in which a task ended, or is to be left.
@@ -105,6 +118,9 @@ func (a *app) outcome(verb string, t *client.Task) error {
 			a.talk("accepted: no report is wanted")
 		case code == 0:
 			a.content(words, data)
+			if isCut(t.Result) {
+				a.tellCut(verb)
+			}
 		default:
 			fmt.Fprintf(a.err, "acpctl %s: %s: %s\n", verb, t.State, client.Line(words))
 		}

@@ -66,9 +66,11 @@ func TestOutcomes(t *testing.T) {
 	}
 	// The outcome in full is in the result.
 	for payload, want := range map[string]ran{
-		`{"status":"completed","outcome":"the whole of it"}`: {0, "the whole of it\n", ""},
-		`{"status":"failed","outcome":"the whole of it"}`:    {7, "", "acpctl wait: failed: the whole of it\n"},
-		`{"code":"internal","message":"the whole of it"}`:    {7, "", "acpctl wait: failed: the whole of it\n"},
+		`{"status":"completed","outcome":"the whole of it"}`:                  {0, "the whole of it\n", ""},
+		`{"status":"completed","outcome":"a part of it","truncated":true}`:    {0, "a part of it\n", "acpctl wait: the agent that answered has cut its answer: ask for a part at a time\n"},
+		`{"status":"completed","outcome":"the whole of it","truncated":"no"}`: {0, "the whole of it\n", ""},
+		`{"status":"failed","outcome":"the whole of it"}`:                     {7, "", "acpctl wait: failed: the whole of it\n"},
+		`{"code":"internal","message":"the whole of it"}`:                     {7, "", "acpctl wait: failed: the whole of it\n"},
 	} {
 		task := &client.Task{ID: someID, State: client.TaskFailed, Outcome: "the wh…", Result: wire.Payload(payload)}
 		if want.code == 0 {

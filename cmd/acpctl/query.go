@@ -84,7 +84,7 @@ func (a *app) query(ctx context.Context, params client.QueryParams, patience tim
 	}
 	a.content(r.Summary, r.Data)
 	if r.Truncated {
-		a.talk("(cut short by the one who answered)")
+		a.tellCut("query")
 	}
 	a.talk("(%s)", micros(answer.RTTUS).Round(10*time.Microsecond))
 	return nil

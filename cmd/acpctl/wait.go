@@ -55,6 +55,9 @@ func (a *app) wait(ctx context.Context, id wire.MessageID, follow bool) error {
 		case partial:
 			if r, err := kinds.Parse[kinds.Result](task.Partial); err == nil {
 				a.content(r.Outcome, r.Data)
+				if isCut(task.Partial) {
+					a.tellCut("wait")
+				}
 			}
 		}
 		if err := a.unwritten(); err != nil {
