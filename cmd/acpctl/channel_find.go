@@ -286,13 +286,30 @@ func decodeChannels(list []jsontext.Value) ([]channel, error) {
 // find returns the id of the channel that CHANNEL means. One of this daemon comes first:
 // what others call theirs hides none, and they are asked only where there is none here.
 func (c *channels) find(ctx context.Context, arg string) (string, error) {
+	id, closed, err := c.lookFor(ctx, arg)
+	if closed != "" {
+		return "", kinds.Errorf(kinds.NotFound, "the channel %q is closed: name it by its id, %s", arg, closed)
+	}
+	return id, err
+}
+
+// findOpen is find for a verb that a closed channel refuses, also by its id.
+func (c *channels) findOpen(ctx context.Context, arg string) (string, error) {
+	id, closed, err := c.lookFor(ctx, arg)
+	if closed != "" {
+		return "", kinds.Errorf(kinds.NotFound, "the channel %q is closed: open another, by acpctl channel create; acpctl channel tail %s shows what was said there", arg, closed)
+	}
+	return id, err
+}
+
+// lookFor returns the id of the channel that CHANNEL means, or of one that is closed.
+func (c *channels) lookFor(ctx context.Context, arg string) (id, closed string, err error) {
 	if strings.HasPrefix(arg, chanID) {
-		return arg, nil
+		return arg, "", nil
 	}
 	intent, name := apart(arg)
 	var list []jsontext.Value
 	var away []string
-	var err error
 	own := false
 	if intent != "" {
 		if own, err = c.isHere(ctx, intent); err == nil {
@@ -305,32 +322,32 @@ func (c *channels) find(ctx context.Context, arg string) (string, error) {
 		}
 	}
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	found, closed, err := named(list, name)
+	found, old, err := named(list, name)
 	if err == nil && len(found) == 0 && len(away) > 0 {
 		found, _, err = named(c.ofHosts(ctx, away), name)
 	}
 	switch {
 	case err != nil:
-		return "", err
+		return "", "", err
 	case len(found) == 1:
-		return found[0].ID, nil
+		return found[0].ID, "", nil
 	case len(found) > 1:
-		return "", usagef("CHANNEL: %d channels are called %q: name one as %s/%s or by its id", len(found), arg, found[0].Intent, name)
-	case closed != "":
-		return "", kinds.Errorf(kinds.NotFound, "the channel %q is closed: name it by its id, %s", arg, closed)
+		return "", "", usagef("CHANNEL: %d channels are called %q: name one as %s/%s or by its id", len(found), arg, found[0].Intent, name)
+	case old != "":
+		return "", old, nil
 	}
 	if !own {
 		if err := c.elsewhere(ctx, arg); err != nil {
-			return "", err
+			return "", "", err
 		}
 	}
 	next := "acpctl channel list shows those that there are, with --as AGENT those of other machines too"
 	if agent := c.speaker(); agent != "" {
 		next = fmt.Sprintf("acpctl channel list --as %s shows those that there are; one of another machine is among them where that grants %[1]s access with this home, or opens its intents to this machine (channels.open_to) and nobody else had the id %[1]s there first: acpctl channel homes INTENT says who, there", agent)
 	}
-	return "", hint{kinds.Errorf(kinds.NotFound, "there is no open channel %q that you can see", arg), next}
+	return "", "", hint{kinds.Errorf(kinds.NotFound, "there is no open channel %q that you can see", arg), next}
 }
 
 // named returns the open channels of a name, and the id of one that is closed.
@@ -361,7 +378,7 @@ func (c *channels) elsewhere(ctx context.Context, arg string) error {
 	case len(others) == 0:
 		return kinds.Errorf(kinds.NotTrusted, "there is no open channel %q in reach; it may be on %s, which does not trust this daemon: ask its owner to run acpctl trust there", arg, nameOf(away[refuses]))
 	case len(away) == 1 && others[0].State == client.PeerConnected:
-		return kinds.Errorf(kinds.Unreachable, "there is no open channel %q in reach; it may be on %s, which is connected and gave no list: try again, or ask its owner whether its policy allows this daemon channels", arg, nameOf(others[0]))
+		return kinds.Errorf(kinds.Unreachable, "there is no open channel %q in reach; it may be on %s, which is connected and gave no list: try again, or name it by its id, or ask its owner whether its policy allows this daemon channels", arg, nameOf(others[0]))
 	case len(away) == 1:
 		return kinds.Errorf(kinds.Unreachable, "there is no open channel %q in reach; it may be on %s, which is not: try again when that is back, or name it by its id", arg, nameOf(others[0]))
 	}

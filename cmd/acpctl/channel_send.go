@@ -56,7 +56,7 @@ daemon sends it when that is back; "pending: …" on standard error tells of tha
 			intent, name := apart(args[0])
 			where := path("intents", intent, "channels", name, "messages")
 			if intent == "" {
-				id, err := c.find(ctx, args[0])
+				id, err := c.findOpen(ctx, args[0])
 				if err != nil {
 					return err
 				}
@@ -97,7 +97,7 @@ TEXT may be - (standard input) or @file.`,
 			if err != nil {
 				return err
 			}
-			id, err := c.find(ctx, args[0])
+			id, err := c.findOpen(ctx, args[0])
 			if err != nil {
 				return err
 			}
@@ -151,7 +151,7 @@ if nobody replies in time.`,
 			if err != nil {
 				return err
 			}
-			id, err := c.find(ctx, args[0])
+			id, err := c.findOpen(ctx, args[0])
 			if err != nil {
 				return err
 			}

@@ -95,7 +95,7 @@ func TestChannelMayBeElsewhere(t *testing.T) {
 		words string
 	}{
 		{[]client.Peer{near, stranger}, 1, "that you can see"},
-		{[]client.Peer{near, stranger, far}, 5, "it may be on desk, which is not"},
+		{[]client.Peer{near, stranger, far}, 5, "it may be on desk, which is not: try again when that is back, or name it by its id"},
 		{[]client.Peer{far, far, far}, 5, "it may be on desk or another of the 3 machines that gave no list"},
 		{[]client.Peer{near, wary}, 4, "it may be on tower, which does not trust this daemon: ask its owner to run acpctl trust there"},
 		{[]client.Peer{wary, far}, 5, "it may be on desk or another of the 2 machines that gave no list"},
@@ -183,6 +183,13 @@ func TestChannelHereIsFoundFirst(t *testing.T) {
 			t.Errorf("%s: %+v, want %q", name, got, words)
 		}
 	}
+	// What would be refused under the id, too, is not sent there.
+	for _, line := range [][]string{{"send", "old", "x"}, {"ask", "old", "planner", "x"}, {"reply", "old", "msg_1", "x"}, {"ask", here + "/old", "planner", "x"}} {
+		got := f.run(append([]string{"channel", "--as", "reviewer"}, line...)...)
+		if want := "acpctl channel " + line[0] + ": the channel \"" + line[1] + "\" is closed: open another, by acpctl channel create; acpctl channel tail chan_2 shows what was said there\n"; got.code != 1 || got.err != want {
+			t.Errorf("%q: %+v, want %q", line, got, want)
+		}
+	}
 }
 
 // What another machine keeps back ends nothing here: it has its time, in all, and is told of.
@@ -210,7 +217,7 @@ func TestChannelsOfASilentMachine(t *testing.T) {
 	if got := run("show", "questions"); got.code != 0 || got.err != "" {
 		t.Errorf("what is here: %+v", got)
 	}
-	if got := run("show", "far"); got.code != 5 || !strings.Contains(got.err, one+late) {
+	if got := run("show", "far"); got.code != 5 || !strings.Contains(got.err, one+late) || !strings.Contains(got.err, "which is connected and gave no list: try again, or name it by its id, or ask its owner") {
 		t.Errorf("by its name: %+v", got)
 	}
 	for _, intent := range []string{one, other} {
