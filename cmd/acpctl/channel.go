@@ -181,7 +181,7 @@ func (c *channels) request(ctx context.Context, method, path string, body any, k
 		return nil, lost(ctx, method, err)
 	}
 	if answer.StatusCode >= http.StatusMultipleChoices {
-		return nil, refused(host, answer.StatusCode, v)
+		return nil, refused(host, method, answer.StatusCode, v)
 	}
 	if missing := answer.Header.Get("X-Missing-Hosts"); missing != "" {
 		c.mu.Lock()
@@ -219,10 +219,11 @@ func lost(ctx context.Context, method string, err error) error {
 // refused is what the answer to a request says that failed: that of the machine host, or
 // of the own daemon where host is empty. Its own word for that is in the details. What a
 // host says never gets a code that only this machine can know of.
-func refused(host string, status int, body []byte) error {
+func refused(host, method string, status int, body []byte) error {
 	var said struct {
-		Code    string `json:"error"`
-		Message string `json:"message"`
+		Code      string          `json:"error"`
+		Message   string          `json:"message"`
+		Delivered kinds.Delivered `json:"delivered"`
 	}
 	if json.Unmarshal(body, &said) != nil || said.Message == "" {
 		e := kinds.Errorf(kinds.Internal, "answers %d %s: try again later", status, http.StatusText(status))
@@ -265,10 +266,14 @@ func refused(host string, status int, body []byte) error {
 	if !stops {
 		e.From = host
 	}
+	if d := said.Delivered; method == http.MethodGet || d != kinds.DeliveredNo && d != kinds.DeliveredUnknown {
+		said.Delivered = ""
+	}
 	e.Details = jsontext.Value(kinds.Encode(struct {
-		Error  string `json:"error"`
-		Status int    `json:"status"`
-	}{said.Code, status}))
+		Error     string          `json:"error"`
+		Status    int             `json:"status"`
+		Delivered kinds.Delivered `json:"delivered,omitzero"`
+	}{said.Code, status, said.Delivered}))
 	if host != "" && code == kinds.NotFound {
 		return hint{e, "an open intent there is open to agents of this machine where its owner names it in channels.open_to, any intent where they are granted access with their home"}
 	}
