@@ -297,7 +297,13 @@ func badBody(err error) error {
 		if errors.Is(s, json.ErrUnknownName) {
 			return invalid(field, "nothing was changed: there is no such member here: /openapi.json describes those that there are")
 		}
+		if errors.Is(s, errTime) {
+			return invalid(field, "%v", errTime)
+		}
 		return invalid(field, "a value of another type is needed")
+	}
+	if s, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		return refuse(http.StatusBadRequest, "bad_json", "the body is no valid JSON at byte %d: names must not repeat, text must be UTF-8", s.ByteOffset)
 	}
 	return refuse(http.StatusBadRequest, "bad_json", "the body is no valid JSON: names must not repeat, text must be UTF-8")
 }

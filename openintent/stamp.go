@@ -43,11 +43,13 @@ func (s *stamp) UnmarshalJSON(text []byte) error {
 	}
 	raw, err := jsontext.AppendUnquote(nil, text)
 	if err != nil {
-		return errors.New("a time is text in the form 2006-01-02T15:04:05+00:00")
+		return errTime
 	}
 	*s, err = parseStamp(string(raw))
 	return err
 }
+
+var errTime = errors.New("a time is a text in the form of RFC 3339, like 2006-01-02T15:04:05Z, in the years 1970 to 9999")
 
 // parseStamp reads ISO 8601 as agents write it: with an offset, with Z, or
 // without either, which is UTC.
@@ -64,5 +66,5 @@ func parseStamp(text string) (stamp, error) {
 			break
 		}
 	}
-	return 0, errors.New("a time has the form 2006-01-02T15:04:05+00:00, in the years 1970 to 9999")
+	return 0, errTime
 }
