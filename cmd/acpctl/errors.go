@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -38,6 +40,21 @@ type hint struct {
 
 func (h hint) Unwrap() error { return h.error }
 
+const aDuration = "a duration like 30s or 1h30m"
+
+var (
+	duration = regexp.MustCompile(`^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
+	limit    = regexp.MustCompile(`at most (\w+)`)
+)
+
+// longest is the longest duration that a flag takes: what its usage says, else all that Go has.
+func longest(usage string) string {
+	if most := limit.FindStringSubmatch(usage); most != nil {
+		return most[1]
+	}
+	return fmt.Sprintf("%dh", time.Duration(math.MaxInt64)/time.Hour)
+}
+
 // flagError says what a flag expects, where Go's parsers say what they met.
 func flagError(_ *cobra.Command, err error) error {
 	wrong := (*pflag.InvalidValueError)(nil)
@@ -45,10 +62,13 @@ func flagError(_ *cobra.Command, err error) error {
 		return err
 	}
 	expected, ok := map[string]string{
-		"int": "a whole number", "uint64": "a whole number, 0 or more", "duration": "a duration like 30s or 1h30m", "bool": "true or false",
+		"int": "a whole number", "uint64": "a whole number, 0 or more", "duration": aDuration, "bool": "true or false",
 	}[wrong.GetFlag().Value.Type()]
 	if !ok {
 		return err
+	}
+	if expected == aDuration && duration.MatchString(wrong.GetValue()) { // it is too long for Go
+		expected = "a duration of at most " + longest(wrong.GetFlag().Usage)
 	}
 	return fmt.Errorf("--%s: %.64q: expected %s", wrong.GetFlag().Name, wrong.GetValue(), expected)
 }

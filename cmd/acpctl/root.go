@@ -17,7 +17,8 @@ const help = `{{with .Example}}{{.}}
 {{end}}{{with (or .Long .Short)}}{{. | trimTrailingWhitespaces}}
 
 {{end}}Usage:
-  {{if .HasAvailableSubCommands}}{{.CommandPath}} VERB{{else}}{{.UseLine}}{{end}}
+  {{if .HasAvailableSubCommands}}{{if ne .Name .Use}}{{.UseLine}}
+  {{end}}{{.CommandPath}} VERB{{else}}{{.UseLine}}{{end}}
 {{if .HasAvailableSubCommands}}
 Verbs:{{range .Commands}}{{if .IsAvailableCommand}}
   {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}

@@ -25,6 +25,11 @@ func (a *app) statusCmd() *cobra.Command {
   acpctl status --wait 5s           wait for a daemon that is starting
   acpctl status --budget            what peers may cost it, and what they do
   acpctl status --json`,
+		Long: `Shows the daemon, its agents, and how many peers and tasks there are.
+
+--budget shows what peers may cost, in the columns ROW (the name of what is counted),
+PEER (who, or all together), HELD (what is taken now), BOUND (what may be taken) and
+REFUSED (how often more was refused).`,
 		Args:              words(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
