@@ -45,6 +45,8 @@ not in small letters, digits and hyphens, peer- and the first ten digits of its 
 			switch {
 			case err == nil:
 				p.Peer = id.String()
+			case a.agents:
+				p.Peer = args[0] // the daemon says whose business it is
 			case yes:
 				return usagef("--yes: only with the full id of 64 digits, not with %q", args[0])
 			default:
