@@ -66,12 +66,16 @@ made, stays too: remove it where its name was mistyped.`,
 			if err != nil {
 				return err
 			}
-			return o.showBinding(b)
+			if o.json {
+				return o.print(b)
+			}
+			o.table([]string{"PROJECT", "AGENT", "PEER", "STATE"}, [][]string{{client.Line(b.Project), b.Agent, b.Peer, "unbound"}})
+			return nil
 		}),
 	}
 }
 
-// showBinding prints a binding that has begun or ended.
+// showBinding prints a binding that has begun.
 func (o *oacp) showBinding(b *client.OACPBinding) error {
 	if o.json {
 		return o.print(b)
