@@ -222,28 +222,9 @@ func (d *Daemon) notify(ctx context.Context, s *session, p *client.NotifyParams)
 		return nil, kinds.Errorf(kinds.Invalid, "id: a list of recipients gets an id for each: leave it out, or notify one")
 	}
 	receipts := make([]client.Receipt, len(p.To.Names))
-	type recipient struct {
-		id    identity.ID
-		agent string
-	}
-	first, same := make(map[recipient]int), make(map[int]int) // who is named again, and where first
-	for i, to := range p.To.Names {
-		peer, agent, err := d.resolve(s, to)
-		if err != nil {
-			continue // it is told below
-		}
-		if at, ok := first[recipient{peer.ID, agent}]; ok {
-			same[i] = at
-		} else {
-			first[recipient{peer.ID, agent}] = i
-		}
-	}
 	var g errgroup.Group
 	g.SetLimit(recipients)
 	for i, to := range p.To.Names {
-		if _, again := same[i]; again {
-			continue
-		}
 		g.Go(func() error {
 			h := p.Head
 			h.ID = wire.NewMessageID() // told also where it fails, so that it can be repeated
@@ -257,10 +238,6 @@ func (d *Daemon) notify(ctx context.Context, s *session, p *client.NotifyParams)
 		})
 	}
 	g.Wait()
-	for i, at := range same {
-		receipts[i] = receipts[at]
-		receipts[i].To = p.To.Names[i]
-	}
 	return receipts, nil
 }
 
