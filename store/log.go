@@ -16,6 +16,10 @@ const (
 	// fewPages are so few that no further pass is made for them: the writer copies them.
 	fewPages = 64
 
+	// mostBeside are written at most beside one copy, then writes wait for it: they could
+	// be faster than it, and the log would grow.
+	mostBeside = 3000
+
 	// maxPasses bounds how often what was written meanwhile is copied too before the
 	// writer does the rest.
 	maxPasses = 4
@@ -40,8 +44,13 @@ func (db *DB) tendLog() {
 		return // SQLite copies by itself
 	}
 	l.written += db.writer.conn.takeWritten()
+	if l.written >= mostBeside {
+		l.work.Wait()
+	}
 	if l.done.CompareAndSwap(true, false) {
-		db.writer.conn.copyLog() // if it fails the next copy does its work
+		if left, err := db.writer.conn.copyLog(); err == nil && left == 0 {
+			l.written = 0
+		} // else the next copy does its work
 		return
 	}
 	if l.written < copyPages || !l.running.CompareAndSwap(false, true) {

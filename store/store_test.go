@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/acpd/acpd/integration/await"
@@ -258,6 +259,38 @@ func TestLogStaysSmall(t *testing.T) {
 			t.Fatalf("after %d writes: %v, %v", n, info, err)
 		}
 	}
+}
+
+// However slow a copy of the log is, the log stays small: writes wait for it.
+func TestWritesWaitForSlowCopy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := open(t)
+		db.log.running.Store(true) // a copy that takes its time
+		db.log.work.Add(1)
+		var writes sync.WaitGroup
+		done := 0
+		writes.Go(func() {
+			for done = range 400 {
+				if err := db.Write(t.Context(), false, func(tx *Tx) error {
+					_, err := tx.Exec("INSERT INTO t VALUES (NULL, ?)", make([]byte, 64<<10))
+					return err
+				}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		synctest.Wait()
+		if pages := done * 16; pages < mostBeside/2 || pages > mostBeside {
+			t.Errorf("%d pages are written beside a copy", pages)
+		}
+		db.copyLog()
+		db.log.running.Store(false)
+		db.log.work.Done()
+		writes.Wait()
+		if done != 399 {
+			t.Errorf("the last write is %d, want 399", done)
+		}
+	})
 }
 
 // The log is copied into the file beside the writes: when a copy is done only what was
