@@ -60,9 +60,9 @@ func (a *answering) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 // bodyRoom is what a body may have beyond the largest payload.
 const bodyRoom = 320 << 10
 
-// bodyStart is how much memory the body of another daemon's request has from the start, at most
-// the length that is said of it: to grow with a long body costs several times its length.
-const bodyStart = 256 << 10
+// firstPart is how much of a body of another daemon's request has to come before it gets
+// memory for all.
+const firstPart = 16 << 10
 
 // prefixes are where the API is served: the RFC's table says one, its samples
 // and every client say the other.
@@ -190,13 +190,14 @@ func (e *Engine) serve(c *call, rt *route, identify func(*http.Request) (Caller,
 		if err := c.take(int(length) + max(rt.room, answerRoom)); err != nil {
 			return 0, nil, err
 		}
-		body := new(bytes.Buffer)
-		if c.who.Home != "" { // who is charged for the whole length
-			body.Grow(min(int(length), bodyStart) + bytes.MinRead)
-		}
 		// Not MaxBytesReader: it would close the connection under the answer.
-		_, err := body.ReadFrom(io.LimitReader(c.Body, limit+1))
-		if c.body = body.Bytes(); err != nil {
+		from := io.LimitReader(c.Body, limit+1)
+		if c.who.Home == "" {
+			c.body, err = io.ReadAll(from)
+		} else {
+			c.body, err = readCharged(from, int(length))
+		}
+		if err != nil {
 			if r, ok := errors.AsType[*Error](err); ok { // it is not the caller who has left
 				r.Answer(&c.w)
 				return 0, nil, errAnswered
@@ -227,6 +228,25 @@ func (e *Engine) serve(c *call, rt *route, identify func(*http.Request) (Caller,
 		return err
 	})
 	return status, body, err
+}
+
+// readCharged reads a body that has length bytes, or fewer, for all of which its caller is
+// charged: so it takes memory twice, for its first part and for all. (To grow with a long body,
+// as io.ReadAll does, takes several times its length, and leaves some of it over.)
+func readCharged(from io.Reader, length int) ([]byte, error) {
+	const over = 2 // for a byte too many, and to see the end
+	body := make([]byte, 0, min(length, firstPart)+over)
+	for {
+		n, err := from.Read(body[len(body):cap(body)])
+		switch body = body[:len(body)+n]; {
+		case err == io.EOF:
+			return body, nil
+		case err != nil:
+			return nil, err
+		case len(body) == cap(body):
+			body = append(make([]byte, 0, max(length, len(body))+over), body...)
+		}
+	}
 }
 
 func (c *call) arg(i int) string { return c.args[i] }
