@@ -42,8 +42,12 @@ func (d *Daemon) onDelegate(ctx context.Context, sender identity.Peer, env *wire
 	if p.DeadlineMS > 0 {
 		t.deadline = t.created.Add(p.Deadline())
 	}
-	if _, _, err := d.tasks.begin(ctx, t, p.Task); err != nil {
+	entry, fresh, err := d.tasks.begin(ctx, t, p.Task)
+	if err != nil {
 		return refused(err)
+	}
+	if !fresh {
+		return d.recorded(ctx, entry, hash), true
 	}
 
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
