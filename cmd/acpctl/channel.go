@@ -9,10 +9,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -140,7 +142,10 @@ func (c *channels) request(ctx context.Context, method, path string, body any, k
 			end(err)
 		}
 	}).Stop()
-	r, err := http.NewRequestWithContext(ctx, method, "http://acpd"+path, bytes.NewReader(text))
+	// A request with a key is sent again on another connection when its own breaks.
+	var sent atomic.Bool
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
+	r, err := http.NewRequestWithContext(traced, method, "http://acpd"+path, bytes.NewReader(text))
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +166,7 @@ func (c *channels) request(ctx context.Context, method, path string, body any, k
 	}
 	answer, err := c.http.Do(r)
 	if err != nil {
-		return nil, lost(ctx, method, err)
+		return nil, lost(ctx, method, err, sent.Load())
 	}
 	defer answer.Body.Close()
 	const longest = 64 << 20 // of a list
@@ -178,7 +183,7 @@ func (c *channels) request(ctx context.Context, method, path string, body any, k
 		return nil, e
 	}
 	if err != nil {
-		return nil, lost(ctx, method, err)
+		return nil, lost(ctx, method, err, true)
 	}
 	if answer.StatusCode >= http.StatusMultipleChoices {
 		return nil, refused(host, method, answer.StatusCode, v)
@@ -194,11 +199,13 @@ func (c *channels) request(ctx context.Context, method, path string, body any, k
 	return v, nil
 }
 
-// lost is the error of a request that got no answer.
-func lost(ctx context.Context, method string, err error) error {
+// lost is the error of a request that got no answer. sent says that something of it may have
+// reached the daemon: a later connection that fails does not make it undelivered.
+func lost(ctx context.Context, method string, err error, sent bool) error {
 	e := (*kinds.Error)(nil)
-	if errors.As(context.Cause(ctx), &e) {
-		return e
+	// The cause is why the daemon did not answer whether it lives: it may have the request.
+	if errors.As(context.Cause(ctx), &e) || sent && errors.As(err, &e) {
+		return unsure(method, e)
 	}
 	if errors.As(err, &e) || ctx.Err() != nil {
 		return err
@@ -209,11 +216,16 @@ func lost(ctx context.Context, method string, err error) error {
 	if op := (*net.OpError)(nil); errors.As(err, &op) {
 		err = op.Err
 	}
-	e = kinds.Errorf(kinds.DaemonUnavailable, "the daemon hung up before it answered (%v): see whether it runs, then try again", err)
-	if method != http.MethodGet {
-		return e.WithDelivered(kinds.DeliveredUnknown)
+	return unsure(method, kinds.Errorf(kinds.DaemonUnavailable, "the daemon hung up before it answered (%v): see whether it runs, then try again", err))
+}
+
+// unsure returns e as the error of a request that may have reached the daemon.
+func unsure(method string, e *kinds.Error) error {
+	if method == http.MethodGet {
+		return e
 	}
-	return e
+	copied := *e
+	return copied.WithDelivered(kinds.DeliveredUnknown)
 }
 
 // refused is what the answer to a request says that failed: that of the machine host, or
