@@ -230,12 +230,13 @@ func unsure(method string, e *kinds.Error) error {
 
 // refused is what the answer to a request says that failed: that of the machine host, or
 // of the own daemon where host is empty. Its own word for that is in the details. What a
-// host says never gets a code that only this machine can know of.
+// host says never gets a code that only this machine can know of, nor does it say here that
+// nothing was delivered.
 func refused(host, method string, status int, body []byte) error {
 	var said struct {
-		Code      string          `json:"error"`
-		Message   string          `json:"message"`
-		Delivered kinds.Delivered `json:"delivered"`
+		Code      string         `json:"error"`
+		Message   string         `json:"message"`
+		Delivered jsontext.Value `json:"delivered"` // a host may say anything
 	}
 	if json.Unmarshal(body, &said) != nil || said.Message == "" {
 		e := kinds.Errorf(kinds.Internal, "answers %d %s: try again later", status, http.StatusText(status))
@@ -278,14 +279,19 @@ func refused(host, method string, status int, body []byte) error {
 	if !stops {
 		e.From = host
 	}
-	if d := said.Delivered; method == http.MethodGet || d != kinds.DeliveredNo && d != kinds.DeliveredUnknown {
-		said.Delivered = ""
+	delivered := kinds.Delivered("")
+	switch d := string(said.Delivered); {
+	case method == http.MethodGet:
+	case d == `"unknown"`:
+		delivered = kinds.DeliveredUnknown
+	case d == `"no"` && host == "":
+		delivered = kinds.DeliveredNo
 	}
 	e.Details = jsontext.Value(kinds.Encode(struct {
 		Error     string          `json:"error"`
 		Status    int             `json:"status"`
 		Delivered kinds.Delivered `json:"delivered,omitzero"`
-	}{said.Code, status, said.Delivered}))
+	}{said.Code, status, delivered}))
 	if host != "" && code == kinds.NotFound {
 		return hint{e, "an open intent there is open to agents of this machine where its owner names it in channels.open_to, any intent where they are granted access with their home"}
 	}

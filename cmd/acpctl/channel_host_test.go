@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
 )
 
 // serveHTTP lets a handler answer on the fake's socket of channels.
@@ -76,6 +77,28 @@ func TestWhoseWordItIs(t *testing.T) {
 		host = deskID.String()
 		if got := f.run("channel", "show", id, "--as", "reviewer"); got.code != r.code || !strings.Contains(got.err, r.words) {
 			t.Errorf("%d %s of the host: %+v, want exit code %d and %q", r.status, r.body, got, r.code, r.words)
+		}
+	}
+}
+
+// What an answer says of delivery is read whatever its type is, and a host's word that
+// nothing was delivered is not this machine's.
+func TestDeliveredOfAnAnswer(t *testing.T) {
+	host := deskID.String()
+	for _, c := range []struct{ host, method, delivered, want string }{
+		{"", http.MethodPost, `"no"`, "no"},
+		{"", http.MethodPost, `"unknown"`, "unknown"},
+		{"", http.MethodPost, `"maybe"`, ""},
+		{"", http.MethodPost, `false`, ""},
+		{"", http.MethodPost, `{"a":[]}`, ""},
+		{"", http.MethodGet, `"no"`, ""},
+		{host, http.MethodPost, `"no"`, ""},
+		{host, http.MethodPost, `"unknown"`, "unknown"},
+		{host, http.MethodPost, `false`, ""},
+	} {
+		err := refused(c.host, c.method, http.StatusForbidden, []byte(`{"error":"forbidden","message":"the real reason","delivered":`+c.delivered+`}`))
+		if e := kinds.AsError(err); e.Code != kinds.NotAuthorized || e.Message != "the real reason" || e.Delivered() != kinds.Delivered(c.want) {
+			t.Errorf("%+v: %v, delivered %q", c, e, e.Delivered())
 		}
 	}
 }
