@@ -118,11 +118,11 @@ func (a *app) outcome(verb string, t *client.Task) error {
 			a.talk("accepted: no report is wanted")
 		case code == 0:
 			a.content(words, data)
-			if isCut(t.Result) {
-				a.tellCut(verb)
-			}
 		default:
 			fmt.Fprintf(a.err, "acpctl %s: %s: %s\n", verb, t.State, client.Line(words))
+		}
+		if isCut(t.Result) {
+			a.tellCut(verb)
 		}
 	}
 	if code != 0 {

@@ -70,6 +70,7 @@ func TestOutcomes(t *testing.T) {
 		`{"status":"completed","outcome":"a part of it","truncated":true}`:    {0, "a part of it\n", "acpctl wait: the agent that answered has cut its answer: ask for a part at a time\n"},
 		`{"status":"completed","outcome":"the whole of it","truncated":"no"}`: {0, "the whole of it\n", ""},
 		`{"status":"failed","outcome":"the whole of it"}`:                     {7, "", "acpctl wait: failed: the whole of it\n"},
+		`{"status":"failed","outcome":"a part of it","truncated":true}`:       {7, "", "acpctl wait: failed: a part of it\nacpctl wait: the agent that answered has cut its answer: ask for a part at a time\n"},
 		`{"code":"internal","message":"the whole of it"}`:                     {7, "", "acpctl wait: failed: the whole of it\n"},
 	} {
 		task := &client.Task{ID: someID, State: client.TaskFailed, Outcome: "the wh…", Result: wire.Payload(payload)}
@@ -78,7 +79,7 @@ func TestOutcomes(t *testing.T) {
 		}
 		f.on(client.MethodWait, task)
 		f.want(f.run("wait", someID.String()), want.code, want.out, want.err)
-		want.err = "accepted: " + someID.String() + "\n" + strings.Replace(want.err, "wait", "delegate", 1)
+		want.err = "accepted: " + someID.String() + "\n" + strings.ReplaceAll(want.err, "acpctl wait", "acpctl delegate")
 		f.want(f.run("delegate", "desk", "x", "--wait"), want.code, want.out, want.err)
 	}
 	f.on(client.MethodWait, kinds.Errorf(kinds.DaemonUnavailable, "it went away"))
