@@ -323,9 +323,9 @@ func badBody(err error) error {
 		return invalid(field, "a value of another type is needed")
 	}
 	if s, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		return refuse(http.StatusBadRequest, "bad_json", "the body is no valid JSON at byte %d: names must not repeat, text must be UTF-8", s.ByteOffset)
+		return refuse(http.StatusBadRequest, "bad_json", "the body is not valid JSON, from byte %d on (counted from 0): names must not repeat, and text must be UTF-8", s.ByteOffset)
 	}
-	return refuse(http.StatusBadRequest, "bad_json", "the body is no valid JSON: names must not repeat, text must be UTF-8")
+	return refuse(http.StatusBadRequest, "bad_json", "the body is not valid JSON: names must not repeat, and text must be UTF-8")
 }
 
 // object makes sure that v is an object, in one line; none at all is an empty one.

@@ -20,7 +20,7 @@ func TestErrorsAreJSON(t *testing.T) {
 	p.post("/intents", "not json").refused(400, "bad_json")
 	p.post("/intents", "\xff{}").refused(400, "bad_json")
 	p.post("/intents", `{"title":"\xff"}`).refused(400, "bad_json")
-	p.post("/intents", `{"title":"a"} trailing`).refused(400, "bad_json").has(obj{"message": "the body is no valid JSON at byte 14: names must not repeat, text must be UTF-8"})
+	p.post("/intents", `{"title":"a"} trailing`).refused(400, "bad_json").has(obj{"message": "the body is not valid JSON, from byte 14 on (counted from 0): names must not repeat, and text must be UTF-8"})
 	a = p.post("/intents", `{"title":5}`).refused(422, "invalid")
 	detail, ok := a.at("detail").([]any)
 	if !ok || fmt.Sprint(detail[0].(obj)["loc"]) != "[body title]" {

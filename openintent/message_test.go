@@ -35,7 +35,7 @@ func TestM1_MessageHasAllTwelveFields(t *testing.T) {
 	p.post(ch+"/messages", obj{}).ok(201).has(obj{"payload": obj{}, "message_type": "notify", "sender": "planner"})
 	p.post(ch+"/messages", `{"payload": { "a" : [ 1,
 		2 ] }}`).ok(201)
-	p.post(ch+"/messages", `{"payload": {"a":1,"a":2}}`).refused(400, "bad_json").has(obj{"message": "the body is no valid JSON at byte 19: names must not repeat, text must be UTF-8"})
+	p.post(ch+"/messages", `{"payload": {"a":1,"a":2}}`).refused(400, "bad_json").has(obj{"message": "the body is not valid JSON, from byte 19 on (counted from 0): names must not repeat, and text must be UTF-8"})
 	p.post(ch+"/messages", `{"payload": `).refused(400, "bad_json")
 }
 
@@ -149,7 +149,7 @@ func TestM9_ExpiredMessagesAreNotDelivered(t *testing.T) {
 		h.as("reviewer").get(ch+"/messages?status=lost").refused(422, "invalid")
 		p = h.as("planner")
 		for _, bad := range []any{"tomorrow", 5, "0001-01-01T00:00:00Z"} {
-			p.send(ch, obj{"expires_at": bad}).refused(422, "invalid").has(obj{"message": "expires_at: a time is a text in the form of RFC 3339, like 2006-01-02T15:04:05Z, in the years 1970 to 9999"})
+			p.send(ch, obj{"expires_at": bad}).refused(422, "invalid").has(obj{"message": "expires_at: a time is text in the form of RFC 3339, like 2006-01-02T15:04:05Z, in the years 1970 to 9999; without an offset it is UTC"})
 		}
 	})
 }

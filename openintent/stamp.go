@@ -49,7 +49,7 @@ func (s *stamp) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-var errTime = errors.New("a time is a text in the form of RFC 3339, like 2006-01-02T15:04:05Z, in the years 1970 to 9999")
+var errTime = errors.New("a time is text in the form of RFC 3339, like 2006-01-02T15:04:05Z, in the years 1970 to 9999; without an offset it is UTC")
 
 // parseStamp reads ISO 8601 as agents write it: with an offset, with Z, or
 // without either, which is UTC.
