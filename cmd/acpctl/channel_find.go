@@ -297,7 +297,7 @@ func (c *channels) find(ctx context.Context, arg string) (string, error) {
 func (c *channels) findOpen(ctx context.Context, arg string) (string, error) {
 	id, closed, err := c.lookFor(ctx, arg)
 	if closed != "" {
-		return "", kinds.Errorf(kinds.NotFound, "the channel %q is closed: open another, by acpctl channel create; acpctl channel tail %s shows what was said there", arg, closed)
+		return "", kinds.Errorf(kinds.NotFound, "the channel %q is closed: create another with acpctl channel create; acpctl channel tail %s shows what was said there", arg, closed)
 	}
 	return id, err
 }

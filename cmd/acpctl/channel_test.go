@@ -186,7 +186,7 @@ func TestChannelHereIsFoundFirst(t *testing.T) {
 	// What would be refused under the id, too, is not sent there.
 	for _, line := range [][]string{{"send", "old", "x"}, {"ask", "old", "planner", "x"}, {"reply", "old", "msg_1", "x"}, {"ask", here + "/old", "planner", "x"}} {
 		got := f.run(append([]string{"channel", "--as", "reviewer"}, line...)...)
-		if want := "acpctl channel " + line[0] + ": the channel \"" + line[1] + "\" is closed: open another, by acpctl channel create; acpctl channel tail chan_2 shows what was said there\n"; got.code != 1 || got.err != want {
+		if want := "acpctl channel " + line[0] + ": the channel \"" + line[1] + "\" is closed: create another with acpctl channel create; acpctl channel tail chan_2 shows what was said there\n"; got.code != 1 || got.err != want {
 			t.Errorf("%q: %+v, want %q", line, got, want)
 		}
 	}

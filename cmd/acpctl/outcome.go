@@ -65,7 +65,7 @@ func isCut(result wire.Payload) bool {
 // tellCut tells, also where no person reads, that an answer is not whole: a script
 // must not take it for that.
 func (a *app) tellCut(verb string) {
-	fmt.Fprintf(a.err, "acpctl %s: the agent that answered has cut its answer: ask for a part at a time\n", verb)
+	fmt.Fprintf(a.err, "acpctl %s: the answer is not whole, the agent has cut it: ask for less at a time\n", verb)
 }
 
 // exitCodes are by the state in which a task ended, or is to be left.

@@ -67,10 +67,10 @@ func TestOutcomes(t *testing.T) {
 	// The outcome in full is in the result.
 	for payload, want := range map[string]ran{
 		`{"status":"completed","outcome":"the whole of it"}`:                  {0, "the whole of it\n", ""},
-		`{"status":"completed","outcome":"a part of it","truncated":true}`:    {0, "a part of it\n", "acpctl wait: the agent that answered has cut its answer: ask for a part at a time\n"},
+		`{"status":"completed","outcome":"a part of it","truncated":true}`:    {0, "a part of it\n", "acpctl wait: the answer is not whole, the agent has cut it: ask for less at a time\n"},
 		`{"status":"completed","outcome":"the whole of it","truncated":"no"}`: {0, "the whole of it\n", ""},
 		`{"status":"failed","outcome":"the whole of it"}`:                     {7, "", "acpctl wait: failed: the whole of it\n"},
-		`{"status":"failed","outcome":"a part of it","truncated":true}`:       {7, "", "acpctl wait: failed: a part of it\nacpctl wait: the agent that answered has cut its answer: ask for a part at a time\n"},
+		`{"status":"failed","outcome":"a part of it","truncated":true}`:       {7, "", "acpctl wait: failed: a part of it\nacpctl wait: the answer is not whole, the agent has cut it: ask for less at a time\n"},
 		`{"code":"internal","message":"the whole of it"}`:                     {7, "", "acpctl wait: failed: the whole of it\n"},
 	} {
 		task := &client.Task{ID: someID, State: client.TaskFailed, Outcome: "the wh…", Result: wire.Payload(payload)}

@@ -85,8 +85,8 @@ func TestTerminal(t *testing.T) {
 
 	f.on(client.MethodQuery, &client.Answer{ID: someID, From: deskID, Kind: "response", RTTUS: 12340,
 		Payload: wire.Payload(`{"summary":"yes","data":{"n":1.50},"truncated":true}`)})
-	f.want(f.run("query", "desk", "hi"), 0, "yes\n{\"n\":1.50}\n", "acpctl query: the agent that answered has cut its answer: ask for a part at a time\n")
-	f.want(f.typed("", "query", "desk", "hi"), 0, "yes\n{\n\t\"n\": 1.50\n}\n", "acpctl query: the agent that answered has cut its answer: ask for a part at a time\n(12.34ms)\n")
+	f.want(f.run("query", "desk", "hi"), 0, "yes\n{\"n\":1.50}\n", "acpctl query: the answer is not whole, the agent has cut it: ask for less at a time\n")
+	f.want(f.typed("", "query", "desk", "hi"), 0, "yes\n{\n\t\"n\": 1.50\n}\n", "acpctl query: the answer is not whole, the agent has cut it: ask for less at a time\n(12.34ms)\n")
 	f.want(f.typed("", "query", "desk", "hi", "--json"), 0,
 		`{"id":"`+someID.String()+`","from":"`+deskID.String()+`","kind":"response","rtt_us":12340,"payload":{"summary":"yes","data":{"n":1.50},"truncated":true}}`+"\n", "")
 }
