@@ -28,7 +28,11 @@ func TestLostAfterItWasSent(t *testing.T) {
 		f.remove(client.SocketName)
 		<-r.Context().Done()
 	})
-	got := f.run("channel", "reply", "chan_1", "msg_1", "v2.3", "--as", "reviewer", "--json")
+	got := f.run("channel", "reply", "chan_1", "msg_1", "v2.3", "--as", "reviewer")
+	if got.code != 6 || !strings.HasSuffix(got.err, "; delivered: unknown\n") {
+		t.Errorf("to a person: %+v", got)
+	}
+	got = f.run("channel", "reply", "chan_1", "msg_1", "v2.3", "--as", "reviewer", "--json")
 	if got.code != 6 || !strings.Contains(got.out, "no daemon at") || !strings.Contains(got.out, `"delivered":"unknown"`) {
 		t.Errorf("%+v", got)
 	}

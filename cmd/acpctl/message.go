@@ -119,7 +119,7 @@ func arrived(e *kinds.Error) string {
 	if len(e.Details) == 0 || json.Unmarshal(e.Details, &a) != nil || a.Delivered == "" {
 		return ""
 	}
-	lost := e.Code == kinds.Unreachable || e.Code == kinds.Timeout
+	lost := e.Code == kinds.Unreachable || e.Code == kinds.Timeout || a.Delivered == kinds.DeliveredUnknown
 	if !lost && (a.ID.IsZero() || a.Delivered == kinds.DeliveredNo) {
 		return ""
 	}
