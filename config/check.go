@@ -14,17 +14,14 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
 
 const (
-	minMessage = 64 << 10
-	minFree    = 1 << 20
-	maxMessage = 16 << 20
-	maxAddrs   = 8 // a peer
-	maxRate    = 1_000_000
-	maxDomain  = 255
-	maxAgent   = 128 // bytes of an agent's id in channels
-	maxName    = 32  // what identity allows
+	minFree  = 1 << 20
+	maxRate  = 1_000_000
+	maxAgent = 128 // bytes of an agent's id in channels
 
 	maxUIDs     = 64
 	overflowUID = 65534 // nobody, and whoever a user namespace does not map
@@ -38,9 +35,10 @@ const (
 // initiates. limited are the kinds and words that a rate may name, and free the kinds of a
 // delegation that is under way, which no rule stops.
 var (
-	policed = []string{"ping", "discover", "query", "delegate", "notify", "mail", "channel"}
-	free    = []string{"cancel", "result", "error"}
-	limited = []string{"ping", "discover", "query", "delegate", "notify", "cancel", "result", "error", "mail", "channel", star}
+	policed = []string{kinds.KindPing, kinds.KindDiscover, kinds.KindQuery, kinds.KindDelegate, kinds.KindNotify, "mail", "channel"}
+	free    = []string{kinds.KindCancel, kinds.KindResult, kinds.KindError}
+	limited = []string{kinds.KindPing, kinds.KindDiscover, kinds.KindQuery, kinds.KindDelegate, kinds.KindNotify,
+		kinds.KindCancel, kinds.KindResult, kinds.KindError, "mail", "channel", star}
 )
 
 // check reports values that their type allows and their meaning does not.
@@ -51,8 +49,8 @@ func (p *parser) check(c *Config) {
 	if p.has("listen") {
 		p.bad("listen", checkListen(c.Listen))
 	}
-	if p.has("max_message") && (c.MaxMessage < minMessage || c.MaxMessage > maxMessage) {
-		p.bad("max_message", fmt.Errorf("%d: use bytes from %d to %d", c.MaxMessage, minMessage, maxMessage))
+	if p.has("max_message") && (c.MaxMessage < wire.MinMaxMessage || c.MaxMessage > wire.MaxMaxMessage) {
+		p.bad("max_message", fmt.Errorf("%d: use bytes from %d to %d", c.MaxMessage, wire.MinMaxMessage, wire.MaxMaxMessage))
 	}
 	p.word("post_quantum", string(c.PostQuantum), string(Prefer), string(Require))
 	p.word("discovery.mdns", string(c.Discovery.MDNS), string(On), string(Off))
@@ -109,8 +107,8 @@ func (p *parser) addrs(at string, addrs []string) {
 	switch key := join(at, "addrs"); {
 	case !p.has(key):
 		p.bad(at, fmt.Errorf("no addresses: add addrs, or remove the entry"))
-	case len(addrs) == 0 || len(addrs) > maxAddrs:
-		p.bad(key, fmt.Errorf("%d addresses: give 1 to %d", len(addrs), maxAddrs))
+	case len(addrs) == 0 || len(addrs) > identity.MaxAddrs:
+		p.bad(key, fmt.Errorf("%d addresses: give 1 to %d", len(addrs), identity.MaxAddrs))
 	}
 	for i, addr := range addrs {
 		p.bad(fmt.Sprintf("%s.addrs[%d]", at, i), identity.CheckAddr(addr))
@@ -299,7 +297,7 @@ func checkDomain(s string) error {
 	bad := func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
 	}
-	if s == "" || len(s) > maxDomain || strings.ContainsFunc(s, bad) || slices.Contains(strings.Split(s, "."), "") {
+	if s == "" || len(s) > kinds.MaxDomain || strings.ContainsFunc(s, bad) || slices.Contains(strings.Split(s, "."), "") {
 		return fmt.Errorf("%s: use lower-case words with dots between them, like code or code.go", quote(s))
 	}
 	return nil
@@ -319,7 +317,7 @@ func legal(host string) string {
 		return "acpd"
 	}
 	for _, name := range []string{host, "host-" + host} {
-		name = strings.TrimRight(name[:min(len(name), maxName)], "-")
+		name = strings.TrimRight(name[:min(len(name), identity.MaxName)], "-")
 		if identity.CheckName(name) == nil {
 			return name
 		}

@@ -19,13 +19,11 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/wire"
 )
 
 // star stands for every peer, or every kind.
 const star = "*"
-
-// DefaultMaxMessage is the max_message of a file that names none, in bytes.
-const DefaultMaxMessage = 1 << 20
 
 // Config holds every setting. Load returns it with the defaults filled in.
 // A program that makes its own may leave anything zero; zero means default.
@@ -204,7 +202,7 @@ func (c *Config) fill() {
 		host, _ := os.Hostname() // without one it is "acpd"
 		c.Name = legal(host)
 	}
-	c.MaxMessage = cmp.Or(c.MaxMessage, DefaultMaxMessage)
+	c.MaxMessage = cmp.Or(c.MaxMessage, wire.DefaultMaxMessage)
 	c.PostQuantum = cmp.Or(c.PostQuantum, Prefer)
 	c.Discovery.MDNS = cmp.Or(c.Discovery.MDNS, On)
 	c.Channels.fill()

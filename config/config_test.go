@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/wire"
 )
 
 var (
@@ -331,11 +333,26 @@ func TestReference(t *testing.T) {
 		}
 	}
 	walk("", reflect.ValueOf(*c))
-	for _, kinds := range [][]string{policed, free, limited} {
-		for _, kind := range kinds {
+	for _, words := range [][]string{policed, free, limited} {
+		for _, kind := range words {
 			if kind != star && !strings.Contains(flat, kind) {
 				t.Errorf("the kind %s is not mentioned", kind)
 			}
+		}
+	}
+}
+
+// The tags of Config cannot be computed from the constants of other packages.
+func TestReferenceNamesTheBounds(t *testing.T) {
+	text := strings.Join(strings.Fields(strings.ReplaceAll(Reference(), "#", " ")), " ")
+	for _, want := range []string{
+		fmt.Sprintf("a letter first, at most %d.", identity.MaxName),
+		fmt.Sprintf("from %d (%d KiB) to %d (%d MiB). Default: %d (%d MiB).", wire.MinMaxMessage, wire.MinMaxMessage>>10,
+			wire.MaxMaxMessage, wire.MaxMaxMessage>>20, wire.DefaultMaxMessage, wire.DefaultMaxMessage>>20),
+		fmt.Sprintf("as host:port, at most %d.", identity.MaxAddrs),
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the reference does not say %q", want)
 		}
 	}
 }
@@ -364,7 +381,7 @@ func FuzzLoad(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := parse("config.yaml", data)
 		if err == nil {
-			if identity.CheckName(c.Name) != nil || c.MaxMessage < minMessage || c.MaxMessage > maxMessage {
+			if identity.CheckName(c.Name) != nil || c.MaxMessage < wire.MinMaxMessage || c.MaxMessage > wire.MaxMaxMessage {
 				t.Errorf("accepted %+v", c)
 			}
 			for _, r := range c.Limits.Rate {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
 )
 
 // Kinds returns the kinds of messages, and the words, about which a policy decides, and
@@ -48,7 +49,7 @@ func (p Policy) Decide(peer identity.ID, name, kind, domain string) Decision {
 		return Decision{false, fmt.Sprintf("%s: domains [%s], and the message names none", at, domains)}
 	}
 	for _, d := range r.Domains {
-		if domain == d || strings.HasPrefix(domain, d+".") {
+		if kinds.UnderDomain(domain, d) {
 			return Decision{true, fmt.Sprintf("%s: allows %s in domain %s", at, quote(kind), d)}
 		}
 	}

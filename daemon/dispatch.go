@@ -42,7 +42,7 @@ func (d *Daemon) onExchange(ctx context.Context, from identity.ID, env *wire.Env
 	case kinds.KindDiscover:
 		reply, err = d.onDiscover(sender, env)
 	default:
-		err = kinds.Errorf(kinds.UnknownKind, "kind: %q is not known here", env.Kind)
+		err = unknownKind(env)
 	}
 	if err != nil {
 		reply = &wire.Envelope{Kind: kinds.KindError, Payload: kinds.Encode(kinds.AsError(err).Foreign())}
@@ -91,8 +91,10 @@ func (d *Daemon) once(ctx context.Context, sender identity.Peer, env *wire.Envel
 		out, keep = d.onCancel(ctx, sender, env)
 	case kinds.KindNotify:
 		out, keep = d.onNotify(ctx, sender, env)
-	default: // result, error: no other kind is a message
+	case kinds.KindResult, kinds.KindError:
 		out, keep = d.onReport(ctx, sender, env)
+	default:
+		out, keep = refused(unknownKind(env))
 	}
 	out.err = d.ownFault(env, out.err)
 	return out
@@ -115,6 +117,11 @@ func (d *Daemon) ownFault(env *wire.Envelope, err error) error {
 // refused is the outcome of a message with which nothing was done, so that a
 // repeat may run anew.
 func refused(err error) (outcome, bool) { return outcome{err: err}, false }
+
+// unknownKind is the answer to a message of a kind that nothing here handles.
+func unknownKind(env *wire.Envelope) *kinds.Error {
+	return kinds.Errorf(kinds.UnknownKind, "kind: %q is not known here", env.Kind)
+}
 
 func (d *Daemon) onPing(sender identity.Peer) (*wire.Envelope, error) {
 	if err := d.gate.admit(sender, kinds.KindPing, ""); err != nil {

@@ -146,7 +146,7 @@ func FuzzCheckName(f *testing.F) {
 		if CheckName(s) != nil {
 			return
 		}
-		if isHexPrefix(s) || Claim(s) != s || len(s) > maxName {
+		if isHexPrefix(s) || Claim(s) != s || len(s) > MaxName {
 			t.Errorf("%q is a name", s)
 		}
 		for _, r := range s {

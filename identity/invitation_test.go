@@ -51,7 +51,7 @@ func TestInvitationText(t *testing.T) {
 		}
 	}
 	most := inv
-	most.Addrs = slices.Repeat([]string{strings.Repeat("a", 253) + ":65535"}, maxAddrs)
+	most.Addrs = slices.Repeat([]string{strings.Repeat("a", 253) + ":65535"}, MaxAddrs)
 	most.Name = strings.Repeat("é", 32)
 	if got, err := ParseInvitation(most.String()); err != nil || !got.equal(most) {
 		t.Errorf("the longest: %d bytes, %v", len(most.String()), err)
@@ -128,7 +128,7 @@ func FuzzParseInvitation(f *testing.F) {
 		if err != nil || !again.equal(inv) {
 			t.Errorf("%q comes back as %+v, %v", text, again, err)
 		}
-		if inv.ID.IsZero() || len(inv.Addrs) > maxAddrs || Claim(inv.Name) != inv.Name {
+		if inv.ID.IsZero() || len(inv.Addrs) > MaxAddrs || Claim(inv.Name) != inv.Name {
 			t.Errorf("%q gives %+v", text, inv)
 		}
 	})

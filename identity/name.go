@@ -11,8 +11,10 @@ import (
 	"unicode/utf8"
 )
 
+// MaxName is the length in bytes of the longest petname.
+const MaxName = 32
+
 const (
-	maxName  = 32
 	maxClaim = 64
 	minHex   = 6 // digits from which a reference is read as an id
 
@@ -27,8 +29,8 @@ func CheckName(name string) error {
 	switch {
 	case name == "":
 		return errors.New("name: empty: choose one like \"desk\"")
-	case len(name) > maxName:
-		return fmt.Errorf("name: %d bytes long: use at most %d", len(name), maxName)
+	case len(name) > MaxName:
+		return fmt.Errorf("name: %d bytes long: use at most %d", len(name), MaxName)
 	case strings.IndexByte(lowerLetters, name[0]) < 0 || !consistsOf(name, lowerLetters+"0123456789-"):
 		return fmt.Errorf("name %q: use lower-case letters, digits and hyphens, a letter first", name)
 	case isHexPrefix(name):

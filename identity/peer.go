@@ -74,8 +74,8 @@ func (p Peer) check() error {
 // CheckAddrs says why addresses cannot be those of one peer: see [CheckAddr], and 8 at
 // most.
 func CheckAddrs(addrs []string) error {
-	if len(addrs) > maxAddrs {
-		return fmt.Errorf("%d addresses: give at most %d", len(addrs), maxAddrs)
+	if len(addrs) > MaxAddrs {
+		return fmt.Errorf("%d addresses: give at most %d", len(addrs), MaxAddrs)
 	}
 	for _, addr := range addrs {
 		if err := CheckAddr(addr); err != nil {

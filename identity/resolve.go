@@ -76,7 +76,7 @@ func (id *ID) hasPrefix(digits string) bool {
 func (s *snapshot) near(ref string) []string {
 	const most = 3
 	var names []string
-	if len(ref) < 2 || len(ref) > maxName {
+	if len(ref) < 2 || len(ref) > MaxName {
 		return nil
 	}
 	for _, p := range s.Peers {
@@ -91,7 +91,7 @@ func (s *snapshot) near(ref string) []string {
 
 // edits is the Levenshtein distance of two short strings.
 func edits(a, b string) int {
-	var row [maxName + 1]int
+	var row [MaxName + 1]int
 	for j := range len(b) + 1 {
 		row[j] = j
 	}

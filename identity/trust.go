@@ -10,10 +10,12 @@ import (
 	"time"
 )
 
+// MaxAddrs is how many addresses one peer may have.
+const MaxAddrs = 8
+
 const (
 	maxPeers   = 4096
 	maxBlocked = 16384
-	maxAddrs   = 8
 )
 
 // ErrTrustFull says that 4,096 peers are trusted, the most that a store holds.
@@ -219,7 +221,7 @@ func (s *snapshot) freeName(name string) string {
 			return free
 		}
 		suffix := fmt.Sprintf("-%d", n)
-		free = name[:min(len(name), maxName-len(suffix))] + suffix
+		free = name[:min(len(name), MaxName-len(suffix))] + suffix
 	}
 }
 

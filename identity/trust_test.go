@@ -259,7 +259,7 @@ func TestTrustBounds(t *testing.T) {
 		t.Error("read again, it differs")
 	}
 	// The longest addresses must fit as well.
-	longest := len(data) + maxPeers*maxAddrs*len(strings.Repeat("a", 253)+":65535, ")
+	longest := len(data) + maxPeers*MaxAddrs*len(strings.Repeat("a", 253)+":65535, ")
 	if longest > maxTrustFile {
 		t.Errorf("a file of up to %d bytes could not be read again", longest)
 	}
@@ -272,7 +272,7 @@ func TestTrustBounds(t *testing.T) {
 
 func TestFreeName(t *testing.T) {
 	store := NewTrust()
-	long := strings.Repeat("z", maxName)
+	long := strings.Repeat("z", MaxName)
 	for i, name := range []string{"desk", "desk-2", "desk-4", long} {
 		trust(t, store, Peer{ID: testID(i), Name: name})
 	}

@@ -20,7 +20,7 @@ var arrows = map[string][]string{
 	"client":             {"kinds"},
 	"kinds":              {"wire"},
 	"wire":               {"identity"},
-	"config":             {"identity"},
+	"config":             {"kinds"},
 	"discovery":          {"identity"},
 	"openintent/carrier": {"openintent", "kinds"},
 	"openintent":         {"store", "budget", "disk"},

@@ -1,0 +1,71 @@
+package daemon
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// TestEveryKindIsDispatched: each kind of the table has a handler for the way it
+// travels. What has none is refused as unknown_kind, also without a ref.
+func TestEveryKindIsDispatched(t *testing.T) {
+	desk := start(t, stateDir(t), "desk")
+	from := identity.ID{0x1a, 0x70}
+	desk.dial().must("trust", client.TrustParams{Peer: from.String(), Name: "laptop"}, nil)
+	envelope := func(kind string, ref bool) *wire.Envelope {
+		env := &wire.Envelope{V: wire.Version, ID: wire.NewMessageID(), From: from, To: desk.ID(), Kind: kind}
+		if ref {
+			env.Ref = new(wire.NewMessageID())
+		}
+		return env
+	}
+	asExchange := func(env *wire.Envelope) (known bool) {
+		reply, err := desk.onExchange(t.Context(), from, env)
+		if err != nil {
+			t.Fatalf("%s: %v", env.Kind, err)
+		}
+		if reply.Kind != kinds.KindError {
+			return true
+		}
+		e, err := kinds.Parse[kinds.Error](reply.Payload)
+		if err != nil {
+			t.Fatalf("%s: %v", env.Kind, err)
+		}
+		return e.Code != kinds.UnknownKind
+	}
+	asMessage := func(env *wire.Envelope) (known bool) {
+		_, err := desk.onMessage(t.Context(), from, env)
+		return err == nil || kinds.AsError(err).Code != kinds.UnknownKind
+	}
+	for _, k := range kinds.Table() {
+		if known := asExchange(envelope(k.Name, k.NeedsRef)); known != (k.Class == kinds.Exchange) {
+			t.Errorf("%s as an exchange: dispatched %t", k.Name, known)
+		}
+		if k.Class == kinds.Exchange {
+			continue // package peer refuses it as a message
+		}
+		if known := asMessage(envelope(k.Name, k.NeedsRef)); known != (k.Class == kinds.Message) {
+			t.Errorf("%s as a message: dispatched %t", k.Name, known)
+		}
+	}
+	for range 2 { // a repeat has the same answer
+		if env := envelope("thirteenth", false); asExchange(env) || asMessage(env) {
+			t.Error("an unknown kind was dispatched")
+		}
+	}
+}
+
+// TestEveryKindIsOffered: an agent can declare each kind that the daemon does not
+// answer by itself.
+func TestEveryKindIsOffered(t *testing.T) {
+	for _, k := range kinds.Table() {
+		own := k.Name == kinds.KindPing || k.Name == kinds.KindDiscover || k.Class == kinds.Reply
+		if slices.Contains(offered[:], k.Name) == own {
+			t.Errorf("%s: offered to agents is %t", k.Name, !own)
+		}
+	}
+}
