@@ -136,7 +136,7 @@ func (m *mail) start() (err error) {
 	m.arrived, m.subscribed = make(chan struct{}, mailWaiting), make(chan error, 1)
 	var ready atomic.Bool
 	go func() { // ends with the fleet's context
-		filter := client.SubscribeParams{Events: client.EventFilter{Types: []string{client.EventMail}}}
+		filter := client.SubscribeParams{Events: client.EventFilter{Types: []client.EventType{client.EventMail}}}
 		m.subscribed <- m.there.Subscribe(m.ctx, filter, nil, func(e *client.Event) {
 			if strings.Contains(string(e.Details), client.MailArrived) {
 				ready.Store(true)

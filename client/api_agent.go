@@ -50,7 +50,7 @@ type SubscribeParams struct {
 // listed types, or none (the zero value).
 type EventFilter struct {
 	All   bool
-	Types []string
+	Types []EventType
 }
 
 // MarshalJSONTo writes true, false or a list.
@@ -76,39 +76,45 @@ func (f *EventFilter) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return errors.New("expected true or a list of types")
 }
 
+// MessageDirection tells whether a message came or went.
+type MessageDirection string
+
 // The directions of a message.
 const (
-	In  = "in"
-	Out = "out"
+	In  MessageDirection = "in"
+	Out MessageDirection = "out"
 )
 
 // Message is the params of the notification message: a copy for a subscriber.
 type Message struct {
-	Envelope  wire.Envelope `json:"envelope"`
-	Direction string        `json:"direction"`
+	Envelope  wire.Envelope    `json:"envelope"`
+	Direction MessageDirection `json:"direction"`
 }
+
+// EventType is what an event tells.
+type EventType string
 
 // The types of events.
 const (
-	EventUp               = "up"
-	EventDown             = "down"
-	EventRefused          = "refused" // the peer does not trust this daemon
-	EventDiscovered       = "discovered"
-	EventLost             = "lost"
-	EventPending          = "pending"
-	EventTrust            = "trust"
-	EventIdentityConflict = "identity_conflict"
-	EventMail             = "mail"
+	EventUp               EventType = "up"
+	EventDown             EventType = "down"
+	EventRefused          EventType = "refused" // the peer does not trust this daemon
+	EventDiscovered       EventType = "discovered"
+	EventLost             EventType = "lost"
+	EventPending          EventType = "pending"
+	EventTrust            EventType = "trust"
+	EventIdentityConflict EventType = "identity_conflict"
+	EventMail             EventType = "mail"
 )
 
 // EventTypes returns all of them.
-func EventTypes() []string {
-	return []string{EventUp, EventDown, EventRefused, EventDiscovered, EventLost, EventPending, EventTrust, EventIdentityConflict, EventMail}
+func EventTypes() []EventType {
+	return []EventType{EventUp, EventDown, EventRefused, EventDiscovered, EventLost, EventPending, EventTrust, EventIdentityConflict, EventMail}
 }
 
 // Event is the params of the notification event.
 type Event struct {
-	Type    string         `json:"type"`
+	Type    EventType      `json:"type"`
 	Peer    identity.ID    `json:"peer,omitzero"`
 	Name    string         `json:"name,omitzero"`
 	At      time.Time      `json:"at"`

@@ -73,21 +73,27 @@ type MessageCount struct {
 	Out map[string]uint64 `json:"out"`
 }
 
+// PeerState is what a daemon has to do with a peer now.
+type PeerState string
+
 // The states of a peer.
 const (
-	PeerConnected  = "connected"
-	PeerTrusted    = "trusted" // and not connected
-	PeerDiscovered = "discovered"
-	PeerPending    = "pending" // a stranger that called and waits for trust
-	PeerBlocked    = "blocked"
+	PeerConnected  PeerState = "connected"
+	PeerTrusted    PeerState = "trusted" // and not connected
+	PeerDiscovered PeerState = "discovered"
+	PeerPending    PeerState = "pending" // a stranger that called and waits for trust
+	PeerBlocked    PeerState = "blocked"
 )
+
+// AddrSource is where a daemon has an address from.
+type AddrSource string
 
 // Where an address comes from.
 const (
-	SourceWorked = "worked" // the peer was connected there
-	SourceStatic = "static" // config.yaml, the trust store
-	SourceMDNS   = "mdns"   // somebody on the network says so
-	SourceCall   = "call"   // a stranger called from there
+	SourceWorked AddrSource = "worked" // the peer was connected there
+	SourceStatic AddrSource = "static" // config.yaml, the trust store
+	SourceMDNS   AddrSource = "mdns"   // somebody on the network says so
+	SourceCall   AddrSource = "call"   // a stranger called from there
 )
 
 // Time is a time that may be none: the zero value, null in JSON.
@@ -110,10 +116,10 @@ func (t *Time) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 type Peer struct {
 	ID           identity.ID `json:"id"`
 	Name         string      `json:"name"` // petname; trusted peers have one, and blocked ones that had
-	State        string      `json:"state"`
+	State        PeerState   `json:"state"`
 	Addrs        []string    `json:"addrs"`
 	RTTUS        *uint64     `json:"rtt_us"` // nil: not connected
-	Source       string      `json:"source"` // where the first address comes from; "": there is none
+	Source       AddrSource  `json:"source"` // where the first address comes from; "": there is none
 	LastSeen     Time        `json:"last_seen"`
 	Claim        string      `json:"claim,omitzero"`         // what it calls itself: no proof
 	NameConflict bool        `json:"name_conflict,omitzero"` // the claim is a trusted peer's name
@@ -125,22 +131,28 @@ type Peers struct {
 	Peers []Peer `json:"peers"`
 }
 
+// TaskDirection tells who delegated, and so who works.
+type TaskDirection string
+
 // The directions of a delegation.
 const (
-	Given = "given" // this daemon's agents delegated it
-	Taken = "taken" // a peer delegated it to this daemon's agents
+	Given TaskDirection = "given" // this daemon's agents delegated it
+	Taken TaskDirection = "taken" // a peer delegated it to this daemon's agents
 )
+
+// TaskState is how far a delegation has come.
+type TaskState string
 
 // The states of a delegation. Refused and the last four are final.
 const (
-	TaskSent      = "sent"
-	TaskAccepted  = "accepted"
-	TaskUnknown   = "unknown" // no ack came
-	TaskRefused   = "refused"
-	TaskCompleted = "completed"
-	TaskFailed    = "failed"
-	TaskCancelled = "cancelled"
-	TaskExpired   = "expired"
+	TaskSent      TaskState = "sent"
+	TaskAccepted  TaskState = "accepted"
+	TaskUnknown   TaskState = "unknown" // no ack came
+	TaskRefused   TaskState = "refused"
+	TaskCompleted TaskState = "completed"
+	TaskFailed    TaskState = "failed"
+	TaskCancelled TaskState = "cancelled"
+	TaskExpired   TaskState = "expired"
 )
 
 // MaxBeginning bounds Task.Task and Task.Outcome, in bytes. What is longer ends
@@ -152,10 +164,10 @@ const MaxBeginning = 256
 type Task struct {
 	ID        wire.MessageID `json:"id"`
 	Peer      string         `json:"peer"` // petname, or the id where it has none any more
-	Direction string         `json:"direction"`
+	Direction TaskDirection  `json:"direction"`
 	Agent     string         `json:"agent,omitzero"` // taken, accepted and open: the attached name that works on it
 	Task      string         `json:"task"`           // its beginning
-	State     string         `json:"state"`
+	State     TaskState      `json:"state"`
 	Deadline  Time           `json:"deadline"`
 	Outcome   string         `json:"outcome"`           // its beginning; the whole is in Result
 	Partials  uint64         `json:"partials,omitzero"` // how many have come
@@ -163,9 +175,9 @@ type Task struct {
 	Result    wire.Payload   `json:"result,omitzero"`   // payload of the final result or error
 }
 
-// Final reports whether the state can no longer change.
-func (t *Task) Final() bool {
-	switch t.State {
+// IsFinal reports whether the state can no longer change.
+func (s TaskState) IsFinal() bool {
+	switch s {
 	case TaskRefused, TaskCompleted, TaskFailed, TaskCancelled, TaskExpired:
 		return true
 	}

@@ -168,7 +168,7 @@ func TestMethods(t *testing.T) {
 			func(r any) bool { return r.([]Peer)[0].NameConflict }},
 		{"tasks", `{}`, `{"tasks":[` + task + `]}`,
 			func() (any, error) { return c.Tasks(ctx) },
-			func(r any) bool { return r.([]Task)[0].Final() }},
+			func(r any) bool { return r.([]Task)[0].State.IsFinal() }},
 		{"task", `{"id":` + idText + `}`, task,
 			func() (any, error) { return c.Task(ctx, id) },
 			func(r any) bool { return r.(*Task).Direction == Given }},

@@ -11,7 +11,7 @@ func TestSubscribe(t *testing.T) {
 	subscribed := make(chan *Conn, 4)
 	s := newServer(t, func(_ context.Context, c *Conn, r *Request) {
 		var p SubscribeParams
-		if err := r.Bind(&p); err != nil || !slices.Equal(p.Events.Types, []string{EventUp}) {
+		if err := r.Bind(&p); err != nil || !slices.Equal(p.Events.Types, []EventType{EventUp}) {
 			t.Errorf("got %s, %v", r.Params, err)
 		}
 		r.Reply(nil)
@@ -22,9 +22,9 @@ func TestSubscribe(t *testing.T) {
 	got := make(chan string, 16)
 	ended := make(chan error)
 	go func() {
-		ended <- c.Subscribe(ctx, SubscribeParams{Events: EventFilter{Types: []string{EventUp}}},
-			func(m *Message) { got <- m.Direction + " " + string(m.Envelope.Payload) },
-			func(e *Event) { got <- e.Type + " " + e.Name })
+		ended <- c.Subscribe(ctx, SubscribeParams{Events: EventFilter{Types: []EventType{EventUp}}},
+			func(m *Message) { got <- string(m.Direction) + " " + string(m.Envelope.Payload) },
+			func(e *Event) { got <- string(e.Type) + " " + e.Name })
 	}()
 	expect := func() {
 		t.Helper()

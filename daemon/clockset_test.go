@@ -51,7 +51,7 @@ func TestClockIsSetBetweenRuns(t *testing.T) {
 			want := func(when string, open, expired int) {
 				t.Helper()
 				synctest.Wait()
-				states := make(map[string]int)
+				states := make(map[client.TaskState]int)
 				for _, e := range ts.list(func(*task) bool { return true }) {
 					state, _ := ts.stateOf(e)
 					states[state]++

@@ -222,7 +222,7 @@ func TestDeadlineBeforeTheAck(t *testing.T) {
 	asker.refused(kinds.Timeout, "delegate", client.DelegateParams{Head: client.Head{ID: id}, To: "laptop", Payload: task1(`,"deadline_ms":500`)})
 	await.From(t, "the agent's rpc.cancel", ended)
 	for _, l := range []*local{asker, laptop.dial()} {
-		await.Until(t, "the end of the delegation", func() bool { return l.state(id).Final() })
+		await.Until(t, "the end of the delegation", func() bool { return l.state(id).State.IsFinal() })
 	}
 }
 

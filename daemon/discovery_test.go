@@ -42,11 +42,11 @@ func (l *local) row(of *running) client.Peer {
 	return all.Peers[i]
 }
 
-func (d *running) becomes(state string, of *running) client.Peer {
+func (d *running) becomes(state client.PeerState, of *running) client.Peer {
 	d.t.Helper()
 	var p client.Peer
 	l := d.dial()
-	await.Until(d.t, d.name+" has "+of.name+" as "+state, func() bool { p = l.row(of); return p.State == state })
+	await.Until(d.t, d.name+" has "+of.name+" as "+string(state), func() bool { p = l.row(of); return p.State == state })
 	return p
 }
 
@@ -62,7 +62,7 @@ func (d *running) events(of *running) <-chan client.Event {
 			got <- *e
 		}
 	})
-	l.must("subscribe", client.SubscribeParams{Events: client.EventFilter{Types: []string{client.EventDiscovered, client.EventLost}}}, nil)
+	l.must("subscribe", client.SubscribeParams{Events: client.EventFilter{Types: []client.EventType{client.EventDiscovered, client.EventLost}}}, nil)
 	return got
 }
 
@@ -238,7 +238,7 @@ func TestUntrustForgetsWhereAConnectedPeerIs(t *testing.T) {
 	down := make(chan struct{})
 	watch := desk.dialWith(func(_ context.Context, r *client.Request) {
 		e := new(client.Event)
-		if r.Bind(e) == nil && e.Type == string(peer.EventDown) {
+		if r.Bind(e) == nil && e.Type == client.EventDown {
 			close(down)
 		}
 	})

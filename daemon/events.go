@@ -62,7 +62,7 @@ func (s *subscribers) has(conn *client.Conn) bool {
 }
 
 // copy sends a message to those who want it.
-func (s *subscribers) copy(env *wire.Envelope, direction string) {
+func (s *subscribers) copy(env *wire.Envelope, direction client.MessageDirection) {
 	for _, sub := range s.list() {
 		if sub.wants(env, direction) {
 			if text, err := splice(&client.Message{Envelope: *env, Direction: direction}); err == nil {
@@ -82,7 +82,7 @@ func (s *subscribers) event(e client.Event) {
 	}
 }
 
-func (sub *subscription) wants(env *wire.Envelope, direction string) bool {
+func (sub *subscription) wants(env *wire.Envelope, direction client.MessageDirection) bool {
 	other := env.From
 	if direction == client.Out {
 		other = env.To
@@ -167,10 +167,10 @@ func (d *Daemon) onEvent(e peer.Event) {
 	if e.Detail != "" {
 		details["detail"] = e.Detail
 	}
-	d.event(string(e.Type), e.Peer, name, e.At, details)
+	d.event(client.EventType(e.Type), e.Peer, name, e.At, details)
 }
 
-func (d *Daemon) event(typ string, id identity.ID, name string, at time.Time, details any) {
+func (d *Daemon) event(typ client.EventType, id identity.ID, name string, at time.Time, details any) {
 	if d.subscribers.list() == nil {
 		return
 	}

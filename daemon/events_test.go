@@ -40,7 +40,7 @@ func TestSubscriberGetsCopies(t *testing.T) {
 			events <- e
 		}
 	})
-	l.must("subscribe", client.SubscribeParams{Kinds: []string{"notify", "ping", "pong"}, Peers: []string{"desk"}, Events: client.EventFilter{Types: []string{"down"}}}, nil)
+	l.must("subscribe", client.SubscribeParams{Kinds: []string{"notify", "ping", "pong"}, Peers: []string{"desk"}, Events: client.EventFilter{Types: []client.EventType{"down"}}}, nil)
 	asker := desk.dial()
 	var r client.Receipt
 	asker.must("notify", client.NotifyParams{To: client.To("laptop"), Payload: kinds.Encode(&kinds.Notify{Topic: "t"})}, &r)
@@ -51,7 +51,7 @@ func TestSubscriberGetsCopies(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	asker.must("ping", client.PingParams{To: "laptop"}, nil)
-	directions := map[string]string{}
+	directions := map[string]client.MessageDirection{}
 	for range 2 {
 		m := await.From(t, "copy", copies)
 		directions[m.Envelope.Kind] = m.Direction

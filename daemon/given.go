@@ -142,7 +142,7 @@ func (d *Daemon) cancel(ctx context.Context, s *session, p *client.CancelParams)
 		return nil, kinds.Errorf(kinds.NotFound, "ref: the delegation %s went to %s, not to %s", p.Ref, d.nameOf(t.peer), whom.Name)
 	}
 	if t != nil {
-		if state, _ := d.tasks.stateOf(t); final(state) {
+		if state, _ := d.tasks.stateOf(t); state.IsFinal() {
 			return &client.CancelAnswer{Ref: p.Ref, Payload: notAccepted(state)}, nil
 		}
 		if d.tasks.interrupt(t, errCancelled) {
@@ -185,7 +185,7 @@ func (d *Daemon) onReport(ctx context.Context, sender identity.Peer, env *wire.E
 	if err := d.gate.admit(sender, env.Kind, ""); err != nil {
 		return refused(err)
 	}
-	if state, _ := d.tasks.stateOf(t); !final(state) {
+	if state, _ := d.tasks.stateOf(t); !state.IsFinal() {
 		if err := d.space.room(sender.ID); err != nil {
 			return refused(err)
 		}

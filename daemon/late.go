@@ -112,7 +112,7 @@ func (l *records) save(ctx context.Context, ts *tasks) error {
 		}
 		ts.mu.Lock()
 		for _, r := range some {
-			if !r.drop && !final(r.task.state) {
+			if !r.drop && !r.task.state.IsFinal() {
 				r.task.ending = false
 				ts.settle(r.task, r.ending)
 			}

@@ -135,7 +135,11 @@ func (d *Daemon) subscribe(_ context.Context, s *session, p *client.SubscribePar
 	}
 	for _, typ := range p.Events.Types {
 		if all := client.EventTypes(); !slices.Contains(all, typ) {
-			return nil, kinds.Errorf(kinds.Invalid, "subscribe: events: %.64q: expected true, or some of %s", typ, strings.Join(all, ", "))
+			var names []string
+			for _, t := range all {
+				names = append(names, string(t))
+			}
+			return nil, kinds.Errorf(kinds.Invalid, "subscribe: events: %.64q: expected true, or some of %s", typ, strings.Join(names, ", "))
 		}
 	}
 	peers, err := d.resolveAll(p.Peers)

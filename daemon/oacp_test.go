@@ -65,7 +65,7 @@ func (d *running) mailEvents(t *testing.T) <-chan client.MailEvent {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		c.Subscribe(ctx, client.SubscribeParams{Events: client.EventFilter{Types: []string{client.EventMail}}}, nil, func(e *client.Event) {
+		c.Subscribe(ctx, client.SubscribeParams{Events: client.EventFilter{Types: []client.EventType{client.EventMail}}}, nil, func(e *client.Event) {
 			var m client.MailEvent
 			if err := json.Unmarshal(e.Details, &m); err != nil || e.Type != client.EventMail {
 				t.Errorf("event %+v: %v", e, err)

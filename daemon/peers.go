@@ -98,10 +98,10 @@ const maxReach = 8
 
 // reach returns where a peer may be reached, first and then the best that the table
 // has, and where the first address of the table comes from.
-func reach(e discovery.Entry, first ...string) (addrs []string, source string) {
+func reach(e discovery.Entry, first ...string) (addrs []string, source client.AddrSource) {
 	addrs = append([]string{}, first...)
 	for _, a := range e.Addrs {
-		source = cmp.Or(source, string(a.Source))
+		source = cmp.Or(source, client.AddrSource(a.Source))
 		if len(addrs) < maxReach && !slices.Contains(addrs, a.HostPort) {
 			addrs = append(addrs, a.HostPort)
 		}

@@ -83,7 +83,7 @@ func TestFullTablesAreListed(t *testing.T) {
 	writeConfig(t, dir, "max_message: 65536\n")
 	d := start(t, dir, "desk")
 	if err := d.store.Write(t.Context(), false, func(tx *store.Tx) error {
-		for _, direction := range []string{client.Given, client.Taken} {
+		for _, direction := range []client.TaskDirection{client.Given, client.Taken} {
 			for i := range maxTasks {
 				d.tasks.mu.Lock()
 				d.tasks.rows++

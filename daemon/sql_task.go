@@ -69,12 +69,12 @@ func beginning(text string) string {
 // An ack, and a way between sent, unknown and refused, never undo an end that was
 // written meanwhile.
 
-func sqlAck(tx *store.Tx, row int64, state string, ack []byte) error {
+func sqlAck(tx *store.Tx, row int64, state client.TaskState, ack []byte) error {
 	_, err := tx.Exec("UPDATE daemon_task SET ack = ?, state = CASE WHEN state IN ('sent', 'unknown', 'refused') THEN ? ELSE state END WHERE row = ?", ack, state, row)
 	return err
 }
 
-func sqlState(tx *store.Tx, row int64, state string) error {
+func sqlState(tx *store.Tx, row int64, state client.TaskState) error {
 	_, err := tx.Exec("UPDATE daemon_task SET state = ? WHERE row = ? AND state IN ('sent', 'unknown', 'refused')", state, row)
 	return err
 }

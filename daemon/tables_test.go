@@ -382,7 +382,7 @@ func TestAnEntryThatFailsEvictsNone(t *testing.T) {
 // What becomes of a delegation is written before anybody sees it.
 func TestStatesAreWrittenFirst(t *testing.T) {
 	ts := table(t)
-	for state, move := range map[string]func(*task) error{
+	for state, move := range map[client.TaskState]func(*task) error{
 		client.TaskUnknown: func(one *task) error { return ts.set(t.Context(), one, client.TaskUnknown) },
 		client.TaskRefused: func(one *task) error { return ts.refuse(t.Context(), one, "no") },
 	} {
@@ -390,7 +390,7 @@ func TestStatesAreWrittenFirst(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var during []string
+		var during []client.TaskState
 		ts.db.Observe(func(store.Cost) {
 			s, _ := ts.stateOf(one)
 			during = append(during, s)
@@ -398,7 +398,7 @@ func TestStatesAreWrittenFirst(t *testing.T) {
 		if err := move(one); err != nil {
 			t.Fatal(err)
 		}
-		if after, _ := ts.stateOf(one); after != state || !slices.Equal(during, []string{client.TaskSent}) {
+		if after, _ := ts.stateOf(one); after != state || !slices.Equal(during, []client.TaskState{client.TaskSent}) {
 			t.Errorf("%s: %v while it is written, %s afterwards", state, during, after)
 		}
 		ts.db.Observe(nil)

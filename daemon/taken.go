@@ -115,8 +115,8 @@ func parseAck(p wire.Payload) (*kinds.Ack, error) {
 }
 
 // notAccepted is the answer to a cancel that comes too late.
-func notAccepted(state string) wire.Payload {
-	return kinds.Encode(&kinds.Ack{Code: kinds.NotFound, Message: "the delegation is " + state + " already"})
+func notAccepted(state client.TaskState) wire.Payload {
+	return kinds.Encode(&kinds.Ack{Code: kinds.NotFound, Message: "the delegation is " + string(state) + " already"})
 }
 
 // onCancel passes a cancellation to the agent that has the task. Where that is
@@ -129,7 +129,7 @@ func (d *Daemon) onCancel(ctx context.Context, sender identity.Peer, env *wire.E
 	if err := d.gate.admit(sender, env.Kind, ""); err != nil {
 		return refused(err)
 	}
-	if state, _ := d.tasks.stateOf(t); final(state) {
+	if state, _ := d.tasks.stateOf(t); state.IsFinal() {
 		return outcome{reply: &wire.Envelope{Kind: kinds.KindAck, Payload: notAccepted(state)}}, true
 	}
 	ack := kinds.Encode(&kinds.Ack{Accepted: true})
@@ -184,7 +184,7 @@ func (d *Daemon) reportTaken(ctx context.Context, s *session, kind string, p *cl
 	if env.ID.IsZero() {
 		env.ID = wire.NewMessageID()
 	}
-	if state, _ := d.tasks.stateOf(t); final(state) && !d.tasks.repeated(t, env.ID) {
+	if state, _ := d.tasks.stateOf(t); state.IsFinal() && !d.tasks.repeated(t, env.ID) {
 		return nil, kinds.Errorf(kinds.NotFound, "ref: the delegation %s is %s already: nothing more is expected", p.Ref, state)
 	}
 	state, err := d.send(ctx, t.peer, env, true)

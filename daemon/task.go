@@ -13,7 +13,7 @@ import (
 // text, the ack, results) stays on disk.
 type task struct {
 	row       int64
-	direction string // client.Given or client.Taken
+	direction client.TaskDirection
 	peer      identity.ID
 	id        wire.MessageID
 	hash      digest
@@ -25,7 +25,7 @@ type task struct {
 
 	// Under tasks.mu.
 	holder   digest // of the key of who delegated, or works on it; zero: an owner's call
-	state    string
+	state    client.TaskState
 	acked    bool           // the ack is on disk
 	partials uint64         // how many have come
 	finalID  wire.MessageID // message that ended it
@@ -42,10 +42,8 @@ type task struct {
 
 // final reports whether nothing is owed or expected any more.
 func (t *task) final() bool {
-	return final(t.state) || t.state == client.TaskAccepted && !t.reports
+	return t.state.IsFinal() || t.state == client.TaskAccepted && !t.reports
 }
-
-func final(state string) bool { return (&client.Task{State: state}).Final() }
 
 // expires returns when an open task's time is over, and until when its entry is kept.
 func (t *task) expires() (over, forgotten time.Time) {
@@ -83,7 +81,7 @@ func earlier(a, b time.Time) time.Time {
 
 // ending is how a task ends.
 type ending struct {
-	state   string
+	state   client.TaskState
 	id      wire.MessageID // of the message that says so
 	outcome string         // in words
 	payload wire.Payload   // of that message

@@ -36,13 +36,13 @@ type tasks struct {
 
 	mu    sync.Mutex // guards what follows and the fields of tasks named above
 	table map[taskKey]*task
-	sizes map[string]map[identity.ID]int // entries of the table, by direction and peer
-	rows  int64                          // the last row that was begun: none is used twice
-	next  time.Time                      // when run looks again; zero: when it is woken
+	sizes map[client.TaskDirection]map[identity.ID]int // entries of the table, by direction and peer
+	rows  int64                                        // the last row that was begun: none is used twice
+	next  time.Time                                    // when run looks again; zero: when it is woken
 }
 
 type taskKey struct {
-	direction string
+	direction client.TaskDirection
 	peer      identity.ID
 	id        wire.MessageID
 }
@@ -53,7 +53,7 @@ func (t *task) key() taskKey { return taskKey{t.direction, t.peer, t.id} }
 func openTasks(ctx context.Context, db *store.DB, a *agents, book *budget.Book, log *slog.Logger) (*tasks, error) {
 	ts := &tasks{
 		db: db, agents: a, taken: book.Open(budget.Delegations), wake: make(chan struct{}, 1), late: newRecords(log),
-		table: make(map[taskKey]*task), sizes: map[string]map[identity.ID]int{client.Given: {}, client.Taken: {}},
+		table: make(map[taskKey]*task), sizes: map[client.TaskDirection]map[identity.ID]int{client.Given: {}, client.Taken: {}},
 	}
 	var all []*task
 	err := db.Read(ctx, func(tx *store.Tx) (err error) {
@@ -107,7 +107,7 @@ func (ts *tasks) count(t *task, had *place) {
 }
 
 // get returns the entry of a delegation.
-func (ts *tasks) get(direction string, peer identity.ID, id wire.MessageID) *task {
+func (ts *tasks) get(direction client.TaskDirection, peer identity.ID, id wire.MessageID) *task {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	return ts.table[taskKey{direction, peer, id}]
@@ -115,12 +115,12 @@ func (ts *tasks) get(direction string, peer identity.ID, id wire.MessageID) *tas
 
 // find returns a delegation by its id alone; of several the first in the order of
 // directions.
-func (ts *tasks) find(id wire.MessageID, directions ...string) *task {
+func (ts *tasks) find(id wire.MessageID, directions ...client.TaskDirection) *task {
 	return ts.findOf(nil, id, directions...)
 }
 
 // findOf is find among what is the holder's own, nil for all.
-func (ts *tasks) findOf(by *holder, id wire.MessageID, directions ...string) *task {
+func (ts *tasks) findOf(by *holder, id wire.MessageID, directions ...client.TaskDirection) *task {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	for _, direction := range directions {
@@ -190,7 +190,7 @@ func (ts *tasks) unshare(t *task) {
 
 // room drops an entry that is final if the table is full: the oldest of the peer
 // that has the most entries, so that nobody's outcomes are pushed out by another's.
-func (ts *tasks) room(direction string, peer identity.ID) (evicted *task, ok bool) {
+func (ts *tasks) room(direction client.TaskDirection, peer identity.ID) (evicted *task, ok bool) {
 	entries, n := ts.sizes[direction], 0
 	for _, of := range entries {
 		n += of
@@ -233,11 +233,11 @@ func (ts *tasks) show(t *task) client.Task {
 func (ts *tasks) repeated(t *task, id wire.MessageID) bool {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	return final(t.state) && t.finalID == id
+	return t.state.IsFinal() && t.finalID == id
 }
 
 // stateOf returns the state and whether an ack is recorded.
-func (ts *tasks) stateOf(t *task) (state string, acked bool) {
+func (ts *tasks) stateOf(t *task) (state client.TaskState, acked bool) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	return t.state, t.acked

@@ -60,7 +60,7 @@ func (ts *tasks) clock(t *testing.T, report func(context.Context, *task) error) 
 	t.Cleanup(func() { cancel(); running.Wait() })
 }
 
-func (ts *tasks) enter(t *testing.T, direction string, deadline time.Duration) *task {
+func (ts *tasks) enter(t *testing.T, direction client.TaskDirection, deadline time.Duration) *task {
 	t.Helper()
 	e := &task{direction: direction, peer: identity.ID{1}, id: wire.NewMessageID(), agent: "reviewer", reports: true, created: time.Now()}
 	if deadline > 0 {
@@ -75,7 +75,7 @@ func (ts *tasks) enter(t *testing.T, direction string, deadline time.Duration) *
 	return e
 }
 
-func (ts *tasks) is(t *testing.T, e *task, want string) {
+func (ts *tasks) is(t *testing.T, e *task, want client.TaskState) {
 	t.Helper()
 	synctest.Wait()
 	if got, _ := ts.stateOf(e); got != want {
@@ -93,7 +93,7 @@ func TestTasksExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := table(t)
 		ts.clock(t, never)
-		for _, direction := range []string{client.Given, client.Taken} {
+		for _, direction := range []client.TaskDirection{client.Given, client.Taken} {
 			short, none := ts.enter(t, direction, time.Minute), ts.enter(t, direction, 0)
 			time.Sleep(time.Minute - time.Nanosecond)
 			ts.is(t, short, client.TaskAccepted)
@@ -263,9 +263,9 @@ func TestTasksAreBounded(t *testing.T) {
 func TestOnlyTheFirstEndWins(t *testing.T) {
 	ts := table(t)
 	e := ts.enter(t, client.Given, 0)
-	wins := make(chan string, 8)
+	wins := make(chan client.TaskState, 8)
 	var ends sync.WaitGroup
-	for _, state := range []string{client.TaskCompleted, client.TaskFailed, client.TaskCancelled, client.TaskExpired} {
+	for _, state := range []client.TaskState{client.TaskCompleted, client.TaskFailed, client.TaskCancelled, client.TaskExpired} {
 		ends.Go(func() {
 			won, err := ts.end(t.Context(), e, ending{state: state})
 			if err != nil {
@@ -290,7 +290,7 @@ func TestOnlyTheFirstEndWins(t *testing.T) {
 	if err := ts.set(t.Context(), e, client.TaskUnknown); err != nil {
 		t.Error(err)
 	}
-	if got, _ := ts.stateOf(e); !final(got) {
+	if got, _ := ts.stateOf(e); !got.IsFinal() {
 		t.Errorf("an end was undone: %s", got)
 	}
 }
@@ -333,7 +333,7 @@ func (ts *tasks) counted(t *testing.T) {
 	t.Helper()
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	want := map[string]map[identity.ID]int{client.Given: {}, client.Taken: {}}
+	want := map[client.TaskDirection]map[identity.ID]int{client.Given: {}, client.Taken: {}}
 	for _, one := range ts.table {
 		want[one.direction][one.peer]++
 	}

@@ -16,7 +16,7 @@ import (
 // ack records the answer to the delegation, on disk when it returns. An end that
 // came before stays. One that is accepted is work of its agent from then on, instead of the
 // place that it had, if any.
-func (ts *tasks) ack(ctx context.Context, t *task, state string, payload wire.Payload, had *place) error {
+func (ts *tasks) ack(ctx context.Context, t *task, state client.TaskState, payload wire.Payload, had *place) error {
 	err := ts.db.Write(context.WithoutCancel(ctx), true, func(tx *store.Tx) error { return sqlAck(tx, t.row, state, payload.Object()) })
 	if err != nil {
 		return fmt.Errorf("record the ack: %w", err)
@@ -24,7 +24,7 @@ func (ts *tasks) ack(ctx context.Context, t *task, state string, payload wire.Pa
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	t.acked = true
-	if !final(t.state) || t.state == client.TaskRefused {
+	if !t.state.IsFinal() || t.state == client.TaskRefused {
 		t.state = state
 		if t.direction == client.Taken && state == client.TaskAccepted && t.reports {
 			ts.count(t, had)
@@ -35,9 +35,9 @@ func (ts *tasks) ack(ctx context.Context, t *task, state string, payload wire.Pa
 }
 
 // set moves a task between states that are not the end: sent and unknown.
-func (ts *tasks) set(ctx context.Context, t *task, state string) error {
+func (ts *tasks) set(ctx context.Context, t *task, state client.TaskState) error {
 	may := func() bool {
-		return !t.ending && (!final(t.state) || t.state == client.TaskRefused) && t.state != client.TaskAccepted
+		return !t.ending && (!t.state.IsFinal() || t.state == client.TaskRefused) && t.state != client.TaskAccepted
 	}
 	return ts.move(ctx, t, state, may, func(tx *store.Tx) error { return sqlState(tx, t.row, state) })
 }
@@ -45,14 +45,14 @@ func (ts *tasks) set(ctx context.Context, t *task, state string) error {
 // refuse enters that the peer answered a delegation with an error. It may be sent
 // again under the same id.
 func (ts *tasks) refuse(ctx context.Context, t *task, why string) error {
-	may := func() bool { return !t.ending && !final(t.state) && t.state != client.TaskAccepted }
+	may := func() bool { return !t.ending && !t.state.IsFinal() && t.state != client.TaskAccepted }
 	return ts.move(ctx, t, client.TaskRefused, may, func(tx *store.Tx) error { return sqlRefused(tx, t.row, why) })
 }
 
 // move writes a state and then makes it that of t, if it may, which is asked before
 // and after. What has become of an exchange that is over counts also where it could
 // not be written: after a restart nothing is known of it then.
-func (ts *tasks) move(ctx context.Context, t *task, state string, may func() bool, write func(*store.Tx) error) error {
+func (ts *tasks) move(ctx context.Context, t *task, state client.TaskState, may func() bool, write func(*store.Tx) error) error {
 	ts.mu.Lock()
 	open := may()
 	ts.mu.Unlock()
@@ -73,7 +73,7 @@ func (ts *tasks) move(ctx context.Context, t *task, state string, may func() boo
 // task was still open.
 func (ts *tasks) partial(ctx context.Context, t *task, payload wire.Payload) (bool, error) {
 	ts.mu.Lock()
-	open := !final(t.state) && !t.ending
+	open := !t.state.IsFinal() && !t.ending
 	ts.mu.Unlock()
 	if !open {
 		return false, nil
@@ -96,7 +96,7 @@ func (ts *tasks) partial(ctx context.Context, t *task, payload wire.Payload) (bo
 // whether this one did: a deadline that passes while this is written is the first.
 func (ts *tasks) end(ctx context.Context, t *task, e ending) (won bool, err error) {
 	ts.mu.Lock()
-	if t.ending || final(t.state) {
+	if t.ending || t.state.IsFinal() {
 		ts.mu.Unlock()
 		return false, nil
 	}
@@ -110,7 +110,7 @@ func (ts *tasks) end(ctx context.Context, t *task, e ending) (won bool, err erro
 		ts.change(t) // what is due is not in the way any more
 		return false, fmt.Errorf("record the end of the delegation: %w", err)
 	}
-	if final(t.state) {
+	if t.state.IsFinal() {
 		return false, nil
 	}
 	ts.settle(t, e)

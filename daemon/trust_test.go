@@ -402,7 +402,7 @@ func TestBlockedPeerIsNamed(t *testing.T) {
 func TestJoinIsTrustOnBothSides(t *testing.T) {
 	t.Parallel()
 	desk, laptop := start(t, stateDir(t), "desk"), start(t, stateDir(t), "laptop")
-	told := make(chan string, 64)
+	told := make(chan client.EventType, 64)
 	watch := desk.dialWith(func(_ context.Context, r *client.Request) {
 		e := new(client.Event)
 		if r.Bind(e) == nil {
@@ -414,8 +414,8 @@ func TestJoinIsTrustOnBothSides(t *testing.T) {
 	desk.dial().must("invite", nil, &inv)
 	laptop.dial().must("join", client.JoinParams{URI: inv.URI}, nil)
 	desk.dial().must("ping", client.PingParams{To: "laptop"}, nil)
-	for _, want := range []string{client.EventTrust, client.EventUp} {
-		if got := await.From(t, want, told); got != want {
+	for _, want := range []client.EventType{client.EventTrust, client.EventUp} {
+		if got := await.From(t, string(want), told); got != want {
 			t.Errorf("%s instead of %s", got, want)
 		}
 	}

@@ -35,7 +35,7 @@ func TestDeadlineOnAFullDisk(t *testing.T) {
 	}
 	await.Within(t, "the end of the delegation", time.Since(begun), time.Second+slack)
 	for _, m := range []*machine{desk, laptop} {
-		state := func() string {
+		state := func() client.TaskState {
 			task, err := m.Client.Task(await.Context(t), given.ID)
 			if err != nil {
 				t.Fatalf("%s: %v", m.Name, err)

@@ -27,7 +27,7 @@ func TestThreadsAndCopies(t *testing.T) {
 	})
 	seen := make(chan string, 64)
 	laptop.subscribe(client.SubscribeParams{}, func(m *client.Message) {
-		seen <- m.Direction + " " + m.Envelope.Kind + " " + m.Envelope.Thread
+		seen <- string(m.Direction) + " " + m.Envelope.Kind + " " + m.Envelope.Thread
 	}, nil)
 	expect := func(want ...string) {
 		t.Helper()
@@ -111,7 +111,7 @@ func TestClientThatReadsNothing(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
 	desk.attach(client.AttachParams{Name: "reviewer", MaxConcurrent: 64}, says("here"))
-	copies := make(chan string, 1024)
+	copies := make(chan client.MessageDirection, 1024)
 	desk.subscribe(client.SubscribeParams{Kinds: []string{"query"}}, func(m *client.Message) { copies <- m.Direction }, nil)
 	deaf := desk.dial()
 	if got := deaf.ask(`{"jsonrpc":"2.0","id":1,"method":"subscribe","params":{}}`); strings.Contains(got, "error") {

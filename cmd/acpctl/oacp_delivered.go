@@ -58,7 +58,7 @@ func (o *oacp) deliveries(ctx context.Context, project string) (*deliveries, err
 	var listening sync.WaitGroup
 	d.stop = func() { cancel(); listening.Wait() }
 	listening.Go(func() {
-		filter := client.SubscribeParams{Events: client.EventFilter{Types: []string{client.EventMail}}}
+		filter := client.SubscribeParams{Events: client.EventFilter{Types: []client.EventType{client.EventMail}}}
 		d.refused <- o.daemon.Subscribe(ctx, filter, nil, func(*client.Event) {
 			select {
 			case d.news <- struct{}{}:

@@ -69,7 +69,7 @@ func (a *app) tellCut(verb string) {
 }
 
 // exitCodes are by the state in which a task ended, or is to be left.
-var exitCodes = map[string]int{
+var exitCodes = map[client.TaskState]int{
 	client.TaskCompleted: 0,
 	client.TaskAccepted:  0, // no report is wanted
 	client.TaskRefused:   exitRefused,

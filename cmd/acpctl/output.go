@@ -35,9 +35,9 @@ func (a *app) talk(format string, args ...any) {
 
 // colours are of words that say how something is.
 var colours = map[string]string{
-	client.PeerConnected: green, client.TaskCompleted: green, client.Handed: green,
-	client.PeerPending: yellow, client.TaskUnknown: yellow, "overloaded": yellow,
-	client.PeerBlocked: red, client.TaskFailed: red, client.TaskRefused: red, client.TaskExpired: red,
+	string(client.PeerConnected): green, string(client.TaskCompleted): green, client.Handed: green,
+	string(client.PeerPending): yellow, string(client.TaskUnknown): yellow, "overloaded": yellow,
+	string(client.PeerBlocked): red, string(client.TaskFailed): red, string(client.TaskRefused): red, string(client.TaskExpired): red,
 }
 
 const (

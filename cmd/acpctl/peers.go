@@ -37,7 +37,7 @@ an invitation), mdns (heard on the network), call (the stranger called from ther
 			var refusing []string
 			stranger := false
 			for _, p := range peers {
-				rows = append(rows, []string{peerName(&p), p.ID.Label(), peerState(&p), rtt(p.RTTUS), a.age(p.LastSeen.Time), orDash(p.Source), client.Line(strings.Join(p.Addrs, " "))})
+				rows = append(rows, []string{peerName(&p), p.ID.Label(), peerState(&p), rtt(p.RTTUS), a.age(p.LastSeen.Time), orDash(string(p.Source)), client.Line(strings.Join(p.Addrs, " "))})
 				stranger = stranger || p.State == client.PeerPending || p.State == client.PeerDiscovered
 				if p.Refuses {
 					refusing = append(refusing, peerName(&p))
@@ -61,9 +61,9 @@ an invitation), mdns (heard on the network), call (the stranger called from ther
 // peerState is a peer's state, with what it says of this daemon if that keeps it away.
 func peerState(p *client.Peer) string {
 	if p.Refuses {
-		return p.State + ", refuses us"
+		return string(p.State) + ", refuses us"
 	}
-	return p.State
+	return string(p.State)
 }
 
 func peerName(p *client.Peer) string {
@@ -97,7 +97,7 @@ func (a *app) completePeer(cmd *cobra.Command, args []string, begun string) ([]c
 	return a.complete(cmd, args, begun, client.PeerConnected, client.PeerTrusted)
 }
 
-func (a *app) complete(cmd *cobra.Command, args []string, begun string, states ...string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (a *app) complete(cmd *cobra.Command, args []string, begun string, states ...client.PeerState) ([]cobra.Completion, cobra.ShellCompDirective) {
 	const patience = 500 * time.Millisecond
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -113,9 +113,9 @@ func (a *app) complete(cmd *cobra.Command, args []string, begun string, states .
 	}
 	var found []cobra.Completion
 	for _, p := range peers {
-		name, what := p.Name, p.State
+		name, what := p.Name, string(p.State)
 		if name == "" {
-			name, what = p.ID.String(), p.State+" "+peerName(&p)
+			name, what = p.ID.String(), what+" "+peerName(&p)
 			// Any other text of a stranger's might mean something to the shell.
 			if identity.CheckName(p.Claim) == nil && !p.NameConflict {
 				name = p.Claim

@@ -30,7 +30,7 @@ func (a *app) tasksCmd() *cobra.Command {
 				if t.Outcome != "" {
 					what += ": " + client.Line(t.Outcome)
 				}
-				rows = append(rows, []string{t.ID.String(), t.Direction, t.Peer, t.State, a.moment(t.Deadline.Time), what})
+				rows = append(rows, []string{t.ID.String(), string(t.Direction), t.Peer, string(t.State), a.moment(t.Deadline.Time), what})
 			}
 			a.table([]string{"ID", "DIRECTION", "PEER", "STATE", "DEADLINE", "TASK"}, rows)
 			return nil

@@ -156,7 +156,7 @@ func (a *app) choose(ctx context.Context, ref string, p *client.TrustParams) err
 				fmt.Fprintf(&ids, "\n  and %d more: see acpctl peers", len(found)-i)
 				break
 			}
-			ids.WriteString("\n  " + peer.ID.String() + "  " + peer.State + " " + client.Line(strings.Join(peer.Addrs, " ")))
+			ids.WriteString("\n  " + peer.ID.String() + "  " + string(peer.State) + " " + client.Line(strings.Join(peer.Addrs, " ")))
 		}
 		return unknownPeer("%q names several: give the full id of one:%s", ref, ids.String())
 	}

@@ -45,7 +45,7 @@ func (a *app) wait(ctx context.Context, id wire.MessageID, follow bool) error {
 		if err != nil {
 			return err
 		}
-		partial := follow && task.Partials > seen && !task.Final()
+		partial := follow && task.Partials > seen && !task.State.IsFinal()
 		seen = task.Partials
 		switch {
 		case a.json:

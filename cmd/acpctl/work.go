@@ -186,12 +186,12 @@ func (s *server) cancel(_ context.Context, in *client.Inbound) (*kinds.Ack, erro
 
 // served is what serve prints of each piece of work.
 type served struct {
-	ID     wire.MessageID `json:"id"`
-	From   string         `json:"from"`
-	Kind   string         `json:"kind"`
-	State  string         `json:"state"` // completed or failed
-	TookMS int64          `json:"took_ms"`
-	Error  *kinds.Error   `json:"error,omitzero"`
+	ID     wire.MessageID   `json:"id"`
+	From   string           `json:"from"`
+	Kind   string           `json:"kind"`
+	State  client.TaskState `json:"state"` // completed or failed
+	TookMS int64            `json:"took_ms"`
+	Error  *kinds.Error     `json:"error,omitzero"`
 }
 
 func (s *server) tell(in *client.Inbound, started time.Time, err error) {

@@ -151,7 +151,7 @@ func (s *side) checkTasks() {
 	s.T.Helper()
 	await.Until(s.T, "all delegations of "+s.Name+" are final", func() bool {
 		tasks, err := s.Client.Tasks(await.Context(s.T))
-		return err == nil && !slices.ContainsFunc(tasks, func(t client.Task) bool { return !t.Final() })
+		return err == nil && !slices.ContainsFunc(tasks, func(t client.Task) bool { return !t.State.IsFinal() })
 	})
 }
 
@@ -205,7 +205,7 @@ func (c *check) allWell() {
 	c.t.Helper()
 	for kind, how := range c.quiet() {
 		for end, n := range how {
-			if !slices.Contains([]string{client.Held, client.Handed, "pong", "capabilities", "response", "accepted", "ack", client.TaskCompleted, client.TaskCancelled, "201", "504"}, end) {
+			if !slices.Contains([]string{client.Held, client.Handed, "pong", "capabilities", "response", "accepted", "ack", string(client.TaskCompleted), string(client.TaskCancelled), "201", "504"}, end) {
 				c.t.Errorf("%d of %s ended as %s", n, kind, end)
 			}
 		}

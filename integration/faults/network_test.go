@@ -61,7 +61,7 @@ func TestWeather(t *testing.T) {
 					t.Errorf("no packet was %s", what)
 				}
 			}
-			for _, success := range []string{client.Held, client.Handed, "pong", "capabilities", "response", "accepted", client.TaskCompleted, client.TaskCancelled} {
+			for _, success := range []string{client.Held, client.Handed, "pong", "capabilities", "response", "accepted", string(client.TaskCompleted), string(client.TaskCancelled)} {
 				if ended.of(success) == 0 {
 					t.Errorf("nothing has ended as %s", success)
 				}

@@ -153,7 +153,7 @@ func (c *check) delegate(ctx context.Context, s *side, to, length string) {
 		task, err := s.agent.Wait(within, client.WaitParams{ID: id})
 		switch {
 		case err == nil:
-			c.count("task", task.State)
+			c.count("task", string(task.State))
 			s.other.mu.Lock()
 			reported := s.other.reported[id]
 			s.other.mu.Unlock()

@@ -92,7 +92,7 @@ func (d *daemon) sees(id identity.ID, addr string, since time.Time, limit time.D
 }
 
 // hears waits for an event, and returns how long after since it came.
-func (d *daemon) hears(kind string, of identity.ID, since time.Time, limit time.Duration) time.Duration {
+func (d *daemon) hears(kind client.EventType, of identity.ID, since time.Time, limit time.Duration) time.Duration {
 	d.T.Helper()
 	deadline := time.After(time.Until(since.Add(limit)))
 	for n := 0; ; {
@@ -113,7 +113,7 @@ func (d *daemon) hears(kind string, of identity.ID, since time.Time, limit time.
 }
 
 // heard counts events of one peer, or of all.
-func (d *daemon) heard(kind string, of identity.ID) (n int) {
+func (d *daemon) heard(kind client.EventType, of identity.ID) (n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, e := range d.events {
