@@ -91,7 +91,7 @@ func readSetting(ctx context.Context, db *store.DB, name string) (value string, 
 
 func writeSetting(ctx context.Context, db *store.DB, name, value string) error {
 	return db.Write(ctx, true, func(tx *store.Tx) error {
-		_, err := tx.Exec("INSERT INTO daemon_setting VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value)
+		_, err := tx.Exec("INSERT INTO daemon_setting (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value)
 		return err
 	})
 }
@@ -117,6 +117,6 @@ func sqlSetAddr(tx *store.Tx, id identity.ID, addr string) error {
 		_, err := tx.Exec("DELETE FROM daemon_addr WHERE peer = ?", id[:])
 		return err
 	}
-	_, err := tx.Exec("INSERT INTO daemon_addr VALUES (?, ?) ON CONFLICT (peer) DO UPDATE SET addr = excluded.addr", id[:], addr)
+	_, err := tx.Exec("INSERT INTO daemon_addr (peer, addr) VALUES (?, ?) ON CONFLICT (peer) DO UPDATE SET addr = excluded.addr", id[:], addr)
 	return err
 }

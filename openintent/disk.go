@@ -75,7 +75,7 @@ func (t *tx) wrote(in *intent, home string, more share) error {
 	if home == "" {
 		return nil
 	}
-	if _, err := t.Exec("INSERT INTO openintent_share VALUES (?1, ?2, max(?3, 0), ?4) ON CONFLICT (intent, home) DO UPDATE SET bytes = max(bytes + ?3, 0), events = events + ?4",
+	if _, err := t.Exec("INSERT INTO openintent_share (intent, home, bytes, events) VALUES (?1, ?2, max(?3, 0), ?4) ON CONFLICT (intent, home) DO UPDATE SET bytes = max(bytes + ?3, 0), events = events + ?4",
 		in.row, home, more.bytes, more.events); err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (e *Engine) countShares(ctx context.Context) error {
 		if err := stx.QueryRow("SELECT EXISTS (SELECT 1 FROM openintent_share WHERE intent = 0)").Scan(&counted); err != nil || counted {
 			return err
 		}
-		_, err := stx.Exec(`INSERT INTO openintent_share SELECT 0, '', 0, 0
+		_, err := stx.Exec(`INSERT INTO openintent_share (intent, home, bytes, events) SELECT 0, '', 0, 0
 			UNION ALL SELECT intent, home, sum(bytes), 0 FROM (
 				SELECT c.intent, substr(m.sender, -64) AS home, octet_length(m.head) AS bytes, m.sender AS name FROM openintent_message m JOIN openintent_channel c ON c.row = m.channel
 				UNION ALL SELECT c.intent, c.doc ->> '$.home', octet_length(m.head), '_@' || (c.doc ->> '$.home') FROM openintent_message m JOIN openintent_channel c ON c.row = m.channel WHERE m.sender = ?2

@@ -85,7 +85,7 @@ func TestUsesAreMigrated(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := db.Write(t.Context(), true, func(tx *store.Tx) error {
-		_, err := tx.Exec(`INSERT INTO openintent_intent VALUES (1, 'intent_1', '{"created_by":"planner","status":"draft","version":1,"updated_at":"2026-01-02T03:04:05+00:00"}',
+		_, err := tx.Exec(`INSERT INTO openintent_intent (row, id, doc, access) VALUES (1, 'intent_1', '{"created_by":"planner","status":"draft","version":1,"updated_at":"2026-01-02T03:04:05+00:00"}',
 			'{"policy":"open","entries":null,"assignments":null,"used":{"":{"planner":7,"a.b":8},"` + desk + `":{"worker":9}}}')`)
 		return err
 	}); err != nil {

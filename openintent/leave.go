@@ -27,7 +27,7 @@ func (t *tx) depart(a *agent, reason string) error {
 	}
 	l := leaver{Home: a.doc.Host, ID: a.doc.AgentID, RoleID: a.doc.RoleID, Reason: reason, number: t.e.departs()}
 	name := t.e.name(agentKey{l.Home, l.ID})
-	if _, err := t.Exec("INSERT OR REPLACE INTO openintent_leaver VALUES (?, ?)", name, text(l)); err != nil {
+	if _, err := t.Exec("INSERT OR REPLACE INTO openintent_leaver (name, doc) VALUES (?, ?)", name, text(l)); err != nil {
 		return err
 	}
 	before, leaves := t.e.leavers[name]

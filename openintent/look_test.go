@@ -53,11 +53,12 @@ func (h *host) repeat(path string, n int) {
 	if err := h.db.Write(h.t.Context(), false, func(stx *store.Tx) error {
 		last := h.e.next
 		if _, err := stx.Exec(counted+`INSERT INTO openintent_message
+			(seq, channel, number, id, kind, sender, recipient, correlation, at, expires, deadline, answered, lead, recipients, receipts, given, head)
 			SELECT ?2 + n, channel, number + n, id, kind, sender, recipient, correlation, at, expires, deadline, answered, lead, recipients, receipts, given, head
 			FROM openintent_message, n WHERE channel = ?3 AND number = ?4`, n, last, ch.row, ch.count); err != nil {
 			return err
 		}
-		_, err := stx.Exec(counted+`INSERT INTO openintent_event
+		_, err := stx.Exec(counted+`INSERT INTO openintent_event (seq, intent, sequence, type, at, trace, doc)
 			SELECT ?2 + n, intent, sequence + n, type, at, trace, doc FROM openintent_event, n WHERE intent = ?3 AND sequence = ?4`, n, last+int64(n), ch.in.row, ch.in.sequence)
 		return err
 	}); err != nil {
@@ -162,7 +163,7 @@ func TestReceiptsCountAsLookedAt(t *testing.T) {
 	}
 	if err := h.db.Write(t.Context(), false, func(stx *store.Tx) error {
 		if _, err := stx.Exec(`WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM n WHERE n < ?)
-			INSERT INTO openintent_receipt SELECT seq, 'reader' || n, 1 FROM openintent_message, n`, receipts); err != nil {
+			INSERT INTO openintent_receipt (message, agent, at) SELECT seq, 'reader' || n, 1 FROM openintent_message, n`, receipts); err != nil {
 			return err
 		}
 		_, err := stx.Exec("UPDATE openintent_message SET receipts = 1")

@@ -91,9 +91,9 @@ func TestKeysAreMigrated(t *testing.T) {
 	}
 	if err := db.Write(ctx, true, func(tx *store.Tx) error {
 		for _, q := range []string{
-			`INSERT INTO openintent_intent VALUES (1, 'intent_1', '{}', '{"homes":{"a.b":"desk","planner":""}}')`,
-			`INSERT INTO openintent_channel VALUES (2, 'chan_1', 1, '{}')`,
-			`INSERT INTO openintent_sent VALUES (2, 'a.b', 'k', CAST('h' AS BLOB), 7, CAST('{"id":"msg_1","to":null}' AS BLOB)), (2, 'planner', 'k', CAST('h' AS BLOB), 7, CAST('{"id":"msg_2","to":"x"}' AS BLOB))`,
+			`INSERT INTO openintent_intent (row, id, doc, access) VALUES (1, 'intent_1', '{}', '{"homes":{"a.b":"desk","planner":""}}')`,
+			`INSERT INTO openintent_channel (row, id, intent, doc) VALUES (2, 'chan_1', 1, '{}')`,
+			`INSERT INTO openintent_sent (channel, sender, key, hash, at, doc) VALUES (2, 'a.b', 'k', CAST('h' AS BLOB), 7, CAST('{"id":"msg_1","to":null}' AS BLOB)), (2, 'planner', 'k', CAST('h' AS BLOB), 7, CAST('{"id":"msg_2","to":"x"}' AS BLOB))`,
 		} {
 			if _, err := tx.Exec(q); err != nil {
 				return err
@@ -141,7 +141,7 @@ func TestKeysAreBounded(t *testing.T) {
 	}
 	for home, n := range map[string]int{desk: maxKeys + keyStep, laptop: 10, "": 10} {
 		if err := h.db.Write(t.Context(), false, func(tx *store.Tx) error {
-			_, err := tx.Exec(`INSERT INTO openintent_sent WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < ?2)
+			_, err := tx.Exec(`INSERT INTO openintent_sent (key, home, sender, channel, hash, at, id, recipient) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < ?2)
 				SELECT 'key' || i, ?1, 'worker', 'chan', x'00', ?3 + i, 'msg', '' FROM n`, home, n, int64(now())-2*maxKeys)
 			return err
 		}); err != nil {

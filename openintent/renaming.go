@@ -57,7 +57,7 @@ func (e *Engine) nameGuests(ctx context.Context) error {
 					e.cfg.Log.Warn("openintent: an agent id is no other daemon's any more: let an access entry with its home name the agent, if it is to take part", "intent", in.id, "agent", id, "home", k.home)
 					continue
 				}
-				if _, err = stx.Exec("INSERT OR IGNORE INTO openintent_used VALUES (?, ?, ?, 1)", in.row, k.home, k.id); err != nil {
+				if _, err = stx.Exec("INSERT OR IGNORE INTO openintent_used (intent, home, id, at) VALUES (?, ?, ?, 1)", in.row, k.home, k.id); err != nil {
 					return err
 				}
 			}

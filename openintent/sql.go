@@ -21,7 +21,7 @@ func text(v any) string {
 }
 
 func (t *tx) insertIntent(in *intent, doc Intent) error {
-	_, err := t.Exec("INSERT INTO openintent_intent VALUES (?, ?, ?, ?)", in.row, in.id, text(doc), text(in.access))
+	_, err := t.Exec("INSERT INTO openintent_intent (row, id, doc, access) VALUES (?, ?, ?, ?)", in.row, in.id, text(doc), text(in.access))
 	return err
 }
 
@@ -37,7 +37,7 @@ func (t *tx) saveAccess(in *intent, text string) error {
 
 // insertUse notes that an agent has used the intent, deleteUse that it has not.
 func (t *tx) insertUse(in *intent, k agentKey) error {
-	_, err := t.Exec("INSERT INTO openintent_used VALUES (?, ?, ?, ?)", in.row, k.home, k.id, int64(t.now))
+	_, err := t.Exec("INSERT INTO openintent_used (intent, home, id, at) VALUES (?, ?, ?, ?)", in.row, k.home, k.id, int64(t.now))
 	return err
 }
 
@@ -90,7 +90,7 @@ func (e *Engine) intentDocs(ctx context.Context, list []listed, room int, take f
 // saveAgent keeps the next version of what is said of an agent, who lives.
 func (t *tx) saveAgent(a *agent, doc Agent) error {
 	doc.Version++
-	_, err := t.Exec("INSERT INTO openintent_agent VALUES (?, ?, ?) ON CONFLICT (home, id) DO UPDATE SET doc = excluded.doc", doc.Host, doc.AgentID, text(doc))
+	_, err := t.Exec("INSERT INTO openintent_agent (home, id, doc) VALUES (?, ?, ?) ON CONFLICT (home, id) DO UPDATE SET doc = excluded.doc", doc.Host, doc.AgentID, text(doc))
 	if err != nil {
 		return err
 	}
@@ -124,17 +124,17 @@ func (t *tx) removeAgent(a *agent) error {
 }
 
 func (t *tx) saveTask(in *intent, doc Task) error {
-	_, err := t.Exec("INSERT INTO openintent_task VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET doc = excluded.doc", doc.ID, in.row, text(doc))
+	_, err := t.Exec("INSERT INTO openintent_task (id, intent, doc) VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET doc = excluded.doc", doc.ID, in.row, text(doc))
 	return err
 }
 
 func (t *tx) saveCoordinator(in *intent, doc Coordinator) error {
-	_, err := t.Exec("INSERT INTO openintent_coordinator VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET doc = excluded.doc", doc.ID, in.row, text(doc))
+	_, err := t.Exec("INSERT INTO openintent_coordinator (id, intent, doc) VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET doc = excluded.doc", doc.ID, in.row, text(doc))
 	return err
 }
 
 func (t *tx) saveChannel(ch *channel, doc Channel) error {
-	_, err := t.Exec("INSERT INTO openintent_channel VALUES (?, ?, ?, ?) ON CONFLICT (row) DO UPDATE SET doc = excluded.doc", ch.row, doc.ID, ch.in.row, text(doc))
+	_, err := t.Exec("INSERT INTO openintent_channel (row, id, intent, doc) VALUES (?, ?, ?, ?) ON CONFLICT (row) DO UPDATE SET doc = excluded.doc", ch.row, doc.ID, ch.in.row, text(doc))
 	return err
 }
 
@@ -142,7 +142,7 @@ func (t *tx) saveChannel(ch *channel, doc Channel) error {
 // keeps how far the feed is: with the channel its last number may go, and must not be
 // given out again to who resumes after it.
 func (t *tx) buryChannel(ch *channel) error {
-	if _, err := t.Exec("INSERT INTO openintent_grave VALUES (?)", ch.row); err != nil {
+	if _, err := t.Exec("INSERT INTO openintent_grave (channel) VALUES (?)", ch.row); err != nil {
 		return err
 	}
 	return t.keepFeed()
@@ -150,7 +150,7 @@ func (t *tx) buryChannel(ch *channel) error {
 
 // keepFeed notes how far the feed is, where its last number may go.
 func (t *tx) keepFeed() error {
-	_, err := t.Exec("INSERT INTO openintent_feed VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET last = excluded.last", t.e.next-1)
+	_, err := t.Exec("INSERT INTO openintent_feed (one, last) VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET last = excluded.last", t.e.next-1)
 	return err
 }
 
@@ -161,7 +161,7 @@ func (t *tx) dropChannel(row int64) error {
 }
 
 func (t *tx) insertEvent(seq int64, in *intent, doc *Event, trace string, text []byte) error {
-	_, err := t.Exec("INSERT INTO openintent_event VALUES (?, ?, ?, ?, ?, ?, ?)", seq, in.row, doc.Sequence, doc.Type, int64(doc.CreatedAt), trace, string(text))
+	_, err := t.Exec("INSERT INTO openintent_event (seq, intent, sequence, type, at, trace, doc) VALUES (?, ?, ?, ?, ?, ?, ?)", seq, in.row, doc.Sequence, doc.Type, int64(doc.CreatedAt), trace, string(text))
 	return err
 }
 
@@ -234,7 +234,9 @@ func (t *tx) insertMessage(m *message) error {
 	if m.recipients != nil {
 		recipients = text(m.recipients)
 	}
-	_, err := t.Exec("INSERT INTO openintent_message VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, 0, ?, ?)",
+	_, err := t.Exec(`INSERT INTO openintent_message
+		(seq, channel, number, id, kind, sender, recipient, correlation, at, expires, deadline, answered, lead, recipients, receipts, given, head)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, 0, ?, ?)`,
 		m.seq, m.ch.row, m.number, m.id, m.kind, m.sender, m.to, m.correlation, int64(m.at), int64(m.expires), int64(m.deadline), m.lead, recipients, m.given, m.head)
 	return err
 }
@@ -257,7 +259,7 @@ func (t *tx) expireRequest(m *message, at stamp) error {
 }
 
 func (t *tx) insertReceipt(m *message, r receipt) error {
-	if _, err := t.Exec("INSERT INTO openintent_receipt VALUES (?, ?, ?)", m.seq, r.agent, int64(r.at)); err != nil {
+	if _, err := t.Exec("INSERT INTO openintent_receipt (message, agent, at) VALUES (?, ?, ?)", m.seq, r.agent, int64(r.at)); err != nil {
 		return err
 	}
 	_, err := t.Exec("UPDATE openintent_message SET receipts = 1 WHERE seq = ?", m.seq)
@@ -305,7 +307,7 @@ func readSaid(stx *store.Tx, o *outgoing, at stamp, each func(said, []byte)) err
 // messages all have keys, the last ones are kept.
 func (t *tx) keepSaid(o *outgoing, m *message) error {
 	home := o.who.Home
-	_, err := t.Exec("INSERT OR REPLACE INTO openintent_sent VALUES (?, ?, ?, ?, ?, ?, ?, ?)", o.key, home, o.who.Agent, m.ch.id, o.hash[:], int64(m.at), m.id, m.to)
+	_, err := t.Exec("INSERT OR REPLACE INTO openintent_sent (key, home, sender, channel, hash, at, id, recipient) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", o.key, home, o.who.Agent, m.ch.id, o.hash[:], int64(m.at), m.id, m.to)
 	if err != nil || home == "" {
 		return err
 	}
@@ -325,7 +327,7 @@ func (t *tx) keepSaid(o *outgoing, m *message) error {
 
 // insertRelayed stores an entry of another host, and where that is in its feed.
 func (t *tx) insertRelayed(seq int64, host string, cursor int64, doc string) error {
-	_, err := t.Exec("INSERT INTO openintent_relayed VALUES (?, ?, ?, ?)", seq, host, cursor, doc)
+	_, err := t.Exec("INSERT INTO openintent_relayed (seq, host, cursor, doc) VALUES (?, ?, ?, ?)", seq, host, cursor, doc)
 	return err
 }
 

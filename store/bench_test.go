@@ -16,7 +16,7 @@ func benchmarkWrite(b *testing.B, durable bool, goroutines int) {
 	work := func(next func() bool) {
 		for next() {
 			err := db.Write(context.Background(), durable, func(tx *Tx) error {
-				_, err := tx.Exec("INSERT INTO t VALUES (?, ?)", n.Add(1), body)
+				_, err := tx.Exec("INSERT INTO t (n, body) VALUES (?, ?)", n.Add(1), body)
 				return err
 			})
 			if err != nil {

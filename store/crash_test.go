@@ -53,7 +53,7 @@ func writeForEver(path string) error {
 			for {
 				n := next.Add(1)
 				err := db.Write(ctx, n%2 == 0, func(tx *Tx) error {
-					_, err := tx.Exec("INSERT INTO t VALUES (?, ?)", n, make([]byte, n%5000))
+					_, err := tx.Exec("INSERT INTO t (n, body) VALUES (?, ?)", n, make([]byte, n%5000))
 					return err
 				})
 				if err == nil {

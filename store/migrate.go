@@ -37,7 +37,7 @@ func (db *DB) Migrate(ctx context.Context, user string, steps []string) error {
 				return fmt.Errorf("store: migrate %s: step %d: %w", user, done+i+1, err)
 			}
 		}
-		if _, err := tx.Exec("INSERT INTO store_steps VALUES (?, ?) ON CONFLICT (user) DO UPDATE SET done = excluded.done", user, len(steps)); err != nil {
+		if _, err := tx.Exec("INSERT INTO store_steps (user, done) VALUES (?, ?) ON CONFLICT (user) DO UPDATE SET done = excluded.done", user, len(steps)); err != nil {
 			return fmt.Errorf("store: migrate %s: %w", user, err)
 		}
 		return nil

@@ -214,7 +214,7 @@ func TestCorruptLater(t *testing.T) {
 
 func TestMigrate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
-	first := "CREATE TABLE t (n INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)"
+	first := "CREATE TABLE t (n INTEGER PRIMARY KEY); INSERT INTO t (n) VALUES (1)"
 	second := "ALTER TABLE t ADD COLUMN body BLOB; INSERT INTO t (n) VALUES (2);"
 	for i, steps := range [][]string{{first}, {first}, {first, second}, {first, second}} {
 		db := openAt(t, path)
@@ -249,7 +249,7 @@ func TestLogStaysSmall(t *testing.T) {
 	body := make([]byte, 64<<10)
 	for n := range 400 {
 		err := db.Write(t.Context(), false, func(tx *Tx) error {
-			_, err := tx.Exec("INSERT INTO t VALUES (?, ?)", n, body)
+			_, err := tx.Exec("INSERT INTO t (n, body) VALUES (?, ?)", n, body)
 			return err
 		})
 		if err != nil {
@@ -308,7 +308,7 @@ func TestLogIsCopiedBesideWrites(t *testing.T) {
 	}
 	write := func(n int) {
 		if err := db.Write(t.Context(), false, func(tx *Tx) error {
-			_, err := tx.Exec("INSERT INTO t VALUES (NULL, ?)", make([]byte, n))
+			_, err := tx.Exec("INSERT INTO t (n, body) VALUES (NULL, ?)", make([]byte, n))
 			return err
 		}); err != nil {
 			t.Fatal(err)
@@ -355,7 +355,7 @@ func TestCopyOfTheLogTakesNoReader(t *testing.T) {
 	}
 	for !db.log.running.Load() && !db.log.done.Load() {
 		if err := db.Write(t.Context(), false, func(tx *Tx) error {
-			_, err := tx.Exec("INSERT INTO t VALUES (NULL, ?)", make([]byte, 60<<10))
+			_, err := tx.Exec("INSERT INTO t (n, body) VALUES (NULL, ?)", make([]byte, 60<<10))
 			return err
 		}); err != nil {
 			t.Fatal(err)

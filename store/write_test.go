@@ -158,7 +158,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	limit(10)
 	big := func(tx *Tx) error {
-		_, err := tx.Exec("INSERT INTO t VALUES (2, ?)", make([]byte, 1<<20))
+		_, err := tx.Exec("INSERT INTO t (n, body) VALUES (2, ?)", make([]byte, 1<<20))
 		return err
 	}
 	careless := func(tx *Tx) error { big(tx); return nil }

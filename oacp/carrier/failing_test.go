@@ -19,7 +19,7 @@ func (s *side) full(is bool) {
 	if is {
 		script = []string{
 			"CREATE TABLE IF NOT EXISTS ballast (b)",
-			"CREATE TRIGGER heavy BEFORE INSERT ON oacp_arrival BEGIN INSERT INTO ballast VALUES (zeroblob(1000000)); END",
+			"CREATE TRIGGER heavy BEFORE INSERT ON oacp_arrival BEGIN INSERT INTO ballast (b) VALUES (zeroblob(1000000)); END",
 			"PRAGMA max_page_count = 1", // as many as there are
 		}
 	}

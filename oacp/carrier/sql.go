@@ -72,7 +72,7 @@ func sqlBindings(tx *store.Tx) (all []Binding, err error) {
 }
 
 func sqlBind(tx *store.Tx, b Binding) error {
-	_, err := tx.Exec("INSERT OR REPLACE INTO oacp_binding VALUES (?, ?, ?, ?, ?)", b.Project, b.Agent, b.Peer[:], b.Mode, int64(b.Linger/time.Second))
+	_, err := tx.Exec("INSERT OR REPLACE INTO oacp_binding (project, agent, peer, mode, linger) VALUES (?, ?, ?, ?, ?)", b.Project, b.Agent, b.Peer[:], b.Mode, int64(b.Linger/time.Second))
 	return err
 }
 
@@ -88,7 +88,7 @@ func sqlUnbind(tx *store.Tx, p place) error {
 // row is only the answer to who asks what became of it.
 
 func sqlDelivered(tx *store.Tx, peer identity.ID, p place, file string, hash [32]byte, at time.Time) error {
-	_, err := tx.Exec("INSERT OR REPLACE INTO oacp_delivered VALUES (?, ?, ?, ?, ?, ?, FALSE, FALSE)", p.project, p.agent, file, hash[:], at.UnixMilli(), peer[:])
+	_, err := tx.Exec("INSERT OR REPLACE INTO oacp_delivered (project, agent, file, hash, at, peer, consumed, gone) VALUES (?, ?, ?, ?, ?, ?, FALSE, FALSE)", p.project, p.agent, file, hash[:], at.UnixMilli(), peer[:])
 	return err
 }
 

@@ -114,7 +114,7 @@ func TestRelayedEntriesAreCountedAtTheStart(t *testing.T) {
 			t.Errorf("%d bytes are counted, want %d", held, want)
 		}
 		if err := db.Write(t.Context(), false, func(tx *store.Tx) error {
-			_, err := tx.Exec("INSERT INTO openintent_relayed VALUES (1, ?, 1, '{\"for\":[]}') ON CONFLICT DO NOTHING", desk.ID.String()[:openintent.HostDigits])
+			_, err := tx.Exec("INSERT INTO openintent_relayed (seq, host, cursor, doc) VALUES (1, ?, 1, '{\"for\":[]}') ON CONFLICT DO NOTHING", desk.ID.String()[:openintent.HostDigits])
 			return err
 		}); err != nil {
 			t.Fatal(err)

@@ -202,7 +202,7 @@ func sqlGuests(tx *store.Tx, each func(host identity.ID, agent, record string)) 
 }
 
 func sqlSaveGuest(tx *store.Tx, host identity.ID, agent, record string) error {
-	_, err := tx.Exec("INSERT INTO carrier_guest VALUES (?, ?, ?) ON CONFLICT (host, agent) DO UPDATE SET record = excluded.record", host[:], agent, record)
+	_, err := tx.Exec("INSERT INTO carrier_guest (host, agent, record) VALUES (?, ?, ?) ON CONFLICT (host, agent) DO UPDATE SET record = excluded.record", host[:], agent, record)
 	return err
 }
 
