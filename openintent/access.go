@@ -183,7 +183,8 @@ func (e *Engine) writeIntent(c *call, id string, need level, fn func(*tx, *inten
 	})
 }
 
-// coordinates reports whether the caller is a coordinator of the intent (X6).
+// coordinates reports whether the caller is a coordinator of the intent: an
+// operator, an agent assigned as one, or one whom an admin has appointed.
 func (e *Engine) coordinates(in *intent, who Caller, at stamp) bool {
 	if who.Operator {
 		return true

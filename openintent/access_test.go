@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestX1_DirectMessagesReachTheirRecipientAlone(t *testing.T) {
+func TestDirectMessagesReachTheirRecipientAlone(t *testing.T) {
 	h := start(t)
 	in, p := h.intent("planner"), h.as("planner")
 	ch := h.channel("planner", in, "talk", obj{"member_policy": "explicit", "members": []string{"planner", "reviewer", "desk"}})
@@ -23,7 +23,7 @@ func TestX1_DirectMessagesReachTheirRecipientAlone(t *testing.T) {
 	p.send(ch, obj{"to": "reviewer"}).ok(201)
 }
 
-func TestX2_RolesAreResolvedWhenSent(t *testing.T) {
+func TestRolesAreResolvedWhenSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _, ch := team(t)
 		p := h.as("planner")
@@ -69,7 +69,7 @@ func TestX2_RolesAreResolvedWhenSent(t *testing.T) {
 	})
 }
 
-func TestX3_BroadcastsReachTheMembers(t *testing.T) {
+func TestBroadcastsReachTheMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t)
 		in, p := h.intent("planner"), h.as("planner")
@@ -91,7 +91,7 @@ func TestX3_BroadcastsReachTheMembers(t *testing.T) {
 	})
 }
 
-func TestX4_WithoutAccessThereIsNothing(t *testing.T) {
+func TestWithoutAccessThereIsNothing(t *testing.T) {
 	h := start(t)
 	in := h.closedIntent("planner", "reviewer")
 	ch := h.channel("planner", in, "talk")
@@ -114,7 +114,7 @@ func TestX4_WithoutAccessThereIsNothing(t *testing.T) {
 	h.as("reviewer").messages(ch).refused(404, "not_found")
 }
 
-func TestX4_AccessExpires(t *testing.T) {
+func TestAccessExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t)
 		in := h.closedIntent("planner")
@@ -134,7 +134,7 @@ func TestX4_AccessExpires(t *testing.T) {
 	})
 }
 
-func TestX5_ExplicitChannelsAreForMembers(t *testing.T) {
+func TestExplicitChannelsAreForMembers(t *testing.T) {
 	h := start(t)
 	in := h.intent("planner")
 	ch := h.channel("planner", in, "talk", obj{"member_policy": "explicit", "members": []string{"planner", "reviewer"}})
@@ -164,7 +164,7 @@ func TestX5_ExplicitChannelsAreForMembers(t *testing.T) {
 	p.send(ch, obj{}).ok(201)
 }
 
-func TestX6_CoordinatorsManage(t *testing.T) {
+func TestCoordinatorsManage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t)
 		in, p := h.intent("planner"), h.as("planner")
@@ -193,7 +193,7 @@ func TestX6_CoordinatorsManage(t *testing.T) {
 	})
 }
 
-func TestX7_NoMessagesBetweenIntents(t *testing.T) {
+func TestNoMessagesBetweenIntents(t *testing.T) {
 	h := start(t)
 	one, two := h.intent("planner"), h.intent("planner")
 	a, b := h.channel("planner", one, "talk"), h.channel("planner", two, "talk")
@@ -202,7 +202,7 @@ func TestX7_NoMessagesBetweenIntents(t *testing.T) {
 	h.as("planner").send(a, obj{"intent_id": two}).refused(422, "invalid")
 }
 
-func TestX8_AnyAccessMayTakePart(t *testing.T) {
+func TestAnyAccessMayTakePart(t *testing.T) {
 	h := start(t)
 	in, p := h.closedIntent("planner"), h.as("planner")
 	ch := h.channel("planner", in, "talk")
@@ -230,7 +230,7 @@ func TestX8_AnyAccessMayTakePart(t *testing.T) {
 	h.as("reviewer").messages(ch).ok(200)
 }
 
-func TestX9_KeysAreNeeded(t *testing.T) {
+func TestKeysAreNeeded(t *testing.T) {
 	h := start(t)
 	handler := h.e.Handler(Keys([]Key{{Hash: HashKey("bound"), Agent: "planner"}, {Hash: HashKey("any")}}))
 	with := func(key, agent string) *client {
@@ -314,7 +314,7 @@ func TestNobodyIsTheOperatorByName(t *testing.T) {
 
 const desk, laptop = "de5c000000" + idRest, "1a97090000" + idRest
 
-// Of the daemons in open_to the first that uses an id on an intent has it there (P4).
+// Of the daemons in open_to the first that uses an id on an intent has it there.
 func TestHomes(t *testing.T) {
 	h := start(t, toOthers)
 	in := h.intent("planner")

@@ -40,7 +40,7 @@ func (d *draft) prepare(audit bool) (err error) {
 	return nil
 }
 
-// audit copies the message to the intent's log (A1).
+// audit copies the message to the intent's log.
 func (t *tx) audit(m *message, d *draft) error {
 	ev := event{kind: kindMessage, actor: m.sender, payload: m.audited(d.payload), trace: d.trace, parent: d.parent, payer: d.payer}
 	if d.canonical != nil {

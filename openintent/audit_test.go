@@ -16,7 +16,7 @@ import (
 
 const trace = "0af7651916cd43dd8448eb211c80319c"
 
-func TestA1_AuditedMessagesAreEvents(t *testing.T) {
+func TestAuditedMessagesAreEvents(t *testing.T) {
 	h := start(t)
 	in, p := h.intent("planner"), h.as("planner")
 	ch := h.channel("planner", in, "talk", obj{"options": obj{"audit": true}, "members": []string{"reviewer"}})
@@ -44,13 +44,13 @@ func TestA1_AuditedMessagesAreEvents(t *testing.T) {
 	p.get("/intents/"+in+"/events?since=garbage").refused(400, "bad_cursor")
 }
 
-func TestA2_OtherChannelsEmitNoEvents(t *testing.T) {
+func TestOtherChannelsEmitNoEvents(t *testing.T) {
 	h, in, ch := team(t)
 	h.as("reviewer").respond(ch, h.as("planner").request(ch, "reviewer")).ok(201)
 	h.as("planner").get("/intents/"+in+"/events").is("event_type", "intent_created")
 }
 
-func TestA3_TracesArePassedOn(t *testing.T) {
+func TestTracesArePassedOn(t *testing.T) {
 	h := start(t)
 	in, p := h.intent("planner"), h.as("planner")
 	ch := h.channel("planner", in, "talk", obj{"options": obj{"audit": true}})
@@ -62,7 +62,7 @@ func TestA3_TracesArePassedOn(t *testing.T) {
 	p.post("/intents/"+in+"/events", obj{"event_type": "comment", "trace_id": "short"}).refused(422, "invalid")
 }
 
-func TestA4_TheLogIsAChain(t *testing.T) {
+func TestTheLogIsAChain(t *testing.T) {
 	h := start(t)
 	in, p := h.intent("planner"), h.as("planner")
 	ch := h.channel("planner", in, "talk", obj{"options": obj{"audit": true}})
@@ -118,7 +118,7 @@ func TestA4_TheLogIsAChain(t *testing.T) {
 	verify(`DELETE FROM openintent_event WHERE sequence = 3`).has(obj{"valid": false, "event_count": 4})
 }
 
-func TestA4_HashIsOverTheCanonicalEvent(t *testing.T) {
+func TestHashIsOverTheCanonicalEvent(t *testing.T) {
 	ev := Event{ID: "evt_1", IntentID: "intent_1", Type: "comment", Actor: "planner", Payload: jsontext.Value(`{"b":1.0,"a":"\u00e9"}`), CreatedAt: 1e15, Sequence: 1}
 	one, err := ev.chain()
 	if err != nil {
@@ -136,7 +136,7 @@ func TestA4_HashIsOverTheCanonicalEvent(t *testing.T) {
 	}
 }
 
-func TestA4_ProofsAreChecked(t *testing.T) {
+func TestProofsAreChecked(t *testing.T) {
 	h, in, _ := team(t)
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -187,7 +187,7 @@ func TestReservedEvents(t *testing.T) {
 	h.as("planner").post("/intents/"+in+"/events", obj{"event_type": "comment", "actor": "reviewer"}).refused(403, "sender_mismatch")
 }
 
-func TestS1_NobodyReadsOthersMessages(t *testing.T) {
+func TestNobodyReadsOthersMessages(t *testing.T) {
 	h, in, ch := team(t)
 	p := h.as("planner")
 	secret := p.request(ch, "reviewer", obj{"payload": obj{"password": "hidden"}})
@@ -200,7 +200,7 @@ func TestS1_NobodyReadsOthersMessages(t *testing.T) {
 	}
 }
 
-func TestS2_PayloadsAreBoundedObjects(t *testing.T) {
+func TestPayloadsAreBoundedObjects(t *testing.T) {
 	h, _, ch := team(t, func(c *Config) { c.MaxPayload = 1000 })
 	p := h.as("planner")
 	p.send(ch, obj{"payload": obj{"a": strings.Repeat("x", 1000-8)}}).ok(201)
@@ -246,7 +246,7 @@ func TestAuditIsDurable(t *testing.T) {
 
 // The log has no more readers than the channel: who may not see an audited message
 // gets the hash of what the log says of it, and the chain holds for everybody.
-func TestA5_AuditedMessagesAreSeenByWhoSeesThem(t *testing.T) {
+func TestAuditedMessagesAreSeenByWhoSeesThem(t *testing.T) {
 	h := start(t, toOthers)
 	in := h.intent("planner")
 	audit := obj{"audit": true, "discoverable": false}

@@ -13,7 +13,7 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-func TestC1_CreateAnswers201WithAServersID(t *testing.T) {
+func TestCreateAnswers201WithAServersID(t *testing.T) {
 	h := start(t)
 	in := h.intent("planner")
 	a := h.as("planner").post("/intents/"+in+"/channels", obj{"name": "questions", "id": "mine"}).ok(201)
@@ -25,7 +25,7 @@ func TestC1_CreateAnswers201WithAServersID(t *testing.T) {
 	}
 }
 
-func TestC2_ChannelNeedsAnIntent(t *testing.T) {
+func TestChannelNeedsAnIntent(t *testing.T) {
 	h := start(t)
 	p := h.as("planner")
 	p.post("/intents/nothing/channels", obj{"name": "a"}).refused(404, "not_found")
@@ -35,7 +35,7 @@ func TestC2_ChannelNeedsAnIntent(t *testing.T) {
 	p.post("/intents/"+closed+"/channels", obj{"name": "a"}).refused(409, "intent_terminal")
 }
 
-func TestC3_NameIsUniqueAmongOpenChannels(t *testing.T) {
+func TestNameIsUniqueAmongOpenChannels(t *testing.T) {
 	h := start(t)
 	in, p := h.intent("planner"), h.as("planner")
 	ch := h.channel("planner", in, "release") // the SDK takes "lease" in a 409 for something else
@@ -48,7 +48,7 @@ func TestC3_NameIsUniqueAmongOpenChannels(t *testing.T) {
 	p.post("/intents/"+in+"/channels", obj{"name": strings.Repeat("n", 128)}).ok(201)
 }
 
-func TestC4_CreatedByIsTheAgentNeverTheKey(t *testing.T) {
+func TestCreatedByIsTheAgentNeverTheKey(t *testing.T) {
 	h := start(t)
 	const key = "secret-key"
 	keyed := h.bare(h.e.Handler(Keys([]Key{{Hash: HashKey(key), Agent: "planner"}})), headerAPIKey, key)
@@ -67,7 +67,7 @@ func TestC4_CreatedByIsTheAgentNeverTheKey(t *testing.T) {
 	}
 }
 
-func TestC5_MembersAreAListWithoutRepetitions(t *testing.T) {
+func TestMembersAreAListWithoutRepetitions(t *testing.T) {
 	h := start(t)
 	in, p := h.intent("planner"), h.as("planner")
 	create := func(body obj) *answer { return p.post("/intents/"+in+"/channels", body) }
@@ -78,14 +78,14 @@ func TestC5_MembersAreAListWithoutRepetitions(t *testing.T) {
 	create(obj{"name": "d", "members": "planner"}).refused(422, "invalid")
 }
 
-func TestC6_MemberPolicyIsChecked(t *testing.T) {
+func TestMemberPolicyIsChecked(t *testing.T) {
 	h := start(t)
 	in, p := h.intent("planner"), h.as("planner")
 	p.post("/intents/"+in+"/channels", obj{"name": "a"}).ok(201).has(obj{"member_policy": "intent"})
 	p.post("/intents/"+in+"/channels", obj{"name": "b", "member_policy": "public"}).refused(422, "invalid")
 }
 
-func TestC7_OptionsAreMergedWithTheDefaults(t *testing.T) {
+func TestOptionsAreMergedWithTheDefaults(t *testing.T) {
 	h := start(t)
 	in, p := h.intent("planner"), h.as("planner")
 	create := func(name string, options any) *answer {
@@ -105,7 +105,7 @@ func TestC7_OptionsAreMergedWithTheDefaults(t *testing.T) {
 	lenient.as("planner").post("/intents/"+in+"/channels", obj{"name": "a", "options": obj{"audit": true}}).ok(201).has(obj{"options": obj{"audit": true}})
 }
 
-func TestC8_TaskIsKept(t *testing.T) {
+func TestTaskIsKept(t *testing.T) {
 	h := start(t)
 	in, p := h.intent("planner"), h.as("planner")
 	a := p.post("/intents/"+in+"/channels", obj{"name": "a", "task_id": "task_1"}).ok(201).has(obj{"task_id": "task_1"})
@@ -115,7 +115,7 @@ func TestC8_TaskIsKept(t *testing.T) {
 
 var timeForm = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00$`)
 
-func TestC9_ChannelHasAllItsFields(t *testing.T) {
+func TestChannelHasAllItsFields(t *testing.T) {
 	h := start(t)
 	in, p := h.intent("planner"), h.as("planner")
 	ch := h.channel("planner", in, "a")
@@ -129,7 +129,7 @@ func TestC9_ChannelHasAllItsFields(t *testing.T) {
 	}
 }
 
-func TestC10_MessageCountNeverDecreases(t *testing.T) {
+func TestMessageCountNeverDecreases(t *testing.T) {
 	h := start(t)
 	in, p := h.intent("planner"), h.as("planner")
 	ch := h.channel("planner", in, "a", obj{"options": obj{"max_messages": 2}})
@@ -143,7 +143,7 @@ func TestC10_MessageCountNeverDecreases(t *testing.T) {
 	h.as("planner").get(ch).has(obj{"message_count": 6})
 }
 
-func TestC11_SendingToANameCreatesTheChannel(t *testing.T) {
+func TestSendingToANameCreatesTheChannel(t *testing.T) {
 	h := start(t)
 	in, p := h.intent("planner"), h.as("planner")
 	m := p.post("/intents/"+in+"/channels/progress/messages", obj{"payload": obj{"n": 1}}).ok(201)
@@ -171,7 +171,7 @@ func TestC11_SendingToANameCreatesTheChannel(t *testing.T) {
 	h.as("reader").post("/intents/"+closed+"/channels/x/messages", obj{"payload": obj{}}).ok(201)
 }
 
-func TestC12_ClosedIsFinal(t *testing.T) {
+func TestClosedIsFinal(t *testing.T) {
 	h := start(t)
 	in, p := h.intent("planner"), h.as("planner")
 	ch := h.channel("planner", in, "a")
@@ -182,7 +182,7 @@ func TestC12_ClosedIsFinal(t *testing.T) {
 	p.patch(ch, obj{"status": "closed"}).ok(200)
 }
 
-func TestC13_PatchIsForWhoManagesTheChannel(t *testing.T) {
+func TestPatchIsForWhoManagesTheChannel(t *testing.T) {
 	h := start(t)
 	in, p := h.intent("planner"), h.as("planner")
 	ch := h.channel("builder", in, "a", obj{"members": []string{"desk"}, "options": obj{"ttl_seconds": 60, "color": "red"}})
@@ -198,7 +198,7 @@ func TestC13_PatchIsForWhoManagesTheChannel(t *testing.T) {
 	p.patch(ch, obj{"status": "closed"}).ok(200)
 }
 
-func TestC14_DeleteClosesAndDeletes(t *testing.T) {
+func TestDeleteClosesAndDeletes(t *testing.T) {
 	h := start(t)
 	in := h.intent("planner")
 	ch := h.channel("builder", in, "a")
@@ -214,7 +214,7 @@ func TestC14_DeleteClosesAndDeletes(t *testing.T) {
 	h.channel("builder", in, "a")
 }
 
-func TestC14_DeleteWakesWhoAsks(t *testing.T) {
+func TestDeleteWakesWhoAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t)
 		ch := h.channel("builder", h.intent("planner"), "a")
@@ -230,7 +230,7 @@ func TestC14_DeleteWakesWhoAsks(t *testing.T) {
 	})
 }
 
-func TestC15_TTLCountsFromTheLastMessage(t *testing.T) {
+func TestTTLCountsFromTheLastMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t)
 		in, p := h.intent("planner"), h.as("planner")
@@ -259,7 +259,7 @@ func TestC15_TTLCountsFromTheLastMessage(t *testing.T) {
 	})
 }
 
-func TestC15_NoticesDoNotExtendTheTTL(t *testing.T) {
+func TestNoticesDoNotExtendTheTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t)
 		p := h.as("planner")
@@ -277,7 +277,7 @@ func TestC15_NoticesDoNotExtendTheTTL(t *testing.T) {
 	})
 }
 
-func TestC16_TheOldestMessagesAreEvicted(t *testing.T) {
+func TestTheOldestMessagesAreEvicted(t *testing.T) {
 	h := start(t)
 	in, p := h.intent("planner"), h.as("planner")
 	ch := h.channel("planner", in, "a", obj{"options": obj{"max_messages": 3}})
@@ -304,7 +304,7 @@ func TestC16_TheOldestMessagesAreEvicted(t *testing.T) {
 	h.as("reviewer").respond(ch, request).ok(201).has(obj{"correlation_id": request, "to": "planner"})
 }
 
-func TestC17_ChannelsAreABareArrayOpenOnesFirst(t *testing.T) {
+func TestChannelsAreABareArrayOpenOnesFirst(t *testing.T) {
 	h := start(t)
 	in, p := h.closedIntent("planner", "reviewer"), h.as("planner")
 	for i := range 4 {

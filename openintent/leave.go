@@ -20,7 +20,7 @@ type leaver struct {
 	number int64 // which departure it is, of all since the daemon was started
 }
 
-// depart has an agent that was deregistered leave (L2), which [Engine.finishLeaving] does.
+// depart has an agent that was deregistered leave, which [Engine.finishLeaving] does.
 func (t *tx) depart(a *agent, reason string) error {
 	if reason == "" {
 		reason = agentDeregistered

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestL1_ResolutionClosesTheChannels(t *testing.T) {
+func TestResolutionClosesTheChannels(t *testing.T) {
 	for _, status := range []string{"completed", "abandoned"} {
 		synctest.Test(t, func(t *testing.T) {
 			h, in, ch := team(t)
@@ -35,7 +35,7 @@ func TestL1_ResolutionClosesTheChannels(t *testing.T) {
 	}
 }
 
-func TestL2_DepartedAgents(t *testing.T) {
+func TestDepartedAgents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, leave := range []func(*client) *answer{
 			func(c *client) *answer { return c.do("DELETE", "/agents/reviewer", nil) },
@@ -89,7 +89,7 @@ func TestL2_DepartedAgents(t *testing.T) {
 	})
 }
 
-func TestL3_TaskChannelsCloseWithTheTask(t *testing.T) {
+func TestTaskChannelsCloseWithTheTask(t *testing.T) {
 	for status, closes := range map[string]bool{"completed": true, "cancelled": true, "skipped": true, "failed": false, "running": false} {
 		h := start(t)
 		in, p := h.intent("planner"), h.as("planner")
@@ -110,7 +110,7 @@ func TestL3_TaskChannelsCloseWithTheTask(t *testing.T) {
 	}
 }
 
-func TestL4_ClosedChannelsStayForTheRetention(t *testing.T) {
+func TestClosedChannelsStayForTheRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t, func(c *Config) { c.Retention = time.Hour })
 		in, p := h.intent("planner"), h.as("planner")

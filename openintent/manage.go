@@ -9,7 +9,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// manages reports whether who may change the channel (X6).
+// manages reports whether who may change the channel: its creator and the
+// coordinators of its intent.
 func (e *Engine) manages(ch *channel, who Caller, at stamp) bool {
 	return who.Agent == ch.doc.CreatedBy && who.Home == ch.doc.Home || e.coordinates(ch.in, who, at)
 }

@@ -15,7 +15,7 @@ func team(t *testing.T, change ...func(*Config)) (h *host, in, ch string) {
 	return h, in, h.channel("planner", in, "talk")
 }
 
-func TestM1_MessageHasAllTwelveFields(t *testing.T) {
+func TestMessageHasAllTwelveFields(t *testing.T) {
 	h, _, ch := team(t)
 	p := h.as("planner")
 	a := p.send(ch, obj{"payload": obj{"text": "a  b\u2028", "big": int64(12345678901234567)}}).ok(201)
@@ -39,7 +39,7 @@ func TestM1_MessageHasAllTwelveFields(t *testing.T) {
 	p.post(ch+"/messages", `{"payload": `).refused(400, "bad_json")
 }
 
-func TestM2_MessageTypeIsChecked(t *testing.T) {
+func TestMessageTypeIsChecked(t *testing.T) {
 	h, _, ch := team(t)
 	p := h.as("planner")
 	p.send(ch, obj{"message_type": "weird"}).refused(422, "invalid")
@@ -48,7 +48,7 @@ func TestM2_MessageTypeIsChecked(t *testing.T) {
 	p.send(ch, obj{"message_type": "message"}).ok(201).has(obj{"message_type": "broadcast", "to": "*"})
 }
 
-func TestM3_SenderIsTheCaller(t *testing.T) {
+func TestSenderIsTheCaller(t *testing.T) {
 	h, _, ch := team(t)
 	h.as("stranger").send(ch, obj{"sender": "planner"}).refused(403, "sender_mismatch")
 	h.as("planner").post(ch+"/messages", obj{"payload": obj{}}).ok(201).has(obj{"sender": "planner"})
@@ -57,7 +57,7 @@ func TestM3_SenderIsTheCaller(t *testing.T) {
 	h.as("system").get(ch).refused(400, "bad_agent_id")
 }
 
-func TestM4_RequestNeedsARecipient(t *testing.T) {
+func TestRequestNeedsARecipient(t *testing.T) {
 	h, _, ch := team(t)
 	p := h.as("planner")
 	for _, to := range []any{nil, "", "*", "role:", "a b"} {
@@ -72,7 +72,7 @@ func TestM4_RequestNeedsARecipient(t *testing.T) {
 	h.as("reviewer").respond(ch, id).ok(201)
 }
 
-func TestM5_ResponseReferencesARequestOfTheChannel(t *testing.T) {
+func TestResponseReferencesARequestOfTheChannel(t *testing.T) {
 	h, in, ch := team(t)
 	p, r := h.as("planner"), h.as("reviewer")
 	respond := func(id any) *answer {
@@ -100,7 +100,7 @@ func TestM5_ResponseReferencesARequestOfTheChannel(t *testing.T) {
 	h.as("reviewer").respond(ch, h.as("planner").say(ch, obj{})).ok(201)
 }
 
-func TestM6_NotifyMayHaveARecipient(t *testing.T) {
+func TestNotifyMayHaveARecipient(t *testing.T) {
 	h, _, ch := team(t)
 	p := h.as("planner")
 	for _, to := range []any{nil, "*", "reviewer", "role:tester"} {
@@ -109,7 +109,7 @@ func TestM6_NotifyMayHaveARecipient(t *testing.T) {
 	p.send(ch, obj{"correlation_id": "msg_1"}).refused(422, "invalid")
 }
 
-func TestM7_BroadcastGoesToAll(t *testing.T) {
+func TestBroadcastGoesToAll(t *testing.T) {
 	h, _, ch := team(t)
 	p := h.as("planner")
 	p.send(ch, obj{"message_type": "broadcast"}).ok(201).has(obj{"to": "*"})
@@ -117,7 +117,7 @@ func TestM7_BroadcastGoesToAll(t *testing.T) {
 	p.send(ch, obj{"message_type": "broadcast", "to": "reviewer"}).refused(422, "invalid")
 }
 
-func TestM8_DeliveredMeansStored(t *testing.T) {
+func TestDeliveredMeansStored(t *testing.T) {
 	h, _, ch := team(t)
 	a := h.as("planner").send(ch, obj{"to": "reviewer"}).ok(201).has(obj{"status": "delivered"})
 	h.restart()
@@ -127,7 +127,7 @@ func TestM8_DeliveredMeansStored(t *testing.T) {
 	}
 }
 
-func TestM9_ExpiredMessagesAreNotDelivered(t *testing.T) {
+func TestExpiredMessagesAreNotDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _, ch := team(t)
 		p, r := h.as("planner"), h.as("reviewer")
@@ -154,7 +154,7 @@ func TestM9_ExpiredMessagesAreNotDelivered(t *testing.T) {
 	})
 }
 
-func TestM10_OnlyARecipientMarksAsRead(t *testing.T) {
+func TestOnlyARecipientMarksAsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _, ch := team(t)
 		p, r, d := h.as("planner"), h.as("reviewer"), h.as("desk")
@@ -182,14 +182,14 @@ func TestM10_OnlyARecipientMarksAsRead(t *testing.T) {
 	})
 }
 
-func TestM11_MetadataIsPassedOn(t *testing.T) {
+func TestMetadataIsPassedOn(t *testing.T) {
 	h, _, ch := team(t)
 	want := obj{"priority": "high", "nested": obj{"a": []any{1, "é"}}}
 	id := h.as("planner").say(ch, obj{"metadata": want})
 	h.as("reviewer").get(ch + "/messages/" + id).ok(200).has(obj{"metadata": want})
 }
 
-func TestM12_ListsHaveCursors(t *testing.T) {
+func TestListsHaveCursors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t)
 		in, p := h.intent("planner"), h.as("planner")
@@ -225,7 +225,7 @@ func TestM12_ListsHaveCursors(t *testing.T) {
 	})
 }
 
-func TestM13_ToFiltersByEffectiveRecipient(t *testing.T) {
+func TestToFiltersByEffectiveRecipient(t *testing.T) {
 	h, _, ch := team(t)
 	p, r := h.as("planner"), h.as("reviewer")
 	r.register(obj{"role_id": "tester"}).ok(201)
@@ -240,7 +240,7 @@ func TestM13_ToFiltersByEffectiveRecipient(t *testing.T) {
 	r.get(ch + "/messages?wait=0&to=planner").is("id")
 }
 
-func TestM14_AMessageIsForThoseWhoSeeIt(t *testing.T) {
+func TestAMessageIsForThoseWhoSeeIt(t *testing.T) {
 	h, _, ch := team(t)
 	id := h.as("planner").say(ch, obj{"to": "reviewer"})
 	h.as("planner").get(ch + "/messages/" + id).ok(200)
@@ -251,7 +251,7 @@ func TestM14_AMessageIsForThoseWhoSeeIt(t *testing.T) {
 	h.as("planner").get(ch+"/messages/unknown").refused(404, "not_found")
 }
 
-func TestM15_RepliesArePushedAndRefusedWhenLate(t *testing.T) {
+func TestRepliesArePushedAndRefusedWhenLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _, ch := team(t)
 		p, r := h.as("planner"), h.as("reviewer")
@@ -271,14 +271,14 @@ func TestM15_RepliesArePushedAndRefusedWhenLate(t *testing.T) {
 	})
 }
 
-func TestM16_ARequestMayHaveSeveralResponses(t *testing.T) {
+func TestARequestMayHaveSeveralResponses(t *testing.T) {
 	h, _, ch := team(t)
 	id := h.as("planner").request(ch, "reviewer")
 	a, b := h.as("reviewer").respond(ch, id).ok(201).id(), h.as("reviewer").respond(ch, id).ok(201).id()
 	h.as("planner").get(ch+"/messages?types=response").is("id", a, b).is("correlation_id", id, id)
 }
 
-func TestM17_NothingIsSentOnAClosedChannel(t *testing.T) {
+func TestNothingIsSentOnAClosedChannel(t *testing.T) {
 	h, _, ch := team(t)
 	p := h.as("planner")
 	p.patch(ch, obj{"status": "closed"}).ok(200)
@@ -287,7 +287,7 @@ func TestM17_NothingIsSentOnAClosedChannel(t *testing.T) {
 	p.messages(ch).ok(200)
 }
 
-func TestM18_AnAskThatTimesOutHasExpired(t *testing.T) {
+func TestAnAskThatTimesOutHasExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _, ch := team(t)
 		began := time.Now()
@@ -301,7 +301,7 @@ func TestM18_AnAskThatTimesOutHasExpired(t *testing.T) {
 	})
 }
 
-// A request without expires_at is open for the default time (P10).
+// A request without expires_at is open for the default time.
 func TestRequestsExpireByDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _, ch := team(t)
@@ -316,7 +316,7 @@ func TestRequestsExpireByDefault(t *testing.T) {
 	})
 }
 
-// The first response to an ask stays for a while after its eviction (P9).
+// The first response to an ask stays for a while after its eviction.
 func TestResponsesOutliveTheirEviction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t)

@@ -261,7 +261,7 @@ func (e *Engine) postByName(c *call, o *outgoing) (sent, error) {
 }
 
 // sendByName sends to the intent's open channel of that name, and creates it if
-// there is none (C11).
+// there is none.
 func (e *Engine) sendByName(c *call, o *outgoing, intentID, name string) (sent, error) {
 	in, _, err := e.look(c, intentID, levelRead)
 	if err != nil {

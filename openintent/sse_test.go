@@ -127,7 +127,7 @@ func (s *stream) next() frame {
 
 func (s *stream) pending() int { return len(s.events) }
 
-func TestD1_ListsWait(t *testing.T) {
+func TestListsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _, ch := team(t)
 		p, r := h.as("planner"), h.as("reviewer")
@@ -157,7 +157,7 @@ func TestD1_ListsWait(t *testing.T) {
 	})
 }
 
-func TestD2_StreamsTellTheFullMessage(t *testing.T) {
+func TestStreamsTellTheFullMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, in, ch := team(t)
 		p, r := h.as("planner"), h.as("reviewer")
@@ -310,7 +310,7 @@ func TestStreamsPingAndCountAsLife(t *testing.T) {
 	})
 }
 
-// The SDK opens a refused stream again at once: it is made to wait (P7).
+// The SDK opens a refused stream again at once: it is made to wait.
 func TestRefusedStreamsAreSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t)

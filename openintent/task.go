@@ -53,7 +53,7 @@ var taskEvents = map[string]string{
 	"completed": "task.completed", "failed": "task.failed", "cancelled": "task.cancelled", "skipped": "task.skipped",
 }
 
-// taskOver reports whether the channels of a task in that status close (L3). A
+// taskOver reports whether the channels of a task in that status close. A
 // failed task may be tried again.
 func taskOver(status string) bool {
 	return status == "completed" || status == "cancelled" || status == "skipped"
