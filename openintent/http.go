@@ -385,7 +385,8 @@ func (q query) page(usual int) (limit, offset int, err error) {
 	return limit, offset, nil
 }
 
-// room is how many bytes a list may have that the caller puts together with others.
+// room returns how many bytes the caller's list may have: fewer for another daemon,
+// which puts the lists of several together.
 func (c *call) room() int {
 	if c.who.Home != "" {
 		return maxGathered
@@ -421,7 +422,7 @@ func encode(body any) parts {
 	return parts{text}
 }
 
-// respond answers, and returns when the answer was taken, or never will be.
+// respond writes an answer, up to the first write that fails.
 func respond(w http.ResponseWriter, status int, answer parts) {
 	if status == http.StatusNoContent {
 		w.WriteHeader(status)
@@ -433,13 +434,13 @@ func respond(w http.ResponseWriter, status int, answer parts) {
 	w.WriteHeader(status)
 	for _, part := range answer {
 		if _, err := w.Write(part); err != nil {
-			return // its reader's
+			return // the client has left or takes nothing
 		}
 	}
 }
 
-// fail answers with an error. FastAPI's clients read detail, the SDK message.
-// Answer writes the error as an answer.
+// Answer writes the error as an answer. It has its text twice: FastAPI's clients read
+// detail, the SDK reads message.
 func (r *Error) Answer(w http.ResponseWriter) {
 	pairs := []any{"detail", r.Message, "message", r.Message, "error", r.Code}
 	for name, v := range r.More {

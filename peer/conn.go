@@ -39,10 +39,10 @@ type conn struct {
 	leaving atomic.Bool   // no new streams: goaway was sent or received
 	left    chan struct{} // closed when leaving is set
 
-	mu           sync.Mutex                       // guards what follows
-	open         int                              // streams of ours without reply or receipt
-	receipts     map[quic.StreamID]chan<- receipt // nil channel: nobody waits
-	served       map[quic.StreamID]*served        // exchanges of the peer
+	mu           sync.Mutex                             // guards what follows
+	open         int                                    // streams of ours without reply or receipt
+	receipts     map[quic.StreamID]chan<- *wire.Receipt // nil channel: nobody waits
+	served       map[quic.StreamID]*served              // exchanges of the peer
 	leaveCode    quic.ApplicationErrorCode
 	told         bool // goaway was received
 	doneSent     bool
@@ -69,7 +69,7 @@ func newConn(n *Node, qc *quic.Conn, id identity.ID) *conn {
 		ended:    make(chan struct{}),
 		left:     make(chan struct{}),
 		control:  newControlWriter(),
-		receipts: make(map[quic.StreamID]chan<- receipt),
+		receipts: make(map[quic.StreamID]chan<- *wire.Receipt),
 		served:   make(map[quic.StreamID]*served),
 	}
 	c.hear()
@@ -149,9 +149,8 @@ func (c *conn) run() {
 	c.node.lines.Add(c.id, slog.LevelInfo, "peer disconnected", "peer", c.id.Label(), "cause", c.endedWith())
 }
 
-// refuse closes a connection whose hello is not accepted. A stranger has become
-// pending before it hears of it; a blocked one leaves no trace, nor one that was
-// trusted meanwhile.
+// refuse closes a connection whose hello is not accepted. A stranger is pending before
+// the connection closes, unless its key is blocked or was trusted meanwhile.
 func (c *conn) refuse(r *refusedError) {
 	who := c.id
 	if c.remote == nil {
@@ -210,7 +209,7 @@ func (c *conn) pinPQ() *refusedError {
 }
 
 // begin counts a stream that we are about to open; it fails when the connection
-// takes no more. What was begun is finished by end.
+// takes no more. The caller then calls finish.
 func (c *conn) begin() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -26,9 +26,6 @@ const (
 	Held   Outcome = "held"   // it lies in the peer's inbox, on disk
 )
 
-// receipt is a receipt, or why there is none.
-type receipt struct{ *wire.Receipt }
-
 // Send sends a message and, with wait, blocks until its receipt is in; without, it
 // returns when the message is written. On a ready connection that takes 5 s at
 // most, the wait for stream credit included. The error is a *kinds.Error.
@@ -77,9 +74,9 @@ func (c *conn) send(ctx context.Context, env *wire.Envelope, out *sealed, wait b
 		}
 		return "", c.openError(err)
 	}
-	var answer chan receipt
+	var answer chan *wire.Receipt
 	if wait {
-		answer = make(chan receipt, 1)
+		answer = make(chan *wire.Receipt, 1)
 	}
 	c.mu.Lock()
 	c.receipts[s.StreamID()] = answer
@@ -101,13 +98,13 @@ func (c *conn) send(ctx context.Context, env *wire.Envelope, out *sealed, wait b
 	}
 	select {
 	case r := <-answer:
-		return c.outcome(r.Receipt)
+		return c.outcome(r)
 	case <-ctx.Done():
 	case <-c.qc.Context().Done():
 	}
 	// The receipt may have come together with the end.
 	if !c.forget(s.StreamID()) {
-		return c.outcome((<-answer).Receipt)
+		return c.outcome(<-answer)
 	}
 	if c.qc.Context().Err() != nil {
 		return "", c.node.connectionError(c.id, context.Cause(c.qc.Context()))
@@ -158,7 +155,7 @@ func (c *conn) takeReceipt(r *wire.Receipt) {
 		return
 	}
 	if answer != nil {
-		answer <- receipt{r}
+		answer <- r
 	}
 	c.finish()
 }
