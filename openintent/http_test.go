@@ -107,6 +107,10 @@ func TestOpenAPI(t *testing.T) {
 	if doc.str("openapi") != "3.1.0" {
 		t.Errorf("version %v", doc.at("openapi"))
 	}
+	license := doc.at("info").(obj)["license"].(obj)
+	if name := "Apache-2.0"; license["name"] != name || license["identifier"] != name {
+		t.Errorf("licence %v, want that of the file LICENSE, %s", license, name)
+	}
 	schemas := doc.at("components").(obj)["schemas"].(obj)
 	var walk func(at string, v any)
 	walk = func(at string, v any) {

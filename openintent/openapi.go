@@ -95,7 +95,7 @@ func describeAPI() jsontext.Value {
 	d.schemas["Problem"] = d.object(reflect.TypeFor[Problem]())
 	return jsontext.Value(text(map[string]any{
 		"openapi": "3.1.0",
-		"info": map[string]any{"title": "OpenIntent channels", "version": "1.0.0", "license": map[string]any{"name": "MIT", "identifier": "MIT"},
+		"info": map[string]any{"title": "OpenIntent channels", "version": "1.0.0", "license": map[string]any{"name": "Apache-2.0", "identifier": "Apache-2.0"},
 			"description": "Agent-to-agent messaging (RFC-0021) and what it needs. Every path below /api/v1/ is served below /v1/ too."},
 		"servers":  []any{map[string]any{"url": "/", "description": "where this document is served"}},
 		"paths":    paths,
