@@ -1,0 +1,543 @@
+package openintent_test
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/store"
+)
+
+var update = flag.Bool("update", false, "write testdata/recorded.txt anew")
+
+// recorded has what TestRecorded sends and what is answered. Lines of requests begin with >,
+// of answers with <. Ids, event hashes and signatures, which are others in each run, stand as
+// names with numbers, in the order in which they come first. A long body stands as its length
+// and its hash, with these names in it. The headers Host, Content-Length and Content-Type of
+// requests, and Date of answers, are left out.
+const recorded = "testdata/recorded.txt"
+
+// The daemons of the record: the one that answers and three others. It knows agents of near
+// by open_to, has no space on the disk for what full sends, and never reaches away.
+var (
+	self = "0123456789" + strings.Repeat("abcdef", 9)
+	near = strings.Repeat("a", 64)
+	full = strings.Repeat("f", 64)
+	away = strings.Repeat("c", 64)
+)
+
+// Fixed ids of things that live at near.
+func elsewhere(kind string) string {
+	return kind + "_" + near[:10] + "_00VHNCZB00" + strings.Repeat("A", 16)
+}
+
+// TestRecorded compares how the whole API answers over HTTP/1.1 with what was recorded, under
+// a clock that moves only between requests and while they wait. A change of answers that is
+// meant is recorded by running this test with -update; then it is the diff that is reviewed.
+func TestRecorded(t *testing.T) {
+	var got []string
+	synctest.Test(t, func(t *testing.T) {
+		handler, stop := recordedEngine(t)
+		defer stop()
+		r := &recorder{t: t, conns: make(chan net.Conn), known: make(map[string]string), kinds: make(map[string]int), statuses: make(map[string][]int)}
+		defer r.listen(handler)()
+		script(r)
+		r.covers()
+		got = r.entries
+	})
+	text := strings.Join(got, "\n")
+	if *update {
+		if err := os.WriteFile(recorded, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old, err := os.ReadFile(recorded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text == string(old) {
+		return
+	}
+	want := strings.SplitAfter(string(old), "\n\n")
+	for i := range got[:len(got)-1] {
+		got[i] += "\n"
+	}
+	differ := 0
+	for i := range max(len(got), len(want)) {
+		var g, w string
+		if i < len(got) {
+			g = got[i]
+		}
+		if i < len(want) {
+			w = want[i]
+		}
+		if g == w {
+			continue
+		}
+		if differ++; differ <= 5 {
+			is := strings.SplitN(cmp.Or(g, w), "\n", 3)
+			t.Errorf("%s: %s: not as recorded (-recorded +answered):\n%s", is[0], is[1], gocmp.Diff(strings.Split(w, "\n"), strings.Split(g, "\n")))
+		}
+	}
+	t.Errorf("%d of %d exchanges are not as %s has them: if that is meant, run this test with -update and review the change", differ, len(got), recorded)
+}
+
+// recordedEngine returns the handler of a new engine and what ends it. Who calls is what
+// [door] says. Nothing else of the record knows how a handler is made.
+func recordedEngine(t *testing.T) (handler http.Handler, stop func()) {
+	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "state.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := openintent.New(t.Context(), openintent.Config{
+		Store: db, Self: self, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		HeldList: time.Second, RequestTTL: 10 * time.Minute, Retention: 24 * time.Hour, MaxPayload: 4 << 10,
+		OpenTo:  func(home string) bool { return home == near },
+		Petname: func(name string) bool { return name == "attic" },
+		Room: func(home string) error {
+			if home == full {
+				return fmt.Errorf("the disk is almost full")
+			}
+			return nil
+		},
+		Forward: forwarded,
+		Gather: func(_ context.Context, who openintent.Caller, path string, _ func(string, int) error) (map[string][]byte, []string) {
+			intent := fmt.Sprintf(`{"id":%q,"title":%q,"status":"draft","state":{},"constraints":{},"depends_on":[],"created_by":%q}`, elsewhere("intent"), path, who.Agent)
+			lists := map[string][]byte{near: []byte(`{"intents":[` + intent + `]}`)}
+			if strings.HasPrefix(path, "agents") {
+				lists[near] = []byte(`[{"agent_id":"gardener","status":"active","name":"` + path + `","capabilities":[],"capacity":{},"metadata":{}}]`)
+			}
+			return lists, []string{away}
+		},
+		Unsent: func(_ context.Context, who openintent.Caller, limit int, after int64) ([]jsontext.Value, error) {
+			return []jsontext.Value{fmt.Appendf(nil, `{"sender":%q,"limit":%d,"after":%d}`, who.Agent, limit, after)}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	agents := openintent.Agents(func(agent string, _ *http.Request) error {
+		if agent == "liar" {
+			return &openintent.Error{Status: http.StatusForbidden, Code: "not_you", Message: "you may not speak for this agent"}
+		}
+		return nil
+	})
+	keys := openintent.Keys([]openintent.Key{{Hash: openintent.HashKey("for planner"), Agent: "planner"}, {Hash: openintent.HashKey("for all")}})
+	handler = e.Handler(func(r *http.Request) (openintent.Caller, error) {
+		switch at := r.Context().Value(door{}); at {
+		case "":
+			return openintent.Local(r)
+		case "agents":
+			return agents(r)
+		case "keys":
+			return keys(r)
+		default:
+			return openintent.Remote(at.(string), r)
+		}
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	var run sync.WaitGroup
+	run.Go(func() { e.Run(ctx) })
+	return handler, func() {
+		cancel()
+		run.Wait()
+		db.Close()
+	}
+}
+
+// forwarded answers in the place of another host.
+func forwarded(p openintent.Parcel, w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	pending := p.Pending
+	if pending == nil {
+		pending = jsontext.Value("null")
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Forwarded", p.Host)
+	fmt.Fprintf(w, `{"method":%q,"uri":%q,"caller":%q,"operator":%v,"wait":%q,"message_id":%q,"pending":%s,"body":%q,"same":%v,"error":%v}`,
+		r.Method, r.RequestURI, p.Caller.Agent, p.Caller.Operator, p.Wait, p.MessageID, pending, body, bytes.Equal(body, p.Body), err != nil)
+}
+
+// door is the key of where a connection comes in: nothing, where callers are this daemon's
+// user, agents, keys, or the id of another daemon.
+type door struct{}
+
+// caller is who sends a request.
+type caller struct {
+	door    string
+	headers []string
+}
+
+var (
+	nobody   = caller{}
+	operator = caller{headers: []string{"X-Operator: true"}}
+	planner  = agent("planner")
+	reviewer = agent("reviewer")
+	desk     = agent("desk")
+)
+
+func agent(id string) caller             { return caller{headers: []string{"X-Agent-ID: " + id}} }
+func at(door, id string) caller          { return caller{door, agent(id).headers} }
+func (c caller) with(h ...string) caller { c.headers = slices.Concat(c.headers, h); return c }
+
+// recorder plays requests and writes down what is answered.
+type recorder struct {
+	t        *testing.T
+	conns    chan net.Conn
+	entries  []string
+	known    map[string]string // what differs from run to run -> what stands for it
+	kinds    map[string]int    // how many of each kind there are
+	statuses map[string][]int  // method and path -> what was answered
+	part     string            // of the script
+	sent     int               // in it
+	ops      []operation       // that the API describes
+
+	work, secret, task, talk, club, dark, note string // ids of what the script has made
+}
+
+// opened is a connection that came in by a door.
+type opened struct {
+	net.Conn
+	door string
+}
+
+// pipes is a listener without a network.
+type pipes struct {
+	conns chan net.Conn
+	ended chan struct{}
+	end   func()
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.ended:
+		return nil, net.ErrClosed
+	}
+}
+func (p *pipes) Close() error   { p.end(); return nil }
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
+
+// listen serves the connections that are opened until stop is called.
+func (r *recorder) listen(handler http.Handler) (stop func()) {
+	ended := make(chan struct{})
+	srv := &http.Server{Handler: handler, ErrorLog: slog.NewLogLogger(slog.NewTextHandler(r.t.Output(), nil), slog.LevelError),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, door{}, c.(opened).door)
+		}}
+	var served sync.WaitGroup
+	served.Go(func() { srv.Serve(&pipes{r.conns, ended, sync.OnceFunc(func() { close(ended) })}) })
+	return func() {
+		srv.Close()
+		served.Wait()
+		synctest.Wait()
+	}
+}
+
+// exchange is a request and its answer.
+type exchange struct {
+	*recorder
+	name         string // for the record
+	method, path string
+	request      string // as it is written down
+	conn         net.Conn
+	began        time.Time
+	over         chan struct{} // closed when all of the answer is there
+	err          error         // why it is not
+
+	mu    sync.Mutex // guards what follows
+	head  *http.Response
+	body  []byte
+	ended time.Time
+}
+
+// begin sends a request: line is its method and target.
+func (r *recorder) begin(who caller, line, body string, headers ...string) *exchange {
+	r.t.Helper()
+	r.sent++
+	method, target, _ := strings.Cut(line, " ")
+	path, _, _ := strings.Cut(target, "?")
+	x := &exchange{recorder: r, name: fmt.Sprint(r.part, " ", r.sent), method: method, path: path, began: time.Now(), over: make(chan struct{})}
+	headers = slices.Concat(who.headers, headers)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s HTTP/1.1\r\nHost: localhost\r\n", line)
+	for _, h := range headers {
+		b.WriteString(h + "\r\n")
+	}
+	says := func(name string) bool {
+		return slices.ContainsFunc(headers, func(h string) bool { return strings.HasPrefix(h, name) })
+	}
+	if body != "" && !says("Content-Type") {
+		b.WriteString("Content-Type: application/json\r\n")
+	}
+	if body != "" && !says("Transfer-Encoding") || slices.Contains([]string{"POST", "PUT", "PATCH"}, method) {
+		fmt.Fprintf(&b, "Content-Length: %d\r\n", len(body))
+	}
+	b.WriteString("\r\n" + body)
+
+	lines := []string{line}
+	if len(line) > 300 {
+		lines[0] = fmt.Sprintf("%s… (%d bytes)", line[:60], len(line))
+	}
+	if who.door != "" {
+		lines = append(lines, fmt.Sprintf("(by %.6s)", who.door))
+	}
+	lines = append(lines, headers...)
+	x.request = r.shown("> ", lines, []byte(body))
+
+	here, there := net.Pipe()
+	x.conn = here
+	r.conns <- opened{there, who.door}
+	go io.WriteString(here, b.String()) // the answer may come before all of it is read
+	go x.read()
+	return x
+}
+
+// read reads the answer.
+func (x *exchange) read() {
+	defer close(x.over)
+	head, err := http.ReadResponse(bufio.NewReader(x.conn), &http.Request{Method: x.method})
+	if err != nil {
+		x.err = err
+		return
+	}
+	x.mu.Lock()
+	x.head = head
+	x.mu.Unlock()
+	b := make([]byte, 32<<10)
+	for {
+		n, err := head.Body.Read(b)
+		x.mu.Lock()
+		x.body = append(x.body, b[:n]...)
+		if err != nil {
+			x.ended = time.Now()
+		}
+		x.mu.Unlock()
+		if err != nil {
+			if err != io.EOF {
+				x.err = err
+			}
+			return
+		}
+	}
+}
+
+// end waits for all of the answer and writes it down.
+func (x *exchange) end() *exchange {
+	x.t.Helper()
+	<-x.over
+	if x.err != nil {
+		x.t.Fatalf("%s: %v\n%s", x.name, x.err, x.request)
+	}
+	x.write()
+	x.close()
+	return x
+}
+
+func (x *exchange) close() {
+	x.conn.Close()
+	<-x.over
+	synctest.Wait()
+	time.Sleep(100 * time.Millisecond) // so that times differ
+}
+
+// write writes down what there is of the answer.
+func (x *exchange) write() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.statuses[x.method+" "+x.path] = append(x.statuses[x.method+" "+x.path], x.head.StatusCode)
+	lines := []string{strconv.Itoa(x.head.StatusCode)}
+	if took := x.ended.Sub(x.began); !x.ended.IsZero() && took > 0 {
+		lines[0] += " after " + took.String()
+	}
+	for _, name := range slices.Sorted(maps.Keys(x.head.Header)) {
+		for _, v := range x.head.Header[name] {
+			if name != "Date" {
+				lines = append(lines, name+": "+v)
+			}
+		}
+	}
+	for _, coding := range x.head.TransferEncoding {
+		lines = append(lines, "Transfer-Encoding: "+coding)
+	}
+	answer := x.shown("< ", lines, x.body)
+	x.entries = append(x.entries, fmt.Sprintf("### %s\n%s%s", x.name, x.request, answer))
+}
+
+// do is one request and its answer.
+func (r *recorder) do(who caller, line, body string, headers ...string) *exchange {
+	r.t.Helper()
+	return r.begin(who, line, body, headers...).end()
+}
+
+// open begins to follow a stream and writes down its head and what it says at once.
+func (r *recorder) open(who caller, line string, headers ...string) *exchange {
+	r.t.Helper()
+	x := r.begin(who, line, "", headers...)
+	synctest.Wait()
+	x.write()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.body = nil
+	return x
+}
+
+// tells writes down what a stream has said meanwhile, and ends it.
+func (x *exchange) tells() {
+	x.t.Helper()
+	synctest.Wait()
+	x.mu.Lock()
+	text := x.shown("< ", nil, x.body)
+	x.mu.Unlock()
+	x.entries = append(x.entries, fmt.Sprintf("### %s, before %d\n%s", x.name, x.sent+1, text))
+	x.close()
+}
+
+// str returns a member of the answer.
+func (x *exchange) str(name string) string {
+	x.t.Helper()
+	var all map[string]any
+	if err := json.Unmarshal(x.body, &all); err != nil {
+		x.t.Fatalf("%s: %v in %s", x.name, err, x.body)
+	}
+	text, ok := all[name].(string)
+	if !ok {
+		x.t.Fatalf("%s: no %s in %s", x.name, name, x.body)
+	}
+	return text
+}
+
+func (x *exchange) id() string {
+	x.t.Helper()
+	return x.str("id")
+}
+
+// differs finds what is another in each run.
+var differs = regexp.MustCompile(`([a-z0-9%]+)_([0-9a-f]{10})_[0-9A-HJKMNP-TV-Z]{26}\b|sha256:[A-Za-z0-9_-]{43}|"signature":"[A-Za-z0-9_-]{86}"`)
+
+// named puts names in the place of what is another in each run.
+func (r *recorder) named(text string) string {
+	return differs.ReplaceAllStringFunc(text, func(one string) string {
+		if r.known[one] == "" {
+			kind, host := "hash", ""
+			if m := differs.FindStringSubmatch(one); m[1] != "" {
+				if kind = m[1]; m[2] != self[:10] {
+					host = "@" + m[2]
+				}
+			} else if one[0] == '"' {
+				kind = "signature"
+			}
+			r.kinds[kind]++
+			r.known[one] = fmt.Sprintf("%s#%d%s", kind, r.kinds[kind], host)
+		}
+		return r.known[one]
+	})
+}
+
+// shown writes down lines and a body.
+func (r *recorder) shown(mark string, lines []string, body []byte) string {
+	var b strings.Builder
+	for _, line := range lines {
+		b.WriteString(strings.TrimRight(mark+r.named(line), " ") + "\n")
+	}
+	text := r.named(string(body))
+	odd := func(c rune) bool { return c != '\n' && !unicode.IsPrint(c) }
+	switch {
+	case text == "":
+		return b.String()
+	case len(text) > 3000:
+		text = fmt.Sprintf("(%d bytes, SHA-256 %x)", len(text), sha256.Sum256([]byte(text)))
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, odd):
+		text = strconv.Quote(text)
+	}
+	if len(lines) > 0 {
+		b.WriteString(mark[:1] + "\n")
+	}
+	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
+		b.WriteString(strings.TrimRight(mark+line, " ") + "\n")
+	}
+	return b.String()
+}
+
+// operation is a method and a path of the API's description.
+type operation struct {
+	method, path string
+	form         *regexp.Regexp
+	args         int
+}
+
+// operations reads the API's description.
+func (x *exchange) operations() (all []operation) {
+	var doc struct {
+		Paths map[string]map[string]jsontext.Value `json:"paths"`
+	}
+	if err := json.Unmarshal(x.body, &doc); err != nil {
+		x.t.Fatal(err)
+	}
+	arg := regexp.MustCompile(`\\\{[a-z]+\\\}`)
+	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
+		for _, method := range slices.Sorted(maps.Keys(doc.Paths[path])) {
+			form := regexp.MustCompile("^" + arg.ReplaceAllString(regexp.QuoteMeta(path), "[^/]+") + "$")
+			all = append(all, operation{strings.ToUpper(method), path, form, strings.Count(path, "{")})
+		}
+	}
+	return all
+}
+
+// covers fails the test unless each operation that the API describes has succeeded and has
+// been refused.
+func (r *recorder) covers() {
+	all := r.ops
+	answered := make(map[string][]int)
+	for request, statuses := range r.statuses {
+		method, path, _ := strings.Cut(request, " ")
+		if rest, ok := strings.CutPrefix(path, "/v1/"); ok {
+			path = "/api/v1/" + rest
+		}
+		var best *operation
+		for i, op := range all {
+			if op.method == method && op.form.MatchString(path) && (best == nil || op.args < best.args) {
+				best = &all[i]
+			}
+		}
+		if best != nil {
+			answered[best.method+" "+best.path] = append(answered[best.method+" "+best.path], statuses...)
+		}
+	}
+	for _, op := range all {
+		name := op.method + " " + op.path
+		if !slices.ContainsFunc(answered[name], func(s int) bool { return s < 300 }) {
+			r.t.Errorf("%s never succeeds in the script", name)
+		}
+		if strings.HasPrefix(op.path, "/api/") && !slices.ContainsFunc(answered[name], func(s int) bool { return s >= 400 }) {
+			r.t.Errorf("%s is never refused in the script", name)
+		}
+	}
+}
