@@ -18,7 +18,7 @@ func fill(t *testing.T, a *Account, who identity.ID) (got int64) {
 	t.Helper()
 	for range 10 * a.Row().Peer {
 		if err := a.Take(who, 1); err != nil {
-			if e := (*Exceeded)(nil); !errors.As(err, &e) || e.Row.Name != a.Row().Name {
+			if e, ok := errors.AsType[*Exceeded](err); !ok || e.Row.Name != a.Row().Name {
 				t.Fatalf("Take: %v, want an Exceeded of the row", err)
 			}
 			return got

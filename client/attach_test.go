@@ -84,7 +84,7 @@ func TestAttach(t *testing.T) {
 		var answer wire.Payload
 		err := a.conn.Call(t.Context(), test.in.Kind, test.in, &answer)
 		got := string(answer)
-		if e := (*kinds.Error)(nil); errors.As(err, &e) {
+		if e, ok := errors.AsType[*kinds.Error](err); ok {
 			got = string(e.Code)
 		}
 		if got != test.want {

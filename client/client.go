@@ -171,8 +171,8 @@ func (c *Client) call(ctx context.Context, method string, params, result any) er
 		if err == nil {
 			err = conn.Call(ctx, method, params, result)
 		}
-		e := (*kinds.Error)(nil)
-		if !errors.Is(err, ErrClosed) || !errors.As(err, &e) {
+		e, ok := errors.AsType[*kinds.Error](err)
+		if !ok || !errors.Is(err, ErrClosed) {
 			return err
 		}
 		if e.Delivered() == kinds.DeliveredUnknown {

@@ -96,8 +96,8 @@ func (s *server) handle(ctx context.Context, c *Conn, r *Request) {
 
 func unavailableError(t *testing.T, err error, words string) *kinds.Error {
 	t.Helper()
-	e := (*kinds.Error)(nil)
-	if !errors.As(err, &e) || e.Code != kinds.DaemonUnavailable || !strings.Contains(e.Message, words) {
+	e, ok := errors.AsType[*kinds.Error](err)
+	if !ok || e.Code != kinds.DaemonUnavailable || !strings.Contains(e.Message, words) {
 		t.Fatalf("got %v, want daemon_unavailable with %q", err, words)
 	}
 	return e

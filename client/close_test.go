@@ -29,8 +29,8 @@ func TestConnectionLoss(t *testing.T) {
 			for range 50 {
 				wg.Go(func() {
 					err := near.Call(t.Context(), "slow", nil, nil)
-					e := (*kinds.Error)(nil)
-					if !errors.Is(err, ErrClosed) || !errors.As(err, &e) || e.Code != kinds.DaemonUnavailable || e.Delivered() != kinds.DeliveredUnknown || !e.Retryable {
+					e, ok := errors.AsType[*kinds.Error](err)
+					if !errors.Is(err, ErrClosed) || !ok || e.Code != kinds.DaemonUnavailable || e.Delivered() != kinds.DeliveredUnknown || !e.Retryable {
 						t.Errorf("got %v", err)
 					}
 				})
@@ -42,8 +42,8 @@ func TestConnectionLoss(t *testing.T) {
 			wg.Wait()
 			<-near.Done()
 			err := near.Call(t.Context(), "slow", nil, nil)
-			e := (*kinds.Error)(nil)
-			if !errors.As(err, &e) || e.Delivered() != kinds.DeliveredNo {
+			e, ok := errors.AsType[*kinds.Error](err)
+			if !ok || e.Delivered() != kinds.DeliveredNo {
 				t.Errorf("after the end: %v", err)
 			}
 			if err := near.Notify("x", nil); !errors.Is(err, ErrClosed) {

@@ -177,7 +177,7 @@ func (c *Client) silence(method string, waited time.Duration) error {
 
 // reason is the error without the net package's preamble.
 func reason(err error) error {
-	if op := (*net.OpError)(nil); errors.As(err, &op) {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Err
 	}
 	return err

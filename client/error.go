@@ -53,11 +53,11 @@ func closed(cause error, d kinds.Delivered) error {
 // toRPC gives err the form in which it crosses the socket, whatever its texts
 // hold: an error must not be lost to one of its own.
 func toRPC(err error) *RPCError {
-	if e := (*RPCError)(nil); errors.As(err, &e) {
+	if e, ok := errors.AsType[*RPCError](err); ok {
 		return &RPCError{Code: e.Code, Message: clean(e.Message), Data: validOrNone(e.Data)}
 	}
 	var e kinds.Error
-	if known := (*kinds.Error)(nil); errors.As(err, &known) {
+	if known, ok := errors.AsType[*kinds.Error](err); ok {
 		e = *known
 	} else if errors.Is(err, context.DeadlineExceeded) {
 		e = *kinds.Errorf(kinds.Timeout, "%v", err)

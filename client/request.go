@@ -51,7 +51,7 @@ func (r *Request) bind(params any, strict bool) error {
 		return nil
 	}
 	code := CodeInvalidParams
-	if s := (*jsontext.SyntacticError)(nil); errors.Is(err, errSyntax) || errors.As(err, &s) {
+	if _, ok := errors.AsType[*jsontext.SyntacticError](err); errors.Is(err, errSyntax) || ok {
 		code = CodeParse
 	}
 	return &RPCError{Code: code, Message: r.Method + ": params: " + problem(err)}
@@ -75,7 +75,7 @@ func (r *Request) reply(result any, err error) error {
 	if err == nil {
 		return nil
 	}
-	if e := (*kinds.Error)(nil); errors.As(err, &e) && !errors.Is(err, ErrClosed) {
+	if e, ok := errors.AsType[*kinds.Error](err); ok && !errors.Is(err, ErrClosed) {
 		r.conn.respond(r.peer, r.id, nil, e)
 	}
 	return err

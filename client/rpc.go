@@ -190,10 +190,10 @@ func (c *Conn) abandon(cause error) {
 	calls := c.calls
 	c.calls = nil
 	c.mu.Unlock()
-	said := (*kinds.Error)(nil)
+	said, ok := errors.AsType[*kinds.Error](cause)
 	for _, w := range calls {
 		w.err = closed(cause, kinds.DeliveredUnknown)
-		if len(calls) == 1 && errors.As(cause, &said) {
+		if len(calls) == 1 && ok {
 			w.err = said
 		}
 		close(w.done)

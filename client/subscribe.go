@@ -62,7 +62,7 @@ func persist(ctx context.Context, open func() (*Conn, error)) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		switch e := (*kinds.Error)(nil); {
+		switch e, ok := errors.AsType[*kinds.Error](err); {
 		case err == nil:
 			opened, pause = true, first
 			select {
@@ -70,7 +70,7 @@ func persist(ctx context.Context, open func() (*Conn, error)) error {
 			case <-ctx.Done():
 				return ctx.Err()
 			}
-		case !opened || !errors.As(err, &e) || !e.Retryable:
+		case !opened || !ok || !e.Retryable:
 			return err
 		}
 		select {

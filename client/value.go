@@ -92,8 +92,8 @@ func (v value) other(dst any) error {
 
 // problem is the JSON library's error without its preamble.
 func problem(err error) string {
-	semantic := new(json.SemanticError)
-	if !errors.As(err, &semantic) {
+	semantic, ok := errors.AsType[*json.SemanticError](err)
+	if !ok {
 		return err.Error()
 	}
 	where := ""

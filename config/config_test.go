@@ -249,8 +249,8 @@ func TestErrors(t *testing.T) {
 				t.Errorf("%q:\ngot  %v\nwant %s", short, err, w)
 			}
 		}
-		var e *Error
-		if !errors.As(err, &e) || !strings.HasSuffix(e.File, "config.yaml") || e.Line < 1 || e.Problem == "" {
+		e, ok := errors.AsType[*Error](err)
+		if !ok || !strings.HasSuffix(e.File, "config.yaml") || e.Line < 1 || e.Problem == "" {
 			t.Errorf("%q: %+v", short, e)
 		}
 	}

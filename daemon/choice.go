@@ -20,7 +20,7 @@ const overloadedRetryMS = 1000
 // is left for other peers, while there are any.
 func (d *Daemon) pick(from identity.ID, kind, domain, name string) (*place, error) {
 	p, err := d.agents.pick(from, false, kind, domain, name)
-	if err == nil || !errors.As(err, new(*placesError)) {
+	if _, noPlace := errors.AsType[*placesError](err); !noPlace {
 		return p, err
 	}
 	if !d.node.ConnectedBut(from) {

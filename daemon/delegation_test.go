@@ -345,8 +345,8 @@ func TestLostConnectionDoesNotEndADelegation(t *testing.T) {
 	go func() { failed <- desk.dial().call("delegate", p, nil) }()
 	await.From(t, "delegate", began)
 	laptop.node.Disconnect(desk.ID())
-	var e *kinds.Error
-	if err := await.From(t, "error", failed); !errors.As(err, &e) || e.Delivered() != kinds.DeliveredUnknown {
+	err := await.From(t, "error", failed)
+	if e, ok := errors.AsType[*kinds.Error](err); !ok || e.Delivered() != kinds.DeliveredUnknown {
 		t.Errorf("%v", err)
 	}
 	if s := desk.dial().state(p.ID); s.State != client.TaskUnknown {

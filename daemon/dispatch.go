@@ -103,8 +103,7 @@ func (d *Daemon) once(ctx context.Context, sender identity.Peer, env *wire.Envel
 // ownFault logs what went wrong on this machine, like a full disk, and returns
 // what is the sender's business of it: neither paths nor what the system says.
 func (d *Daemon) ownFault(env *wire.Envelope, err error) error {
-	var coded *kinds.Error
-	if err == nil || errors.As(err, &coded) || kinds.AsError(err).Code != kinds.Internal {
+	if _, coded := errors.AsType[*kinds.Error](err); err == nil || coded || kinds.AsError(err).Code != kinds.Internal {
 		return err
 	}
 	d.log.Error("message not taken", "kind", env.Kind, "id", env.ID, "peer", env.From.Label(), "err", err)
@@ -254,8 +253,8 @@ func ask(ctx context.Context, limit time.Duration, a *agent, in *client.Inbound,
 	if err == nil {
 		return nil
 	}
-	var coded *kinds.Error
-	var rpc *client.RPCError
+	coded, isCoded := errors.AsType[*kinds.Error](err)
+	rpc, isRPC := errors.AsType[*client.RPCError](err)
 	switch {
 	case ctx.Err() != nil:
 		return ended(ctx)
@@ -267,9 +266,9 @@ func ask(ctx context.Context, limit time.Duration, a *agent, in *client.Inbound,
 		return e
 	case errors.Is(err, client.ErrClosed):
 		return kinds.Errorf(kinds.NoAgent, "agent %s went away: try again when it is back", a.Name)
-	case errors.As(err, &coded):
+	case isCoded:
 		return coded.Foreign()
-	case errors.As(err, &rpc) && rpc.Code == client.CodeMethodNotFound:
+	case isRPC && rpc.Code == client.CodeMethodNotFound:
 		return kinds.Errorf(kinds.UnknownKind, "agent %s does not take a %s", a.Name, in.Kind)
 	}
 	return kinds.Errorf(kinds.Internal, "agent %s failed: %v", a.Name, err)
@@ -277,7 +276,7 @@ func ask(ctx context.Context, limit time.Duration, a *agent, in *client.Inbound,
 
 // ended says why a context is over.
 func ended(ctx context.Context) *kinds.Error {
-	if e := (*kinds.Error)(nil); errors.As(context.Cause(ctx), &e) {
+	if e, ok := errors.AsType[*kinds.Error](context.Cause(ctx)); ok {
 		return e
 	}
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {

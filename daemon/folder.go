@@ -154,8 +154,8 @@ var address = regexp.MustCompile(`(\[[0-9A-Fa-f:.%\w-]+\]|[\w.%-]+):\d{1,5}\b`)
 // withoutAddrs takes addresses out of an error of this daemon: an agent knows its peers
 // by name.
 func withoutAddrs(err error) error {
-	e := (*kinds.Error)(nil)
-	if !errors.As(err, &e) || e.From != "" || !address.MatchString(e.Message) {
+	e, ok := errors.AsType[*kinds.Error](err)
+	if !ok || e.From != "" || !address.MatchString(e.Message) {
 		return err
 	}
 	told := *e

@@ -153,7 +153,7 @@ func (d *Daemon) cancel(ctx context.Context, s *session, p *client.CancelParams)
 	ctx, cancel := context.WithTimeout(ctx, ackTime)
 	defer cancel()
 	reply, _, err := d.exchange(ctx, whom.ID, env)
-	if e := (*kinds.Error)(nil); t != nil && errors.As(err, &e) && e.Code == kinds.NotFound && e.From != "" {
+	if e, ok := errors.AsType[*kinds.Error](err); t != nil && ok && e.Code == kinds.NotFound && e.From != "" {
 		// Nobody works on it there: it never came, or is forgotten.
 		if err := d.cancelled(ctx, t, env); err != nil {
 			return nil, err

@@ -57,13 +57,14 @@ func TestAgentsAreServedWhatAgentsDo(t *testing.T) {
 	for name, m := range methods {
 		// Params that no method has tell what was refused from what was tried.
 		err := g.call(name, map[string]any{"no such": "param"}, nil)
-		var rpc *client.RPCError
-		tried := errors.As(err, &rpc) && rpc.Code == client.CodeInvalidParams
+		rpc, tried := errors.AsType[*client.RPCError](err)
+		tried = tried && rpc.Code == client.CodeInvalidParams
 		barred := errors.Is(err, &kinds.Error{Code: kinds.NotAuthorized})
 		if want := slices.Contains(served, name); tried != want || barred == want || (m.by == forAgents) != want {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := desk.dial().call(name, map[string]any{"no such": "param"}, nil); !errors.As(err, &rpc) || rpc.Code != client.CodeInvalidParams {
+		err = desk.dial().call(name, map[string]any{"no such": "param"}, nil)
+		if rpc, ok := errors.AsType[*client.RPCError](err); !ok || rpc.Code != client.CodeInvalidParams {
 			t.Errorf("%s is not served to the owner: %v", name, err)
 		}
 	}

@@ -316,14 +316,14 @@ func (d *Daemon) policy(_ context.Context, _ *session, p *client.PolicyParams) (
 
 // coded makes an error of the trust store one for the caller.
 func coded(op string, err error) error {
-	var unknown *identity.UnknownPeerError
-	var ambiguous *identity.AmbiguousError
-	var taken *identity.NameTakenError
+	_, unknown := errors.AsType[*identity.UnknownPeerError](err)
+	_, ambiguous := errors.AsType[*identity.AmbiguousError](err)
+	_, taken := errors.AsType[*identity.NameTakenError](err)
 	code := kinds.Internal
 	switch {
-	case errors.As(err, &unknown), errors.As(err, &ambiguous):
+	case unknown, ambiguous:
 		code = kinds.UnknownPeer
-	case errors.As(err, &taken):
+	case taken:
 		code = kinds.Invalid
 	case errors.Is(err, identity.ErrTrustFull), errors.Is(err, identity.ErrInvitationsFull), disk.IsFull(err):
 		code = kinds.Overloaded

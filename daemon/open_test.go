@@ -112,8 +112,8 @@ func TestSecondDaemonNamesTheFirst(t *testing.T) {
 	first := start(t, stateDir(t), "desk")
 	begun := time.Now()
 	_, err := Open(t.Context(), Options{Home: first.dir, Listen: "127.0.0.1:0"})
-	var locked *LockedError
-	if !errors.As(err, &locked) || locked.PID != os.Getpid() || !strings.Contains(err.Error(), strconv.Itoa(os.Getpid())) {
+	locked, ok := errors.AsType[*LockedError](err)
+	if !ok || locked.PID != os.Getpid() || !strings.Contains(err.Error(), strconv.Itoa(os.Getpid())) {
 		t.Fatalf("%v", err)
 	}
 	if took := time.Since(begun); took > dyingTime/2 {
@@ -132,8 +132,8 @@ func TestDyingDaemonIsWaitedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var locked *LockedError
-	if _, err := Open(t.Context(), Options{Home: dir, Listen: "127.0.0.1:0"}); !errors.As(err, &locked) {
+	_, err = Open(t.Context(), Options{Home: dir, Listen: "127.0.0.1:0"})
+	if _, ok := errors.AsType[*LockedError](err); !ok {
 		t.Fatalf("%v", err)
 	}
 	time.AfterFunc(dyingTime/10, func() { dying.release() })

@@ -181,8 +181,8 @@ func (l *local) must(method string, params, result any) {
 func (l *local) refused(code kinds.Code, method string, params any) *kinds.Error {
 	l.t.Helper()
 	err := l.call(method, params, nil)
-	var e *kinds.Error
-	if !errors.As(err, &e) || e.Code != code {
+	e, ok := errors.AsType[*kinds.Error](err)
+	if !ok || e.Code != code {
 		l.t.Fatalf("%s: got %v, want %s", method, err, code)
 	}
 	return e

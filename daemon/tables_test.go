@@ -167,9 +167,8 @@ func TestAgentsAreChosen(t *testing.T) {
 			}
 			p, err := r.pick(identity.ID{}, true, kinds.KindQuery, c.domain, c.to)
 			got := ""
-			var e *kinds.Error
-			switch {
-			case errors.As(err, &e):
+			switch e, ok := errors.AsType[*kinds.Error](err); {
+			case ok:
 				got = string(e.Code)
 			case err == nil:
 				got = p.agent.Name

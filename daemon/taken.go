@@ -188,7 +188,7 @@ func (d *Daemon) reportTaken(ctx context.Context, s *session, kind string, p *cl
 		return nil, kinds.Errorf(kinds.NotFound, "ref: the delegation %s is %s already: nothing more is expected", p.Ref, state)
 	}
 	state, err := d.send(ctx, t.peer, env, true)
-	if e := (*kinds.Error)(nil); errors.As(err, &e) {
+	if e, ok := errors.AsType[*kinds.Error](err); ok {
 		if e.Code == kinds.NotFound && e.From != "" { // its owner has ended it
 			if _, err := d.tasks.end(ctx, t, ending{state: client.TaskCancelled, id: env.ID, outcome: e.Message, payload: p.Payload}); err != nil {
 				return nil, err

@@ -137,7 +137,7 @@ func (d *Daemon) candidate(op, ref string) (peer.Pending, error) {
 		if b, ok := d.blocked(ref); ok {
 			return peer.Pending{}, isBlocked(op, ref, b)
 		}
-		if unknown := (*identity.UnknownPeerError)(nil); !errors.As(err, &unknown) || len(unknown.Near) > 0 {
+		if unknown, ok := errors.AsType[*identity.UnknownPeerError](err); !ok || len(unknown.Near) > 0 {
 			return peer.Pending{}, coded(op, err) // a trusted peer was meant
 		}
 		return peer.Pending{}, kinds.Errorf(kinds.UnknownPeer, "%s: %q names nobody who has called or is on the network: give the full id, 64 hex digits, or see acpctl peers", op, ref)

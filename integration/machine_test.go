@@ -116,8 +116,8 @@ func (s *socket) ask(line string) string {
 // is expects an error of a code.
 func is(t *testing.T, code kinds.Code, err error) *kinds.Error {
 	t.Helper()
-	var e *kinds.Error
-	if !errors.As(err, &e) || e.Code != code {
+	e, ok := errors.AsType[*kinds.Error](err)
+	if !ok || e.Code != code {
 		t.Fatalf("got error %v, want %s", err, code)
 	}
 	return e

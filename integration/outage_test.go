@@ -174,7 +174,7 @@ func TestStoppedPeer(t *testing.T) {
 	for _, m := range []*machine{tablet, laptop} {
 		await.Until(t, m.Name+" has an answer", func() bool {
 			a, err := m.Client.Query(await.Context(t), question("desk", "there?"))
-			if e := (*kinds.Error)(nil); errors.As(err, &e) && e.Code != kinds.Unreachable {
+			if e, ok := errors.AsType[*kinds.Error](err); ok && e.Code != kinds.Unreachable {
 				t.Fatalf("%s: %v", m.Name, err)
 			}
 			return err == nil && summary(t, a, err) == "at last"

@@ -247,8 +247,7 @@ func (k *Kind) field(name []byte) int {
 
 // syntax says what is wrong with JSON text.
 func syntax(err error) string {
-	var se *jsontext.SyntacticError
-	if errors.As(err, &se) {
+	if se, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		err = se
 	}
 	return clip(strings.TrimPrefix(err.Error(), "jsontext: "))

@@ -130,12 +130,12 @@ func (e *Error) Foreign() *Error {
 // AsError returns what stands behind err: the *Error in its chain, invalid for a
 // [wire.FormatError], timeout and cancelled for an ended context, else internal.
 func AsError(err error) *Error {
-	if e := (*Error)(nil); errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
 	code := Internal
-	switch fe := (*wire.FormatError)(nil); {
-	case errors.As(err, &fe):
+	switch _, malformed := errors.AsType[*wire.FormatError](err); {
+	case malformed:
 		code = Invalid
 	case errors.Is(err, context.DeadlineExceeded):
 		code = Timeout

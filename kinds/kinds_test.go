@@ -300,7 +300,7 @@ func FuzzCheck(f *testing.F) {
 	f.Fuzz(func(t *testing.T, i uint8, p []byte) {
 		k := kinds.Table()[int(i)%len(kinds.Table())]
 		if err := kinds.Check(envelope(k.Name, p)); err != nil {
-			if e := (*kinds.Error)(nil); !errors.As(err, &e) || e.Code != kinds.Invalid || len(e.Message) > 2000 {
+			if e, ok := errors.AsType[*kinds.Error](err); !ok || e.Code != kinds.Invalid || len(e.Message) > 2000 {
 				t.Fatalf("%.300v", err)
 			}
 			return

@@ -90,8 +90,11 @@ func (c *conn) greet(limit time.Duration, send bool) (*bufio.Reader, error) {
 
 // timedOut turns a passed read deadline into context.DeadlineExceeded.
 func timedOut(err error) error {
-	var timeout interface{ Timeout() bool }
-	if errors.As(err, &timeout) && timeout.Timeout() {
+	type timeout interface {
+		error
+		Timeout() bool
+	}
+	if e, ok := errors.AsType[timeout](err); ok && e.Timeout() {
 		return context.DeadlineExceeded
 	}
 	return err

@@ -57,8 +57,8 @@ func (n *Node) unknown(id identity.ID) *kinds.Error {
 
 // closedWith reports whether the peer ended a connection with code.
 func closedWith(err error, code quic.ApplicationErrorCode) bool {
-	app := (*quic.ApplicationError)(nil)
-	return errors.As(err, &app) && app.Remote && app.ErrorCode == code
+	app, ok := errors.AsType[*quic.ApplicationError](err)
+	return ok && app.Remote && app.ErrorCode == code
 }
 
 // by marks an error that the peer has raised. What this node finds wrong with a reply is
@@ -78,9 +78,8 @@ func (n *Node) nameOf(id identity.ID) string {
 
 // callError says what became of a call on a stream whose bytes may have left.
 func (n *Node) callError(ctx context.Context, c *conn, err error) *kinds.Error {
-	stream := (*quic.StreamError)(nil)
-	switch {
-	case errors.As(err, &stream) && stream.Remote:
+	switch stream, ok := errors.AsType[*quic.StreamError](err); {
+	case ok && stream.Remote:
 		return n.streamError(c.id, stream.ErrorCode)
 	case c.qc.Context().Err() != nil:
 		return n.connectionError(c.id, c.endedWith())
@@ -122,24 +121,24 @@ func (n *Node) streamError(id identity.ID, code quic.StreamErrorCode) *kinds.Err
 // connectionError reads why a connection ended under a call.
 func (n *Node) connectionError(id identity.ID, cause error) *kinds.Error {
 	name := n.nameOf(id)
-	app := (*quic.ApplicationError)(nil)
-	idle := (*quic.IdleTimeoutError)(nil)
-	reset := (*quic.StatelessResetError)(nil)
+	app, closed := errors.AsType[*quic.ApplicationError](cause)
+	_, idle := errors.AsType[*quic.IdleTimeoutError](cause)
+	_, reset := errors.AsType[*quic.StatelessResetError](cause)
 	switch {
-	case errors.As(cause, &app) && app.ErrorCode == closeNotTrusted:
+	case closed && app.ErrorCode == closeNotTrusted:
 		if app.Remote {
 			return refusal(name).WithDelivered(kinds.DeliveredUnknown)
 		}
 		return kinds.Errorf(kinds.NotTrusted, "%s is no longer trusted here; acpctl trust it to go on", name).WithDelivered(kinds.DeliveredUnknown)
 	case closedWith(cause, closeIdentityConflict):
 		return conflict(name).WithDelivered(kinds.DeliveredUnknown)
-	case errors.As(cause, &app) && app.ErrorCode == closeShutdown && app.Remote:
+	case closed && app.ErrorCode == closeShutdown && app.Remote:
 		return n.unreachable(id, kinds.DeliveredUnknown, "it shut down; repeat with the same id when it is back")
-	case errors.As(cause, &app) && app.ErrorCode == closeShutdown:
+	case closed && app.ErrorCode == closeShutdown:
 		return n.unreachable(id, kinds.DeliveredUnknown, "this daemon is shutting down")
-	case errors.As(cause, &reset), errors.As(cause, &app) && app.ErrorCode == closeReplaced && !app.Remote:
+	case reset, closed && app.ErrorCode == closeReplaced && !app.Remote:
 		return n.unreachable(id, kinds.DeliveredUnknown, "its daemon restarted; repeat with the same id")
-	case errors.As(cause, &app) && app.ErrorCode == closeDead, errors.As(cause, &idle):
+	case closed && app.ErrorCode == closeDead, idle:
 		return n.unreachable(id, kinds.DeliveredUnknown, "it stopped answering; repeat with the same id when it is back")
 	}
 	return n.unreachable(id, kinds.DeliveredUnknown, "the connection was lost; repeat with the same id (%v)", cause)
@@ -155,17 +154,15 @@ func conflict(name string) *kinds.Error {
 
 // dialError reads why a connection did not come to be, and how sure that is.
 func (n *Node) dialError(id identity.ID, addr string, err error) *kinds.Error {
-	var (
-		wrong     *identity.WrongIDError
-		app       *quic.ApplicationError
-		transport *quic.TransportError
-		timeout   net.Error
-		name      = n.nameOf(id)
-	)
+	name := n.nameOf(id)
+	wrong, isWrong := errors.AsType[*identity.WrongIDError](err)
+	app, closed := errors.AsType[*quic.ApplicationError](err)
+	transport, failed := errors.AsType[*quic.TransportError](err)
+	network, isNetwork := errors.AsType[net.Error](err)
 	switch {
-	case errors.As(err, &wrong):
+	case isWrong:
 		return kinds.Errorf(kinds.IdentityConflict, "%s: another key (%s) answers at %s; correct the address, or trust the new key if %s really changed it", name, wrong.Got.Label(), addr, name).WithDelivered(kinds.DeliveredNo)
-	case errors.As(err, &app) && app.Remote:
+	case closed && app.Remote:
 		switch app.ErrorCode {
 		case closeNotTrusted:
 			return refusal(name).WithDelivered(kinds.DeliveredNo)
@@ -176,7 +173,7 @@ func (n *Node) dialError(id identity.ID, addr string, err error) *kinds.Error {
 		case closeOverloaded:
 			return by(id, kinds.Errorf(kinds.Overloaded, "%s takes no connection now; try again later", name)).WithDelivered(kinds.DeliveredNo)
 		}
-	case errors.As(err, &transport) && transport.ErrorCode.IsCryptoError():
+	case failed && transport.ErrorCode.IsCryptoError():
 		switch tls.AlertError(transport.ErrorCode - 0x100) {
 		case 120: // no_application_protocol (RFC 7301, section 3.2)
 			return by(id, kinds.Errorf(kinds.IncompatibleVersion, "%s at %s speaks no common version of the protocol; update the older side", name, addr)).WithDelivered(kinds.DeliveredNo)
@@ -187,7 +184,7 @@ func (n *Node) dialError(id identity.ID, addr string, err error) *kinds.Error {
 		return n.unreachable(id, kinds.DeliveredNo, "this machine has no route to %s; check its network, or correct the address", addr)
 	case errors.Is(err, errRefused):
 		return n.unreachable(id, kinds.DeliveredNo, "nothing listens at %s; start its daemon", addr)
-	case errors.As(err, &timeout) && timeout.Timeout():
+	case isNetwork && network.Timeout():
 		return n.unreachable(id, kinds.DeliveredNo, "no answer from %s; check the address and the network between", addr)
 	}
 	return n.unreachable(id, kinds.DeliveredNo, "%s: %v", addr, err)

@@ -150,12 +150,11 @@ func (c *conn) exchange(ctx context.Context, env *wire.Envelope, out *sealed) (*
 	}
 	rtt := time.Since(start)
 	if err != nil {
-		over := (*budget.Exceeded)(nil)
-		switch {
+		switch over, ok := errors.AsType[*budget.Exceeded](err); {
 		case errors.Is(err, errTooLarge):
 			s.CancelRead(streamTooLarge)
 			return nil, rtt, kinds.Errorf(kinds.TooLarge, "%s: the reply of %s is over %d bytes; ask for less", env.Kind, c.node.nameOf(c.id), c.node.cfg.MaxMessage)
-		case errors.As(err, &over):
+		case ok:
 			s.CancelRead(streamOverloaded)
 			return nil, rtt, c.noRoom(env, over)
 		}
@@ -189,7 +188,7 @@ func (c *conn) noRoom(env *wire.Envelope, over *budget.Exceeded) *kinds.Error {
 
 // openError says why a stream could not be opened; nothing has left.
 func (c *conn) openError(err error) *kinds.Error {
-	if limit := (*quic.StreamLimitReachedError)(nil); errors.As(err, &limit) {
+	if _, ok := errors.AsType[*quic.StreamLimitReachedError](err); ok {
 		return kinds.Errorf(kinds.Overloaded, "%s takes no more streams now; try again", c.node.nameOf(c.id)).WithDelivered(kinds.DeliveredNo)
 	}
 	c.remote.noteRefusal(c)

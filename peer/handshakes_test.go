@@ -104,7 +104,7 @@ func TestHandshakesOfAProvenSource(t *testing.T) {
 		var refused atomic.Int32
 		for range 3 * provedPerSourcePerSecond {
 			flood.Go(func() {
-				if te := (*quic.TransportError)(nil); errors.As(begin(time.Second), &te) && te.ErrorCode == quic.ConnectionRefused {
+				if te, ok := errors.AsType[*quic.TransportError](begin(time.Second)); ok && te.ErrorCode == quic.ConnectionRefused {
 					refused.Add(1)
 				}
 			})

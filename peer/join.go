@@ -151,10 +151,10 @@ func (n *Node) join(ctx context.Context, qc *quic.Conn, inv identity.Invitation)
 		p.PQ = pq
 	}
 	p, err = n.cfg.Trust.Admit(p, claim)
-	if blocked := (*identity.BlockedError)(nil); errors.As(err, &blocked) {
+	if blocked, ok := errors.AsType[*identity.BlockedError](err); ok {
 		return p, kinds.Errorf(kinds.NotTrusted, "join: %v", blocked)
 	}
-	if pinned := (*identity.PinnedError)(nil); errors.As(err, &pinned) {
+	if pinned, ok := errors.AsType[*identity.PinnedError](err); ok {
 		return p, kinds.Errorf(kinds.IdentityConflict, "join: %v", pinned)
 	}
 	if err != nil {
@@ -283,8 +283,8 @@ func (n *Node) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, id id
 		p, err = n.cfg.Trust.Admit(p, name)
 		return err
 	})
-	var blocked *identity.BlockedError
-	var pinned *identity.PinnedError
+	_, blocked := errors.AsType[*identity.BlockedError](err)
+	_, pinned := errors.AsType[*identity.PinnedError](err)
 	switch {
 	case err == nil:
 		n.joined(p, qc.RemoteAddr().String()) // where it calls from it listens too
@@ -293,9 +293,9 @@ func (n *Node) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, id id
 			n.log.Error("join: no post-quantum signature", "peer", id.Label(), "err", err)
 		}
 		return joinReply{Name: identity.Claim(n.cfg.Name), PQ: n.cfg.Key.PublicPQ(), Sig: sig}
-	case errors.As(err, &pinned):
+	case pinned:
 		return joinReply{Code: string(kinds.IdentityConflict), Message: "another post-quantum key of yours is pinned here; its owner can untrust you and trust you again"}
-	case errors.As(err, &blocked):
+	case blocked:
 		return joinReply{Code: string(kinds.NotAuthorized), Message: "this key was untrusted here; its owner's trust with the full id lifts that"}
 	case errors.Is(err, identity.ErrNoInvitation), errors.Is(err, identity.ErrInvitationUsed):
 		n.lines.Add(budget.Strangers, slog.LevelWarn, "join refused", "peer", id.Label(), "addr", qc.RemoteAddr().String(), "err", err)

@@ -430,7 +430,7 @@ func TestReplacedConnectionDrains(t *testing.T) {
 			if sent, received := c.dones(); !sent || !received {
 				t.Errorf("done: sent %v, received %v", sent, received)
 			}
-			if app := (*quic.ApplicationError)(nil); !errors.As(c.endedWith(), &app) || app.ErrorCode != closeReplaced {
+			if app, ok := errors.AsType[*quic.ApplicationError](c.endedWith()); !ok || app.ErrorCode != closeReplaced {
 				t.Errorf("the old one ended with %v", c.endedWith())
 			}
 			if n := len(s.connections()); n != 1 || s.saw(EventUp) != 1 || s.saw(EventDown) != 0 {

@@ -203,8 +203,9 @@ func (c *raw) answerPings() {
 func (c *raw) closed() quic.ApplicationErrorCode {
 	c.t.Helper()
 	<-c.qc.Context().Done()
-	app := (*quic.ApplicationError)(nil)
-	if err := context.Cause(c.qc.Context()); !errors.As(err, &app) || !app.Remote {
+	err := context.Cause(c.qc.Context())
+	app, ok := errors.AsType[*quic.ApplicationError](err)
+	if !ok || !app.Remote {
 		c.t.Fatalf("ended with %v", err)
 	}
 	return app.ErrorCode
@@ -310,7 +311,7 @@ func (c *raw) alive() {
 // resetWith expects that the peer has reset the stream.
 func resetWith(t testing.TB, err error, want quic.StreamErrorCode) {
 	t.Helper()
-	if se := (*quic.StreamError)(nil); !errors.As(err, &se) || !se.Remote || se.ErrorCode != want {
+	if se, ok := errors.AsType[*quic.StreamError](err); !ok || !se.Remote || se.ErrorCode != want {
 		t.Errorf("got %v, want the stream code %d", err, want)
 	}
 }

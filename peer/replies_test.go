@@ -51,7 +51,7 @@ func (h *host) endless(to *side, name string, size int) (peer identity.ID, told 
 					<-s.Context().Done() // until the caller gives up
 					err = context.Cause(s.Context())
 				}
-				if se := (*quic.StreamError)(nil); errors.As(err, &se) && se.ErrorCode == streamOverloaded {
+				if se, ok := errors.AsType[*quic.StreamError](err); ok && se.ErrorCode == streamOverloaded {
 					told.Add(1)
 				}
 			}()

@@ -265,10 +265,10 @@ func (c *conn) receive(s io.Reader, buf *bytes.Buffer) (size int64, err error) {
 
 // codeOf says in a stream code why an envelope could not be read.
 func codeOf(err error) quic.StreamErrorCode {
-	switch {
+	switch _, over := errors.AsType[*budget.Exceeded](err); {
 	case errors.Is(err, errTooLarge):
 		return streamTooLarge
-	case errors.As(err, new(*budget.Exceeded)):
+	case over:
 		return streamOverloaded
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return streamTimeout

@@ -311,10 +311,12 @@ func FuzzStreams(f *testing.F) {
 		ends := func(c *raw) {
 			t.Helper()
 			<-c.qc.Context().Done()
-			app, reset := (*quic.ApplicationError)(nil), (*quic.StatelessResetError)(nil)
-			switch err := context.Cause(c.qc.Context()); {
-			case errors.As(err, &app) && app.Remote:
-			case errors.As(err, &reset): // what said why was lost on the way
+			err := context.Cause(c.qc.Context())
+			app, closed := errors.AsType[*quic.ApplicationError](err)
+			_, reset := errors.AsType[*quic.StatelessResetError](err)
+			switch {
+			case closed && app.Remote:
+			case reset: // what said why was lost on the way
 			default:
 				t.Errorf("ended with %v", err)
 			}

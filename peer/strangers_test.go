@@ -225,7 +225,7 @@ func TestForger(t *testing.T) {
 					<-qc.Context().Done()
 					err = context.Cause(qc.Context())
 				}
-				if te := (*quic.TransportError)(nil); !errors.As(err, &te) || !te.ErrorCode.IsCryptoError() {
+				if te, ok := errors.AsType[*quic.TransportError](err); !ok || !te.ErrorCode.IsCryptoError() {
 					t.Errorf("the forger heard %v, want an error of TLS", err)
 				}
 				time.Sleep(5 * time.Second)

@@ -120,7 +120,7 @@ func TestStreams(t *testing.T) {
 		a.ask(b, "beside the streams")
 		for _, s := range open[1:] {
 			s.Cancel()
-			if se := (*quic.StreamError)(nil); !errors.As(<-ended, &se) || se.ErrorCode != streamCancelled {
+			if se, ok := errors.AsType[*quic.StreamError](<-ended); !ok || se.ErrorCode != streamCancelled {
 				t.Errorf("the handler saw %v", se)
 			}
 		}
@@ -142,7 +142,7 @@ func TestStreams(t *testing.T) {
 		if _, err := s.Read(make([]byte, 1)); err == nil || time.Since(start) != time.Second {
 			t.Errorf("read: %v after %v", err, time.Since(start))
 		}
-		if se := (*quic.StreamError)(nil); !errors.As(<-ended, &se) || se.ErrorCode != streamCancelled {
+		if se, ok := errors.AsType[*quic.StreamError](<-ended); !ok || se.ErrorCode != streamCancelled {
 			t.Errorf("the handler saw %v", se)
 		}
 	})

@@ -127,7 +127,7 @@ func TestRequirePQ(t *testing.T) {
 				c.alive()
 				return
 			}
-			if te := (*quic.TransportError)(nil); !errors.As(err, &te) || !te.ErrorCode.IsCryptoError() {
+			if te, ok := errors.AsType[*quic.TransportError](err); !ok || !te.ErrorCode.IsCryptoError() {
 				t.Errorf("key exchange without the hybrid: %v", err)
 			}
 			c = h.dial(b, key)

@@ -272,7 +272,7 @@ func TestStreamsOverAllConnections(t *testing.T) {
 				ends.Go(func() {
 					if _, err := io.ReadAll(s); err == nil {
 						served.Add(1)
-					} else if se := (*quic.StreamError)(nil); errors.As(err, &se) && se.ErrorCode == streamOverloaded {
+					} else if se, ok := errors.AsType[*quic.StreamError](err); ok && se.ErrorCode == streamOverloaded {
 						refused.Add(1)
 					} else {
 						t.Error(err)

@@ -38,8 +38,8 @@ func (db *DB) explain(op string, err error) error {
 // fault explains err if the file or its disk is at fault, and returns any
 // other as it is.
 func (db *DB) fault(op string, err error) error {
-	var e *sqlite.Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	if !ok {
 		return err
 	}
 	code := e.Code() & 0xff

@@ -161,8 +161,8 @@ func TestOpenCorrupt(t *testing.T) {
 				t.Fatal(err)
 			}
 			db, err = Open(t.Context(), path)
-			var corrupt *CorruptError
-			if !errors.As(err, &corrupt) {
+			corrupt, ok := errors.AsType[*CorruptError](err)
+			if !ok {
 				if err == nil {
 					db.Close()
 				}
@@ -206,8 +206,8 @@ func TestCorruptLater(t *testing.T) {
 		var n int
 		return tx.QueryRow("SELECT count(*) FROM t").Scan(&n)
 	})
-	var corrupt *CorruptError
-	if !errors.As(err, &corrupt) {
+	_, ok := errors.AsType[*CorruptError](err)
+	if !ok {
 		t.Errorf("got %v", err)
 	}
 }

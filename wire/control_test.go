@@ -82,8 +82,8 @@ func TestAppendItemChecks(t *testing.T) {
 
 func refused(t *testing.T, field string, item Item) {
 	t.Helper()
-	var fe *FormatError
-	if b, err := AppendItem([]byte{1}, item); !errors.As(err, &fe) || fe.Field != field || len(b) != 1 {
+	b, err := AppendItem([]byte{1}, item)
+	if fe, ok := errors.AsType[*FormatError](err); !ok || fe.Field != field || len(b) != 1 {
 		t.Errorf("%s: %v", field, err)
 	}
 }
@@ -113,8 +113,8 @@ func TestUnmarshalIsStrict(t *testing.T) {
 		var v struct {
 			A any `cbor:"a"`
 		}
-		var fe *FormatError
-		if err := Unmarshal([]byte(b), &v); !errors.As(err, &fe) {
+		err := Unmarshal([]byte(b), &v)
+		if _, ok := errors.AsType[*FormatError](err); !ok {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -135,8 +135,7 @@ func FuzzReadItem(f *testing.F) {
 		for {
 			item, err := ReadItem(r)
 			if err != nil {
-				var fe *FormatError
-				if err != io.EOF && err != io.ErrUnexpectedEOF && !errors.As(err, &fe) {
+				if _, ok := errors.AsType[*FormatError](err); !ok && err != io.EOF && err != io.ErrUnexpectedEOF {
 					t.Fatal(err)
 				}
 				return

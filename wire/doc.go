@@ -71,7 +71,7 @@ func malformed(field, problem string) error {
 
 // within says in which field err is, unless it names one itself.
 func within(field string, err error) error {
-	if fe := new(FormatError); errors.As(err, &fe) && fe.Field == "" {
+	if fe, ok := errors.AsType[*FormatError](err); ok && fe.Field == "" {
 		return malformed(field, fe.Problem)
 	}
 	return err

@@ -113,8 +113,8 @@ func TestCheckNamesTheField(t *testing.T) {
 			t.Fatal(err)
 		}
 		for how, err := range map[string]error{"check": e.Check(), "parse": parseError(b)} {
-			var fe *wire.FormatError
-			if !errors.As(err, &fe) || fe.Field != field {
+			fe, ok := errors.AsType[*wire.FormatError](err)
+			if !ok || fe.Field != field {
 				t.Errorf("%s: %s: %v", field, how, err)
 			}
 		}
@@ -177,7 +177,7 @@ func FuzzParseEnvelope(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := wire.ParseEnvelope(b)
 		if err != nil {
-			if fe := (*wire.FormatError)(nil); !errors.As(err, &fe) {
+			if _, ok := errors.AsType[*wire.FormatError](err); !ok {
 				t.Fatalf("no FormatError: %v", err)
 			}
 			return

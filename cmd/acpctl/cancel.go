@@ -35,7 +35,7 @@ side does not agree, for one because the task has ended.`,
 				c.Reason = args[1]
 			}
 			answer, err := a.daemon.Cancel(cmd.Context(), client.CancelParams{Ref: id, Payload: kinds.Encode(&c)})
-			if e := (*kinds.Error)(nil); errors.As(err, &e) && e.Code == kinds.NotFound && e.From == "" {
+			if e, ok := errors.AsType[*kinds.Error](err); ok && e.Code == kinds.NotFound && e.From == "" {
 				return kinds.Errorf(kinds.NotFound, "ID: %s names no delegation that was given here: see acpctl tasks", id)
 			}
 			if err != nil {

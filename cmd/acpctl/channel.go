@@ -202,18 +202,21 @@ func (c *channels) request(ctx context.Context, method, path string, body any, k
 // lost is the error of a request that got no answer. sent says that something of it may have
 // reached the daemon: a later connection that fails does not make it undelivered.
 func lost(ctx context.Context, method string, err error, sent bool) error {
-	e := (*kinds.Error)(nil)
+	e, ok := errors.AsType[*kinds.Error](context.Cause(ctx))
+	if !ok && sent {
+		e, ok = errors.AsType[*kinds.Error](err)
+	}
 	// The cause is why the daemon did not answer whether it lives: it may have the request.
-	if errors.As(context.Cause(ctx), &e) || sent && errors.As(err, &e) {
+	if ok {
 		return unsure(method, e)
 	}
-	if errors.As(err, &e) || ctx.Err() != nil {
+	if _, ok := errors.AsType[*kinds.Error](err); ok || ctx.Err() != nil {
 		return err
 	}
-	if u := (*url.Error)(nil); errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
-	if op := (*net.OpError)(nil); errors.As(err, &op) {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
 		err = op.Err
 	}
 	return unsure(method, kinds.Errorf(kinds.DaemonUnavailable, "the daemon hung up before it answered (%v): see whether it runs, then try again", err))

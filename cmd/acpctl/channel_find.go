@@ -82,7 +82,7 @@ func (c *channels) all(ctx context.Context, intent string) ([]jsontext.Value, er
 func (c *channels) ofHere(ctx context.Context, intents []string) (found []jsontext.Value, err error) {
 	for _, id := range intents {
 		of, err := c.of(ctx, id)
-		if refused := (*kinds.Error)(nil); errors.As(err, &refused) && refused.Code != kinds.DaemonUnavailable {
+		if refused, ok := errors.AsType[*kinds.Error](err); ok && refused.Code != kinds.DaemonUnavailable {
 			fmt.Fprintf(c.err, "acpctl channel: %s: %s\n", id, client.Line(refused.Message))
 			continue
 		}
@@ -117,15 +117,14 @@ func (c *channels) ofHosts(ctx context.Context, intents []string) (found []jsont
 	told := make(map[string]bool)
 	for i, err := range errs {
 		found = append(found, lists[i]...)
-		refused := (*kinds.Error)(nil)
-		switch {
+		switch refused, ok := errors.AsType[*kinds.Error](err); {
 		case err == nil:
 		case err == errPortion:
 			if host := hostOf(intents[i]); !told[host] {
 				told[host] = true
 				fmt.Fprintf(c.err, "acpctl channel: %s: %v, others of that machine perhaps too\n", intents[i], err)
 			}
-		case errors.As(err, &refused):
+		case ok:
 			fmt.Fprintf(c.err, "acpctl channel: %s: %s\n", intents[i], client.Line(c.saying(asking, refused)))
 		case ctx.Err() != nil:
 			fmt.Fprintf(c.err, "acpctl channel: %s: its machine has not answered within %s\n", intents[i], c.patience())

@@ -23,8 +23,8 @@ var idTail = regexp.MustCompile(`^[0-9a-f]{10}_[0-9A-HJKMNP-TV-Z]{26}$`)
 // misspelt says what an id looks like, and where it is shown, where something was not
 // found and the command line has what no daemon takes for one. Other errors stay.
 func misspelt(cmd *cobra.Command, args []string, err error) error {
-	e := (*kinds.Error)(nil)
-	if !errors.As(err, &e) || e.Code != kinds.NotFound || len(e.Details) == 0 { // not the word of the daemon that was asked
+	e, ok := errors.AsType[*kinds.Error](err)
+	if !ok || e.Code != kinds.NotFound || len(e.Details) == 0 { // not the word of the daemon that was asked
 		return err
 	}
 	for i, word := range strings.Fields(cmd.Use)[1:] {

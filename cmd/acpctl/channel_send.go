@@ -102,7 +102,7 @@ TEXT may be - (standard input) or @file.`,
 				return err
 			}
 			v, err := c.call(ctx, http.MethodPost, path("channels", id, "messages", args[1], "reply"), map[string]any{"payload": payload})
-			if e := (*kinds.Error)(nil); errors.As(err, &e) && e.Code == kinds.NotFound && e.From == "" {
+			if e, ok := errors.AsType[*kinds.Error](err); ok && e.Code == kinds.NotFound && e.From == "" {
 				return hint{e, "acpctl channel tail shows the requests that are for you, with their ids"}
 			}
 			if err != nil {

@@ -172,8 +172,8 @@ func unseen(list, before []jsontext.Value) []jsontext.Value {
 func (c *channels) isAway(ctx context.Context) func(error) bool {
 	told := false
 	return func(err error) bool {
-		e := (*kinds.Error)(nil)
-		if !errors.As(err, &e) || e.Code != kinds.DaemonUnavailable && e.Code != kinds.Unreachable && e.Code != kinds.Overloaded {
+		e, ok := errors.AsType[*kinds.Error](err)
+		if !ok || e.Code != kinds.DaemonUnavailable && e.Code != kinds.Unreachable && e.Code != kinds.Overloaded {
 			return false
 		}
 		if !told {

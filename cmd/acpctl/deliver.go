@@ -25,13 +25,13 @@ func deliver(ctx context.Context, params client.ResultParams, send func(context.
 	replaced := false
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		_, err := send(ctx, params)
-		e := (*kinds.Error)(nil)
+		e, ok := errors.AsType[*kinds.Error](err)
 		switch {
 		case err == nil:
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case !errors.As(err, &e):
+		case !ok:
 			return err
 		case e.Code == kinds.TooLarge && !replaced:
 			replaced = true

@@ -57,8 +57,8 @@ func longest(usage string) string {
 
 // flagError says what a flag expects, where Go's parsers say what they met.
 func flagError(_ *cobra.Command, err error) error {
-	wrong := (*pflag.InvalidValueError)(nil)
-	if !errors.As(err, &wrong) {
+	wrong, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
 		return err
 	}
 	expected, ok := map[string]string{
@@ -80,7 +80,7 @@ func (e exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
 // report tells why a command failed and returns the exit code.
 func (a *app) report(ctx context.Context, cmd *cobra.Command, args []string, err error) int {
-	if code := exit(0); errors.As(err, &code) {
+	if code, ok := errors.AsType[exit](err); ok {
 		return int(code)
 	}
 	e, code := a.judge(ctx, err)
@@ -95,7 +95,7 @@ func (a *app) report(ctx context.Context, cmd *cobra.Command, args []string, err
 	if e.Code == kinds.TooLarge && e.From == "" && len(a.read) > 0 {
 		told.Message = strings.Join(a.read, ", ") + ": " + strings.TrimPrefix(told.Message, cmd.Name()+": ")
 	}
-	if h := (hint{}); errors.As(err, &h) {
+	if h, ok := errors.AsType[hint](err); ok {
 		told.Message += "; " + h.next
 	}
 	e = &told
@@ -185,14 +185,14 @@ func usageWords(cmd *cobra.Command) []string {
 
 // judge puts an error into the form that is printed, with its exit code.
 func (a *app) judge(ctx context.Context, err error) (*kinds.Error, int) {
-	var wrong usageError
-	var coded *kinds.Error
+	_, wrong := errors.AsType[usageError](err)
+	coded, isCoded := errors.AsType[*kinds.Error](err)
 	switch {
 	case ctx.Err() != nil:
 		return kinds.Errorf(kinds.Cancelled, "interrupted"), exitInterrupted
-	case !a.begun || errors.As(err, &wrong):
+	case !a.begun || wrong:
 		return kinds.Errorf(kinds.Invalid, "%v", err), exitUsage
-	case errors.As(err, &coded):
+	case isCoded:
 		return coded, exitOf(coded)
 	}
 	return kinds.Errorf(kinds.Internal, "%v", err), exitLocal

@@ -54,9 +54,8 @@ func (a *app) object(ctx context.Context, name, arg string) (jsontext.Value, err
 		return nil, err
 	}
 	v, err := jsontext.NewDecoder(strings.NewReader(text)).ReadValue()
-	wrong := (*jsontext.SyntacticError)(nil)
-	switch {
-	case errors.As(err, &wrong) && errors.Is(err, jsontext.ErrDuplicateName):
+	switch wrong, ok := errors.AsType[*jsontext.SyntacticError](err); {
+	case ok && errors.Is(err, jsontext.ErrDuplicateName):
 		return nil, usagef("%s: the name %q stands there twice", name, wrong.JSONPointer.LastToken())
 	case err != nil, v.Kind() != '{', !jsontext.Value(text).IsValid():
 		return nil, usagef("%s: expected a JSON object", name)

@@ -75,7 +75,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	cmd, err := root.ExecuteContextC(ctx)
 	err = cmp.Or(err, a.misnamed)
 	code := 0
-	if lost := (*unwritten)(nil); err != nil && !errors.As(err, &lost) {
+	if _, ok := errors.AsType[*unwritten](err); err != nil && !ok {
 		code = a.report(ctx, cmd, args, err)
 	}
 	return a.finish(cmd.CommandPath(), code)

@@ -100,8 +100,8 @@ type arrival struct {
 // repeatable names, in an error that says whether a message was delivered, the id under
 // which it can be repeated.
 func repeatable(err error, id wire.MessageID) error {
-	e := (*kinds.Error)(nil)
-	if !errors.As(err, &e) || e.Delivered() == "" || id.IsZero() {
+	e, ok := errors.AsType[*kinds.Error](err)
+	if !ok || e.Delivered() == "" || id.IsZero() {
 		return err
 	}
 	told := *e

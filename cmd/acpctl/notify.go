@@ -109,7 +109,7 @@ func (a *app) notifyAll(ctx context.Context, params client.NotifyParams) error {
 	var failed error
 	for _, r := range receipts {
 		if r.Error != nil {
-			errors.As(repeatable(r.Error, r.ID), &r.Error)
+			r.Error, _ = errors.AsType[*kinds.Error](repeatable(r.Error, r.ID))
 		}
 		if r.Error != nil && failed == nil {
 			failed = exit(exitOf(r.Error))

@@ -59,13 +59,13 @@ func misusef(format string, args ...any) error { return misuse{fmt.Errorf(format
 func (o *oacp) run(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		err := f(cmd.Context(), args)
-		var told exit
-		var wrong usageError
-		var misused misuse
-		var coded *kinds.Error
-		var lost *unwritten
+		_, told := errors.AsType[exit](err)
+		_, wrong := errors.AsType[usageError](err)
+		_, misused := errors.AsType[misuse](err)
+		coded, isCoded := errors.AsType[*kinds.Error](err)
+		_, lost := errors.AsType[*unwritten](err)
 		switch {
-		case err == nil, errors.As(err, &told), errors.As(err, &wrong), errors.As(err, &lost), cmd.Context().Err() != nil:
+		case err == nil, told, wrong, lost, cmd.Context().Err() != nil:
 			return err
 		case o.json && o.lines(map[string]string{"error": err.Error()}, false) == nil:
 		case cmd.Name() == "init":
@@ -74,9 +74,9 @@ func (o *oacp) run(f func(ctx context.Context, args []string) error) func(*cobra
 			fmt.Fprintf(o.err, "ERROR: %s\n", client.Text(err.Error()))
 		}
 		switch {
-		case errors.As(err, &misused):
+		case misused:
 			return exit(exitUsage)
-		case errors.As(err, &coded):
+		case isCoded:
 			return exit(exitOf(coded))
 		}
 		return exit(exitLocal)

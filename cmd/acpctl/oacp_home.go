@@ -53,12 +53,12 @@ func (o *oacp) checkHome(ctx context.Context) error {
 func (o *oacp) straying(ctx context.Context, project string, to []string) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	other := (*otherHome)(nil)
 	err := o.checkHome(ctx)
-	if e := (*kinds.Error)(nil); errors.As(err, &e) && e.Code == kinds.DaemonUnavailable {
+	if e, ok := errors.AsType[*kinds.Error](err); ok && e.Code == kinds.DaemonUnavailable {
 		return o.stranded(project, to, e)
 	}
-	if !errors.As(err, &other) {
+	other, ok := errors.AsType[*otherHome](err)
+	if !ok {
 		return ""
 	}
 	bindings, err := o.daemon.OACPBindings(ctx, project)
@@ -137,9 +137,9 @@ func (o *oacp) examineHome(ctx context.Context, project string) []mailbox.Catego
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	var findings []mailbox.Finding
-	err, other := o.checkHome(ctx), (*otherHome)(nil)
-	switch {
-	case errors.As(err, &other):
+	err := o.checkHome(ctx)
+	switch other, ok := errors.AsType[*otherHome](err); {
+	case ok:
 		findings = append(findings, mailbox.Finding{Name: "daemon", Severity: mailbox.Warn, Message: other.problem(), Hint: other.remedy()})
 	case err == nil:
 		twins, _ := o.daemon.OACPTwins(ctx, project)

@@ -44,7 +44,7 @@ no person reads. It changes nothing: only done takes a message out of the inbox.
 
 // about names the file that an error is about, unless the error does.
 func about(path string, err error) error {
-	if named := (*fs.PathError)(nil); err == nil || errors.As(err, &named) {
+	if _, ok := errors.AsType[*fs.PathError](err); err == nil || ok {
 		return err
 	}
 	return fmt.Errorf("%s: %w", path, err)

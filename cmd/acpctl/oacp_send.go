@@ -178,10 +178,10 @@ func (o *oacp) send(ctx context.Context, project string, d *draft) error {
 	}
 	if onTheWay != nil {
 		failed := onTheWay.awaitFor(ctx, d.waitDelivered, s)
-		switch withdrawn := (*withdrawn)(nil); {
+		switch _, isWithdrawn := errors.AsType[*withdrawn](failed); {
 		case failed == nil:
 			report.State = mailDelivered
-		case errors.As(failed, &withdrawn):
+		case isWithdrawn:
 			report.State = mailWithdrawn
 		default:
 			report.State = mailQueued

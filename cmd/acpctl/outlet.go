@@ -35,7 +35,7 @@ func (o *outlet) Write(b []byte) (int, error) {
 	}
 	n, err := o.to.Write(b)
 	if err != nil {
-		if named := (*fs.PathError)(nil); errors.As(err, &named) {
+		if named, ok := errors.AsType[*fs.PathError](err); ok {
 			err = named.Err
 		}
 		o.failed = &unwritten{err}

@@ -74,13 +74,13 @@ func (a *app) ping(ctx context.Context, peer string, count int, interval time.Du
 			sent-- // nobody waited for the answer
 			break
 		}
-		switch e := (*kinds.Error)(nil); {
+		switch e, ok := errors.AsType[*kinds.Error](err); {
 		case err == nil:
 			rtts = append(rtts, answer.RTTUS)
 			if err := a.pingAnswer(peer, sent, answer); err != nil {
 				return err
 			}
-		case errors.As(err, &e) && isLoss(e):
+		case ok && isLoss(e):
 			last = err
 			if a.json {
 				a.print(pingLost{sent, e})

@@ -93,6 +93,6 @@ func (a *app) query(ctx context.Context, params client.QueryParams, patience tim
 // isAway reports whether a peer was not reached at all, so that nothing can run
 // twice when it is asked again.
 func isAway(err error) bool {
-	e := (*kinds.Error)(nil)
-	return errors.As(err, &e) && e.Code == kinds.Unreachable && e.Delivered() != kinds.DeliveredUnknown
+	e, ok := errors.AsType[*kinds.Error](err)
+	return ok && e.Code == kinds.Unreachable && e.Delivered() != kinds.DeliveredUnknown
 }

@@ -75,7 +75,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func exitCode(err error) int {
-	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
 		return failed.ExitCode()
 	} else if err != nil {
 		return -1

@@ -77,8 +77,8 @@ func writeKeyFile(path, key string) error {
 
 // keyRemedy tells, in the refusal of a name that is kept, how the key is shown here.
 func (s *server) keyRemedy(err error) error {
-	e := (*kinds.Error)(nil)
-	if !errors.As(err, &e) || e.Code != kinds.NotAuthorized {
+	e, ok := errors.AsType[*kinds.Error](err)
+	if !ok || e.Code != kinds.NotAuthorized {
 		return err
 	}
 	told := *e

@@ -68,8 +68,8 @@ REFUSED (how often more was refused).`,
 }
 
 func isAbsent(err error) bool {
-	e := (*kinds.Error)(nil)
-	return errors.As(err, &e) && e.Code == kinds.DaemonUnavailable && e.Retryable
+	e, ok := errors.AsType[*kinds.Error](err)
+	return ok && e.Code == kinds.DaemonUnavailable && e.Retryable
 }
 
 func (a *app) status(s *client.Status) {

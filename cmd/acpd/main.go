@@ -51,7 +51,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 0
 	}
 	fmt.Fprintln(stderr, "acpd:", err)
-	if failure := (*failed)(nil); errors.As(err, &failure) {
+	if _, ok := errors.AsType[*failed](err); ok {
 		return exitFailure
 	}
 	fmt.Fprintln(stderr, "See: acpd --help")

@@ -43,8 +43,8 @@ func oacp(tb testing.TB, home string, args ...string) (stdout, stderr string, ex
 	cmd.Env = append(os.Environ(), "OACP_HOME="+home)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	var status *exec.ExitError
-	if err := cmd.Run(); err != nil && !errors.As(err, &status) {
+	err := cmd.Run()
+	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
 		tb.Fatal(err)
 	}
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()

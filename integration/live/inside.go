@@ -51,7 +51,7 @@ func enter(more uintptr, users bool) (code int, _ error) {
 	}
 	runtime.LockOSThread() // the child ends with the thread that started it
 	err = again.Run()
-	if failure := (*exec.ExitError)(nil); errors.As(err, &failure) {
+	if _, ok := errors.AsType[*exec.ExitError](err); ok {
 		return 1, nil // it has said why
 	}
 	if err != nil {

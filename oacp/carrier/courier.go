@@ -190,9 +190,8 @@ func (c *Carrier) fly(ctx context.Context, k *courier, e *entry) {
 		}
 		return
 	}
-	var unreached *unreached
-	switch {
-	case errors.As(err, &unreached):
+	switch unreached, ok := errors.AsType[*unreached](err); {
+	case ok:
 		e.set(Waiting, "")
 		k.stale = true
 		k.lost(unreached.cause)

@@ -60,10 +60,10 @@ func (c *Carrier) ledger(what string, err error) error {
 
 // bare is an error's text without the file that it is of, since each has another name.
 func bare(err error) string {
-	if e := (*fs.PathError)(nil); errors.As(err, &e) {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err.Error()
 	}
-	if e := (*os.LinkError)(nil); errors.As(err, &e) {
+	if e, ok := errors.AsType[*os.LinkError](err); ok {
 		return e.Err.Error()
 	}
 	return err.Error()

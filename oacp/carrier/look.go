@@ -181,12 +181,12 @@ func (c *Carrier) examine(ctx context.Context, peer identity.ID, p place, inbox 
 				continue // the next look is at it as it is bound now
 			}
 			l, v := letters[i], verdicts[i]
-			switch {
+			switch _, unfit := errors.AsType[unfitError](faults[i]); {
 			case l != nil && l.mark != e.mark:
 				continue // the next look finds another file
 			case l != nil:
 				e.hash, e.rank = l.hash, ranks[i]
-			case !errors.As(faults[i], new(unfitError)): // it may be readable at the next look
+			case !unfit: // it may be readable at the next look
 				e.reason = faults[i].Error()
 				continue
 			}

@@ -46,7 +46,7 @@ func (c *Carrier) Serve(ctx context.Context, from identity.ID, s Stream) {
 	result := ""
 	if err == nil {
 		result, err = c.serve(ctx, from, m, r)
-	} else if !errors.As(err, new(*wire.FormatError)) {
+	} else if _, malformed := errors.AsType[*wire.FormatError](err); !malformed {
 		s.Cancel() // it broke: nobody waits for an answer
 		return
 	}
@@ -54,7 +54,7 @@ func (c *Carrier) Serve(ctx context.Context, from identity.ID, s Stream) {
 	if err != nil {
 		e := c.coded(err)
 		reply = &wire.MailReply{Result: wire.MailRefused, Code: string(e.Code), Message: e.Message}
-		if errors.As(err, new(*alone)) {
+		if _, ok := errors.AsType[*alone](err); ok {
 			reply.Scope = wire.MailScopeMessage
 		}
 		switch {
@@ -105,7 +105,7 @@ func (c *Carrier) coded(err error) *kinds.Error {
 		return e
 	}
 	why := "see its log"
-	if no := syscall.Errno(0); errors.As(err, &no) {
+	if no, ok := errors.AsType[syscall.Errno](err); ok {
 		why = no.Error()
 	}
 	return kinds.Errorf(kinds.Internal, "it could not be stored there: %s", why)

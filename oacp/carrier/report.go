@@ -171,9 +171,8 @@ func (c *Carrier) tellOf(ctx context.Context, k *courier, a *arrival) bool {
 		return false
 	}
 	reply, err := c.ask(ctx, k.peer, &wire.MailRequest{Op: wire.MailConsumed, Project: a.key.project, Agent: a.key.agent, File: a.key.file, Hash: a.key.hash})
-	var unreached *unreached
-	switch {
-	case errors.As(err, &unreached):
+	switch unreached, ok := errors.AsType[*unreached](err); {
+	case ok:
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		k.lost(unreached.cause)

@@ -47,7 +47,7 @@ type Sent struct {
 // same, Sent says which are there.
 func (h Home) Send(project string, l Letter) (Sent, error) {
 	p, err := h.Project(project)
-	if missing := (*NotFoundError)(nil); err != nil && !(l.Create && errors.As(err, &missing)) {
+	if _, ok := errors.AsType[*NotFoundError](err); err != nil && !(l.Create && ok) {
 		return Sent{}, err
 	}
 	s := Sent{Message: l.Message}
@@ -60,8 +60,8 @@ func (h Home) Send(project string, l Letter) (Sent, error) {
 	if l.InReplyTo != "" {
 		m.ParentID = l.InReplyTo
 		parent, err := Agent{p, m.From}.Find(l.InReplyTo)
-		switch missing := (*NotFoundError)(nil); {
-		case errors.As(err, &missing):
+		switch _, missing := errors.AsType[*NotFoundError](err); {
+		case missing:
 			s.Warnings = append(s.Warnings, fmt.Sprintf("WARNING: parent message '%s' not found in %s's inbox/outbox — thread may be broken! A new conversation_id will be generated.", l.InReplyTo, m.From))
 		case err != nil:
 			return s, err

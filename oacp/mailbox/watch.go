@@ -129,7 +129,7 @@ func (w *Watch) targets(emit func(Event)) (agents []Agent, ok bool) {
 		a, err := w.Home.agent(name, w.Agent)
 		if err != nil {
 			e := Event{Agent: w.Agent, Event: WatchError, Project: &name, Error: err.Error()}
-			if missing := (*NotFoundError)(nil); errors.As(err, &missing) {
+			if missing, ok := errors.AsType[*NotFoundError](err); ok {
 				e.Path = missing.Path
 			}
 			emit(e)

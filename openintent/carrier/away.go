@@ -62,11 +62,11 @@ func (c *Carrier) list(p openintent.Parcel, to identity.ID, w http.ResponseWrite
 
 // awayFor reports whether err says that a host is out of reach, or silent, and why.
 func awayFor(err error) (code string, away bool) {
-	e := (*kinds.Error)(nil)
+	e, ok := errors.AsType[*kinds.Error](err)
 	switch {
 	case err == nil:
 		return "", false
-	case !errors.As(err, &e):
+	case !ok:
 		return codeUnreachable, true // the stream broke
 	case e.Code == kinds.Timeout:
 		return codeTimeout, true

@@ -130,7 +130,7 @@ func (q *parcels) deliver(ctx context.Context, host identity.ID) (failed error) 
 		left := lines[:0]
 		for _, k := range lines {
 			sent, err := q.next(ctx, k)
-			if e := (*kinds.Error)(nil); errors.As(err, &e) {
+			if _, ok := errors.AsType[*kinds.Error](err); ok {
 				return err
 			}
 			failed = cmp.Or(failed, err)

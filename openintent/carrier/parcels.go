@@ -198,11 +198,11 @@ func (q *parcels) hold(ctx context.Context, k lineKey, p *parcel) error {
 // outOfReach tells failures that end by themselves from those that somebody must
 // end.
 func outOfReach(err error) bool {
-	if errors.As(err, new(*openintent.Error)) {
+	if _, ok := errors.AsType[*openintent.Error](err); ok {
 		return false // its answer found no room here
 	}
-	e := (*kinds.Error)(nil)
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*kinds.Error](err)
+	if !ok {
 		return true // the stream broke
 	}
 	return e.Code == kinds.Unreachable || e.Code == kinds.Timeout || e.Code == kinds.Overloaded
