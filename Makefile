@@ -31,8 +31,8 @@ seeds: ## both sides dialling at once, 10,000 seeds
 
 storm: ## STORM (10,000) calls, requests and mails each in a virtual network while everything goes wrong; STORMFILE keeps the tally for the next run
 	$(GO) test ./peer -run '^TestWhatCallsSayIsTrue$$' -count=1 -timeout 0 -v -storm.calls $(STORM) -storm.file '$(STORMFILE)'
-	$(GO) test ./openintent/carrier -run '^TestWhatChannelsSayIsTrue$$' -count=1 -timeout 0 -v -storm.calls $(STORM) -storm.file '$(if $(STORMFILE),$(STORMFILE).channels)'
-	$(GO) test ./oacp/carrier -run '^TestWhatTheQueueSaysIsTrue$$' -count=1 -timeout 0 -v -storm.calls $(STORM) -storm.file '$(if $(STORMFILE),$(STORMFILE).mail)'
+	$(GO) test ./openintent/remote -run '^TestWhatChannelsSayIsTrue$$' -count=1 -timeout 0 -v -storm.calls $(STORM) -storm.file '$(if $(STORMFILE),$(STORMFILE).channels)'
+	$(GO) test ./oacp/transfer -run '^TestWhatTheQueueSaysIsTrue$$' -count=1 -timeout 0 -v -storm.calls $(STORM) -storm.file '$(if $(STORMFILE),$(STORMFILE).mail)'
 
 kills: ## 50 times kill -9 while mail is on its way
 	$(GO) test ./integration -run TestMailSurvivesKills -count=1 -kills 50

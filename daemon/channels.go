@@ -17,7 +17,7 @@ import (
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/openintent"
-	"github.com/acpd/acpd/openintent/carrier"
+	"github.com/acpd/acpd/openintent/remote"
 	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
@@ -36,7 +36,7 @@ const (
 // channels serves OpenIntent's channels on http.sock, on the one in the agents' folder,
 // and on loopback TCP where that is configured.
 type channels struct {
-	*carrier.Carrier
+	*remote.Carrier
 	servers  []*http.Server
 	bodies   *client.Unfinished // of the requests that agents make
 	listener []net.Listener
@@ -49,7 +49,7 @@ const policyChannel = "channel"
 // openChannels makes the engine and binds its listeners.
 func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err error) {
 	c, how := new(channels), cfg.Channels
-	c.Carrier, err = carrier.Open(ctx, carrier.Config{
+	c.Carrier, err = remote.Open(ctx, remote.Config{
 		Self: d.id, Trusted: d.trust.Get, Peers: d.trust.Peers, Hosts: d.hosts, Lines: d.lines,
 		Engine: openintent.Config{
 			Store: d.store, Budget: d.budget, Log: d.log, Lenient: how.Lenient, HeldList: how.HeldList, RequestTTL: how.RequestTTL, Retention: how.Retention,
@@ -63,7 +63,7 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 			},
 			Freeing: d.space.reserve.Spend,
 		},
-		Open: func(ctx context.Context, to identity.ID) (carrier.Stream, error) {
+		Open: func(ctx context.Context, to identity.ID) (remote.Stream, error) {
 			return d.node.OpenStream(ctx, to, wire.StreamHTTP)
 		},
 		OpenTo: func(p identity.Peer) bool { return d.config.Load().Channels.IsOpenTo(p.ID, p.Name) },
@@ -210,4 +210,4 @@ func (l partsListener) Accept() (net.Conn, error) {
 
 type partsConn struct{ net.Conn }
 
-func (c partsConn) Write(b []byte) (int, error) { return carrier.WriteParts(c.Conn, b) }
+func (c partsConn) Write(b []byte) (int, error) { return remote.WriteParts(c.Conn, b) }

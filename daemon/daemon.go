@@ -38,7 +38,7 @@ import (
 	"github.com/acpd/acpd/discovery"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
-	"github.com/acpd/acpd/oacp/carrier"
+	"github.com/acpd/acpd/oacp/transfer"
 	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
@@ -102,7 +102,7 @@ type Daemon struct {
 	sightings   *sightings
 	crowd       crowd
 	refusers    sync.Map // ids of trusted peers that have said that they do not trust this daemon, until they are connected
-	mail        *carrier.Carrier
+	mail        *transfer.Carrier
 	mailHome    string // of the mailboxes whose mail is carried
 	channels    *channels
 

@@ -13,7 +13,7 @@ import (
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/oacp/carrier"
+	"github.com/acpd/acpd/oacp/transfer"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -22,9 +22,9 @@ const policyMail = "mail"
 
 // openMail makes the carrier of OACP mail; it uses the node only when it runs.
 func (d *Daemon) openMail(ctx context.Context, cfg *config.Config) (err error) {
-	d.mail, err = carrier.Open(ctx, carrier.Config{
+	d.mail, err = transfer.Open(ctx, transfer.Config{
 		Home: d.mailHome, DB: d.store, Budget: d.budget, Descriptors: int64(d.files.peers), Lines: d.lines, Log: d.log, Name: d.nameOf, Event: d.onMail,
-		Open: func(ctx context.Context, to identity.ID) (carrier.Stream, error) {
+		Open: func(ctx context.Context, to identity.ID) (transfer.Stream, error) {
 			return d.node.OpenStream(ctx, to, wire.StreamMail)
 		},
 		Admit: func(from identity.ID) error {
@@ -61,7 +61,7 @@ func oacpHome(home string) (string, error) {
 }
 
 // onMail tells subscribers of mail; it does not block.
-func (d *Daemon) onMail(e carrier.Event) {
+func (d *Daemon) onMail(e transfer.Event) {
 	d.event(client.EventMail, e.Peer, d.nameOf(e.Peer), time.Now(), &client.MailEvent{
 		Project: e.Project, Agent: e.Agent, File: e.File, SHA256: hash(e.Hash), State: e.State, Reason: e.Reason,
 	})
@@ -75,7 +75,7 @@ func hash(sum [32]byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func (d *Daemon) describeBinding(b carrier.Binding) client.OACPBinding {
+func (d *Daemon) describeBinding(b transfer.Binding) client.OACPBinding {
 	return client.OACPBinding{Project: b.Project, Agent: b.Agent, Peer: d.nameOf(b.Peer), Mode: b.Mode, LingerSecs: uint64(b.Linger / time.Second)}
 }
 
@@ -88,7 +88,7 @@ func (d *Daemon) oacpBind(ctx context.Context, _ *session, p *client.OACPBindPar
 		return nil, kinds.Errorf(kinds.UnknownPeer, "bind: %s", err)
 	}
 	const longest = 1 << 31 // so that it is a duration; the carrier's limit is lower
-	b, err := d.mail.Bind(ctx, carrier.Binding{
+	b, err := d.mail.Bind(ctx, transfer.Binding{
 		Project: p.Project, Agent: p.Agent, Peer: to.ID, Mode: p.Mode, Linger: time.Duration(min(p.LingerSecs, longest)) * time.Second,
 	}, p.Take)
 	if err != nil {
@@ -118,7 +118,7 @@ func (d *Daemon) oacpBindings(_ context.Context, _ *session, p *client.OACPBindi
 	return out, nil
 }
 
-func (d *Daemon) describeQueued(q *carrier.Queued) client.OACPQueued {
+func (d *Daemon) describeQueued(q *transfer.Queued) client.OACPQueued {
 	return client.OACPQueued{
 		Project: q.Project, Agent: q.Agent, Peer: d.nameOf(q.Peer), File: valid(q.File), SHA256: hash(q.Hash),
 		Size: q.Size, State: q.State, Reason: valid(q.Reason), Since: q.Since.UTC(),
@@ -139,7 +139,7 @@ func (d *Daemon) oacpQueue(ctx context.Context, _ *session, p *client.OACPQueueP
 		return nil, kinds.Errorf(kinds.Invalid, "queue: one file is asked for by project, agent and file, all three")
 	}
 	room := d.lineRoom() - longestJSON(d.mailHome)
-	cursor := func(q carrier.Queued) string { return valid(q.Project + "/" + q.Agent + "/" + q.File) }
+	cursor := func(q transfer.Queued) string { return valid(q.Project + "/" + q.Agent + "/" + q.File) }
 	last := p.After
 	for _, q := range d.mail.Queue(p.Project) {
 		if cursor(q) <= p.After {

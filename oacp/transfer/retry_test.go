@@ -1,0 +1,399 @@
+package transfer
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
+	"github.com/acpd/acpd/store"
+	"github.com/acpd/acpd/wire"
+)
+
+// wasAsked is how often the side was asked to admit mail.
+func (s *side) wasAsked() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked
+}
+
+// courierTo is the side's courier to another.
+func (s *side) courierTo(to *side) *courier {
+	s.Carrier.mu.Lock()
+	defer s.Carrier.mu.Unlock()
+	return s.courier(to.key.ID())
+}
+
+// TestNoRoomThere: of many messages for a peer that has no room few are tried, ever more
+// rarely; they go when there is room.
+func TestNoRoomThere(t *testing.T) {
+	desk, laptop := bound(t)
+	laptop.deny(kinds.Errorf(kinds.Overloaded, "no room"))
+	const letters = 60
+	for n := range letters {
+		desk.question(fmt.Sprint(n))
+	}
+	desk.examined(letters)
+	k := desk.courierTo(laptop)
+	pause := func() time.Duration {
+		desk.Carrier.mu.Lock()
+		defer desk.Carrier.mu.Unlock()
+		return k.fullPause
+	}
+	await.Until(t, "the desk waits for long", func() bool { return pause() >= 8*firstPause })
+	// Four rounds have passed, of what can be on its way at once.
+	if n := laptop.wasAsked(); n > 8*maxFlying {
+		t.Errorf("%d attempts", n)
+	}
+	laptop.deny(nil)
+	desk.Carrier.mu.Lock()
+	k.fullUntil = time.Time{} // so that this test need not wait
+	k.stale = true
+	for _, e := range desk.spools[place{"demo", "reviewer"}].entries {
+		e.due = time.Time{}
+	}
+	k.signal()
+	desk.Carrier.mu.Unlock()
+	await.Until(t, "all arrive", func() bool { return len(laptop.arrivedFiles()) == letters })
+	await.Until(t, "nothing is put off", func() bool { return pause() == 0 })
+}
+
+// TestOneWithoutRoom: what a peer has no room for for its own sake alone, a seventeenth of
+// one name and one that another stream brings just now, holds up nothing else.
+func TestOneWithoutRoom(t *testing.T) {
+	desk, laptop := bound(t)
+	for n := range maxNumbered {
+		letter := text1("planner", "reviewer", fmt.Sprint("there ", n))
+		if r := desk.says(laptop, letterOf("demo", "reviewer", "a.yaml", letter), letter); r.Result != wire.MailStored {
+			t.Fatalf("%+v", r)
+		}
+	}
+	other := desk.begins(t, laptop, 0)
+	await.Until(t, "it is under way", func() bool { return laptop.shares.underWay.Held(desk.key.ID()) == 1 })
+	desk.send("reviewer", "a.yaml", text1("planner", "reviewer", "one more"))
+	desk.send("reviewer", "m-0.yaml", text1("planner", "reviewer", "0"))
+	for file, why := range map[string]string{"a.yaml": "16 messages of the name", "m-0.yaml": "another stream brings the same"} {
+		await.Until(t, file+" waits", func() bool {
+			q := desk.queued(file)
+			return q.State == Waiting && strings.Contains(q.Reason, why)
+		})
+	}
+	name, _ := desk.question("now")
+	await.Until(t, "another arrives", func() bool { return slices.Contains(laptop.arrivedFiles(), name) })
+	k := desk.courierTo(laptop)
+	desk.Carrier.mu.Lock()
+	if !k.fullUntil.IsZero() {
+		t.Errorf("all mail was put off until %v", k.fullUntil)
+	}
+	desk.Carrier.mu.Unlock()
+	other.Cancel()
+	await.Until(t, "its place is free", func() bool { return laptop.shares.underWay.Held(desk.key.ID()) == 0 })
+	os.Remove(filepath.Join(laptop.inbox("reviewer"), "a_7.yaml"))
+	desk.Carrier.mu.Lock()
+	k.stale = true
+	for _, e := range desk.spools[place{"demo", "reviewer"}].entries {
+		e.due = time.Time{} // so that this test need not wait
+	}
+	k.signal()
+	desk.Carrier.mu.Unlock()
+	await.Until(t, "the two arrive", func() bool {
+		got := laptop.arrivedFiles()
+		return slices.Contains(got, "a_7.yaml") && slices.Contains(got, "m-0.yaml")
+	})
+}
+
+// TestPauses: they grow to a minute, and no further.
+func TestPauses(t *testing.T) {
+	desk, laptop := desks(t)
+	desk.start()
+	desk.Carrier.mu.Lock()
+	defer desk.Carrier.mu.Unlock()
+	k := desk.courier(laptop.key.ID())
+	e := &entry{}
+	now := time.Now()
+	for range 100 {
+		k.fullUntil = time.Time{}
+		k.full(now)
+		desk.later(k, e, "no")
+	}
+	if k.fullPause != time.Minute || k.fullUntil.Sub(now) > time.Minute || k.fullUntil.Sub(now) < time.Minute/2 {
+		t.Errorf("without room: %v, until %v", k.fullPause, k.fullUntil.Sub(now))
+	}
+	if wait := time.Until(e.due); wait > time.Minute || wait < 29*time.Second {
+		t.Errorf("a message is tried after %v", wait)
+	}
+}
+
+// TestManyPauses: where many messages are refused for now, each with a pause of its own,
+// all that waits is looked through after a time, and not once for each of them.
+func TestManyPauses(t *testing.T) {
+	desk, laptop := desks(t)
+	desk.start()
+	desk.Carrier.mu.Lock()
+	k := desk.courier(laptop.key.ID())
+	now := time.Now()
+	at := place{"demo", "reviewer"}
+	entries := make(map[string]*entry)
+	for n := range 100 {
+		e := &entry{at: at, state: flying}
+		desk.later(k, e, "no")
+		e.due = now.Add(time.Hour + time.Duration(n)*time.Millisecond)
+		entries[fmt.Sprint(n)] = e
+	}
+	if k.stale || k.again.IsZero() || time.Until(k.again) > firstPause {
+		t.Errorf("after refusals: stale %t, again in %v", k.stale, k.again.Sub(now))
+	}
+	desk.spools[at] = newSpool(Binding{Project: at.project, Agent: at.agent, Peer: k.peer})
+	desk.spools[at].entries = entries
+	desk.collect(k, now.Add(time.Hour+50*time.Millisecond))
+	if len(k.todo) != 51 || k.again.Sub(now) != time.Hour+50*time.Millisecond+collectPause {
+		t.Errorf("%d are to be sent, again after %v", len(k.todo), k.again.Sub(now))
+	}
+	delete(desk.spools, at)
+	k.todo, k.again = nil, time.Time{}
+	desk.Carrier.mu.Unlock()
+}
+
+// TestReportsNotTaken: a peer that does not take reports is asked ever more rarely, and
+// for one at a time, not for all of them; they are told when it does.
+func TestReportsNotTaken(t *testing.T) {
+	desk, laptop := bound(t)
+	var asked, told atomic.Int64
+	var takes atomic.Bool
+	desk.node.Handle(wire.StreamMail, "mail", func(_ context.Context, _ identity.ID, s *peer.Stream) {
+		defer s.Close()
+		m, err := wire.ReadMailRequest(bufio.NewReader(s))
+		if err != nil {
+			return
+		}
+		reply := &wire.MailReply{Result: wire.MailOK}
+		if m.Op == wire.MailConsumed {
+			asked.Add(1)
+			if takes.Load() {
+				told.Add(1)
+			} else {
+				reply = &wire.MailReply{Result: wire.MailRetry, Code: string(kinds.Overloaded), Message: "later"}
+			}
+		}
+		b, err := wire.AppendMailReply(nil, reply)
+		if err == nil {
+			s.Write(b)
+		}
+	})
+	const letters = 40
+	for n := range letters {
+		r := desk.delivers(laptop, fmt.Sprintf("m-%d", n), 0)
+		if r.Result != wire.MailStored {
+			t.Fatal(r)
+		}
+		os.Remove(filepath.Join(laptop.inbox("reviewer"), fmt.Sprintf("m-%d.yaml", n)))
+	}
+	await.Until(t, "all are dealt with", func() bool { return laptop.shares.files.Held(desk.key.ID()) == 0 })
+	before := asked.Load()
+	await.Until(t, "it is asked for more", func() bool { return asked.Load() >= before+2*maxReports })
+	if n := asked.Load() - before; n > 4*maxReports {
+		t.Errorf("asked %d times in two rounds", n)
+	}
+	takes.Store(true)
+	laptop.eventuallyReported()
+	if n := told.Load(); n != letters {
+		t.Errorf("%d of %d are told", n, letters)
+	}
+}
+
+// TestManyReports: reports beyond those that are kept in memory are told from the ledger,
+// also after a restart.
+func TestManyReports(t *testing.T) {
+	desk, laptop := bound(t)
+	const letters = 30
+	for n := range letters {
+		if r := desk.delivers(laptop, fmt.Sprintf("m-%d", n), 0); r.Result != wire.MailStored {
+			t.Fatal(r)
+		}
+	}
+	desk.stop()
+	k := laptop.courierTo(desk)
+	laptop.Carrier.mu.Lock()
+	k.reports = make([]*arrival, maxUntold) // so that none of these has room
+	for i := range k.reports {
+		k.reports[i] = &arrival{key: arrivalKey{desk.key.ID(), place{"demo", "reviewer"}, fmt.Sprint(i), [32]byte{}}}
+	}
+	laptop.Carrier.mu.Unlock()
+	for n := range letters {
+		os.Remove(filepath.Join(laptop.inbox("reviewer"), fmt.Sprintf("m-%d.yaml", n)))
+	}
+	await.Until(t, "all are dealt with", func() bool { return laptop.shares.files.Held(desk.key.ID()) == 0 })
+	laptop.stop()
+	laptop.start()
+	laptop.Carrier.mu.Lock()
+	if k := laptop.couriers[desk.key.ID()]; k == nil || len(k.reports) > maxUntold {
+		t.Errorf("after the restart: %+v", k)
+	}
+	laptop.Carrier.mu.Unlock()
+	desk.start()
+	laptop.eventuallyReported()
+}
+
+// TestPresenceAsReason: a peer that gives reasons without end is offered what it has
+// refused once, and the log has each file once.
+func TestPresenceAsReason(t *testing.T) {
+	desk, laptop := bound(t)
+	const letters = 5
+	laptop.deny(kinds.Errorf(kinds.NotAuthorized, "policy says no"))
+	for n := range letters {
+		file, _ := desk.question(fmt.Sprint(n))
+		desk.becomes(file, Parked)
+	}
+	k := desk.courierTo(laptop)
+	await.Until(t, "they are connected", func() bool { // which is a reason too
+		desk.Carrier.mu.Lock()
+		defer desk.Carrier.mu.Unlock()
+		k.offeredAt = time.Time{}
+		return desk.linked[laptop.key.ID()]
+	})
+	before := laptop.wasAsked()
+	for range 100 {
+		r := laptop.says(desk, &wire.MailRequest{Op: wire.MailPresence, Project: "demo", Agent: "reviewer", Status: "busy"}, "")
+		if r.Result != wire.MailOK {
+			t.Fatal(r)
+		}
+	}
+	await.Until(t, "they are offered again and refused", func() bool {
+		for _, q := range desk.Queue("demo") {
+			if q.State != Parked {
+				return false
+			}
+		}
+		return laptop.wasAsked() >= before+letters
+	})
+	if n := laptop.wasAsked() - before; n > 2*letters {
+		t.Errorf("%d messages were offered %d times", letters, n)
+	}
+	for range 10 {
+		desk.Link(laptop.key.ID(), false)
+		desk.Link(laptop.key.ID(), true)
+	}
+	if n := laptop.wasAsked() - before; n > 2*letters {
+		t.Errorf("by connections that come and go: %d times", n)
+	}
+	if said := desk.log.with("mail " + Parked); len(said) != letters {
+		t.Errorf("%d lines of the log: %s", len(said), strings.Join(said, ""))
+	}
+	// What it has given a reason for is offered in the next minute.
+	desk.Carrier.mu.Lock()
+	if !k.offerLater {
+		t.Error("its reason is forgotten")
+	}
+	k.offeredAt = time.Now().Add(-offerEvery)
+	desk.Carrier.mu.Unlock()
+	laptop.deny(nil)
+	await.Until(t, "all arrive", func() bool { return len(laptop.arrivedFiles()) == letters })
+}
+
+// TestSlowFolders: a folder that takes long to look through is left alone for as long as
+// that takes, fifty times; what is heard of it is looked at meanwhile. One of few names is
+// not, however busy the machine is.
+func TestSlowFolders(t *testing.T) {
+	desk, _ := bound(t)
+	p := place{"demo", "reviewer"}
+	desk.stop() // so that nothing looks
+	now := time.Now()
+	looked := func() bool {
+		clear(desk.dirty)
+		desk.rescan()
+		_, is := desk.dirty[p]
+		return is
+	}
+	const many = 100_000
+	desk.tookToLook(p, many, rescanEvery/lookShare, now)
+	if !looked() {
+		t.Error("a folder that takes its share is not looked through")
+	}
+	desk.tookToLook(p, 100, time.Hour, now)
+	if !looked() {
+		t.Error("a folder of few names is not looked through")
+	}
+	desk.tookToLook(p, many, time.Second, now)
+	if wait := desk.lookAfter[p].Sub(now); wait != lookShare*time.Second || looked() {
+		t.Errorf("one that takes a second is looked through before %v", wait)
+	}
+	desk.touch(p, names{"a.yaml": {}})
+	if which := desk.dirty[p]; len(which) != 1 {
+		t.Errorf("what is heard of: %v", which)
+	}
+	desk.lookAfter[p] = now.Add(-time.Second)
+	if !looked() {
+		t.Error("its turn has come")
+	}
+	desk.spools = nil
+	desk.tookToLook(p, many, time.Second, now)
+	desk.rescan()
+	if len(desk.lookAfter) != 0 {
+		t.Errorf("left: %v", desk.lookAfter)
+	}
+}
+
+// TestStatusWrites: a peer that says without end how its agent is has few files written,
+// and the last word counts.
+func TestStatusWrites(t *testing.T) {
+	desk, laptop := bound(t)
+	desk.node.Connect(laptop.key.ID())
+	await.Until(t, "they are connected", func() bool {
+		desk.Carrier.mu.Lock()
+		defer desk.Carrier.mu.Unlock()
+		return desk.linked[laptop.key.ID()]
+	})
+	path := filepath.Join(desk.folder("demo", "reviewer"), statusFile)
+	p := place{"demo", "reviewer"}
+	files := make(map[int64]bool)
+	begun := time.Now()
+	for n := range 1000 {
+		desk.present(laptop.key.ID(), p, []string{busy, available}[n%2])
+		desk.feed(p)
+		if info, err := os.Stat(path); err == nil {
+			files[info.ModTime().UnixNano()] = true
+		}
+	}
+	if most := 3 + int(time.Since(begun)/feedEvery); len(files) > most {
+		t.Errorf("%d files were written, expected %d at most", len(files), most)
+	}
+	await.Until(t, "the last word is written", func() bool {
+		desk.present(laptop.key.ID(), p, busy) // the laptop says that it is available, once
+		text, _ := os.ReadFile(path)
+		return strings.Contains(string(text), "\nstatus: busy\n")
+	})
+}
+
+// TestReportsOfALedgerThatCannotBeRead: where the ledger does not say what is to be
+// told, it is asked again after a pause that grows, as long as it lasts.
+func TestReportsOfALedgerThatCannotBeRead(t *testing.T) {
+	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "state.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c := &Carrier{failures: make(map[failure]struct{}), cfg: Config{DB: db, Log: slog.New(slog.DiscardHandler)}}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		k := &courier{untold: true, report: make(chan struct{}, 1)}
+		c.reportAll(ctx, k) // without pauses the hour would not pass
+		if !k.untold {
+			t.Error("what is to be told was given up")
+		}
+	})
+}

@@ -1,0 +1,230 @@
+package remote
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/openintent"
+)
+
+const farChannel = "channels/chan_0102030405_01M7WK708745SZDSQ20JGH2Z1P"
+
+// Who asks by polling, as the SDK does, sends and then lists: while the host is out of
+// reach its lists hold what waits for it, and none is an error.
+func TestListsOfAHostThatIsAway(t *testing.T) {
+	t.Parallel()
+	away := kinds.Errorf(kinds.Unreachable, "away").WithDelivered(kinds.DeliveredNo)
+	c := home(t, func(context.Context) (Stream, error) { return nil, away })
+	send := func(kind, to string) string {
+		t.Helper()
+		status, m := local[object](t, c, "planner", "POST", farChannel+"/messages", fmt.Sprintf(`{"message_type":%q,"to":%q,"payload":{"n":1}}`, kind, to))
+		if status != 201 || m["status"] != "pending" {
+			t.Fatal(status, m)
+		}
+		return m["id"].(string)
+	}
+	request, notice := send("request", "desk"), send("notify", "reviewer")
+	if status, m := local[object](t, c, "planner", "POST", farChannel+"/messages/"+request+"/reply", `{"payload":{}}`); status != 201 {
+		t.Fatal(status, m)
+	}
+	other := strings.Replace(farChannel, "P", "Q", 1)
+	for _, l := range []struct {
+		agent, path string
+		want        string
+	}{
+		{"planner", farChannel + "/messages", "request notify response"},
+		{"planner", farChannel + "/messages?types=request", "request"},
+		{"planner", farChannel + "/messages?to=desk", "request response"},
+		{"planner", farChannel + "/messages?since=" + request, "notify response"},
+		{"planner", farChannel + "/messages?limit=1", "response"},
+		{"planner", farChannel + "/messages?limit=1&since=" + request, "notify"},
+		{"planner", farChannel + "/messages?status=expired", ""},
+		{"planner", farChannel + "/messages?wait=20&since=2026-01-01T00:00:00Z", "request notify response"},
+		{"planner", other + "/messages", ""},
+		{"reviewer", farChannel + "/messages", ""}, // it is not its message
+	} {
+		r := httptest.NewRequest("GET", api+l.path, nil)
+		speak(r, l.agent)
+		w := httptest.NewRecorder()
+		c.Engine.Handler(openintent.Local).ServeHTTP(w, r)
+		var list []object
+		if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil || w.Code != 200 || w.Header().Get(headerIncomplete) != codeUnreachable {
+			t.Errorf("%s: %d %s %v", l.path, w.Code, w.Body, w.Header())
+		}
+		var kinds []string
+		for _, m := range list {
+			kinds = append(kinds, m["message_type"].(string))
+			if m["status"] != "pending" {
+				t.Errorf("%s: %v", l.path, m)
+			}
+		}
+		if got := strings.Join(kinds, " "); got != l.want {
+			t.Errorf("%s of %s: %q, want %q", l.path, l.agent, got, l.want)
+		}
+	}
+	if status, m := local[object](t, c, "planner", "GET", farChannel+"/messages/"+notice, ""); status != 200 || m["status"] != "pending" {
+		t.Error(status, m)
+	}
+}
+
+// A list that waits for a host which is away waits as long as its caller wants, and
+// asks it again once it is back.
+func TestAListWaitsForItsHost(t *testing.T) {
+	t.Parallel()
+	for _, back := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var there atomic.Bool
+			c := home(t, func(context.Context) (Stream, error) {
+				if !there.Load() {
+					return nil, kinds.Errorf(kinds.Unreachable, "away").WithDelivered(kinds.DeliveredNo)
+				}
+				return &spoken{in: strings.NewReader("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n[]")}, nil
+			})
+			began := time.Now()
+			done := make(chan *httptest.ResponseRecorder, 1)
+			go func() {
+				r := httptest.NewRequest("GET", api+farChannel+"/messages?wait=30", nil)
+				speak(r, "planner")
+				w := httptest.NewRecorder()
+				c.Engine.Handler(openintent.Local).ServeHTTP(w, r)
+				done <- w
+			}()
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			if len(done) > 0 {
+				t.Errorf("it is answered at once: %s", (<-done).Body)
+			}
+			if back {
+				there.Store(true)
+				c.Link(desk.ID, true)
+			}
+			w := <-done
+			took, want, incomplete := time.Since(began), 30*time.Second, codeUnreachable
+			if back {
+				want, incomplete = 10*time.Second, ""
+			}
+			if w.Code != 200 || w.Body.String() != "[]" || took != want || w.Header().Get(headerIncomplete) != incomplete {
+				t.Errorf("after %v: %d %s %v", took, w.Code, w.Body, w.Header())
+			}
+		})
+	}
+}
+
+// An ask whose host is lost ends as a timeout does, and nobody knows what has become of
+// it; one that did not reach its host says so.
+func TestAnAskWhoseHostIsLost(t *testing.T) {
+	t.Parallel()
+	for reads, want := range map[bool]struct {
+		status    int
+		code      string
+		delivered string
+	}{true: {504, codeTimeout, "unknown"}, false: {502, codeUnreachable, "no"}} {
+		c := home(t, func(context.Context) (Stream, error) {
+			if !reads {
+				return nil, kinds.Errorf(kinds.Unreachable, "away").WithDelivered(kinds.DeliveredNo)
+			}
+			here, there := net.Pipe()
+			go func() {
+				defer there.Close()
+				if r, err := http.ReadRequest(bufio.NewReader(there)); err == nil {
+					io.Copy(io.Discard, r.Body)
+				}
+			}()
+			return piped{here}, nil
+		})
+		status, e := local[object](t, c, "planner", "POST", farChannel+"/ask", `{"to":"desk","payload":{},"timeout":20}`)
+		if status != want.status || e["error"] != want.code || e["delivered"] != want.delivered {
+			t.Errorf("%v: %d %v", reads, status, e)
+		}
+	}
+}
+
+// The SDK's ask, as it is: a request, and then lists without a query. Its host is away at
+// first, then there, and the response comes.
+func TestPollingOverAnAbsence(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	planner, reviewer := desk.agent("planner"), laptop.agent("reviewer")
+	intent := "intents/" + planner.must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
+	channel := "channels/" + planner.must(201, "POST", intent+"/channels", object{"name": "build"})["id"].(string)
+	reviewer.must(200, "GET", channel, nil)
+	desk.stop()
+	request := reviewer.must(201, "POST", channel+"/messages", object{"message_type": "request", "to": "planner", "payload": object{}})
+	if request["status"] != "pending" {
+		t.Fatalf("%v", request)
+	}
+	answered := func() bool {
+		answer := reviewer.do("GET", channel+"/messages", nil)
+		defer answer.Body.Close()
+		var list []object
+		if err := json.UnmarshalRead(answer.Body, &list); err != nil || answer.StatusCode != 200 {
+			t.Fatalf("%s: %v", answer.Status, err)
+		}
+		return find(list, "correlation_id", request["id"]) != nil
+	}
+	if answered() {
+		t.Error("there is a response already")
+	}
+	desk.start()
+	planner = desk.agent("planner")
+	await.Until(t, "the request", func() bool { return find(planner.list(channel+"/messages?wait=0"), "id", request["id"]) != nil })
+	planner.must(201, "POST", channel+"/messages/"+request["id"].(string)+"/reply", object{"payload": object{}})
+	await.Until(t, "the response", answered)
+}
+
+// leaving is a stream of a connection that another replaces.
+type leaving struct {
+	piped
+	left <-chan struct{}
+}
+
+func (l leaving) Leaving() <-chan struct{} { return l.left }
+
+// The stream by which a host is followed ends when another connection has replaced its
+// own, which would go on for it alone, and another one goes on where it was.
+func TestFollowingMovesToTheNextConnection(t *testing.T) {
+	t.Parallel()
+	left := make(chan struct{})
+	asked := make(chan string, 2)
+	c := home(t, func(ctx context.Context) (Stream, error) {
+		here, there := net.Pipe()
+		context.AfterFunc(ctx, func() { here.Close() })
+		go func() {
+			defer there.Close()
+			r, err := http.ReadRequest(bufio.NewReader(there))
+			if err != nil {
+				return
+			}
+			asked <- r.Header.Get("Last-Event-ID")
+			io.WriteString(there, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nid: 7\n\n")
+			io.Copy(io.Discard, there)
+		}()
+		return leaving{piped{here}, left}, nil
+	})
+	<-c.follows.begin(desk.ID)
+	if first := <-asked; first != "" {
+		t.Errorf("it begins at %q", first)
+	}
+	await.Until(t, "where the host is is known", func() bool {
+		cursor, err := c.Engine.RelayCursor(t.Context(), desk.ID.String()[:openintent.HostDigits])
+		return err == nil && cursor == "7"
+	})
+	close(left)
+	if next := <-asked; next != "7" {
+		t.Errorf("it goes on at %q", next)
+	}
+}

@@ -1,0 +1,107 @@
+package remote
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/store"
+)
+
+const (
+	strangerTick  = 5 * time.Second  // a request to a peer of which there are new strangers
+	strangerPause = time.Minute      // between requests for the same strangers, at most
+	strangerTime  = 10 * time.Second // for a peer to answer
+	maxStrangers  = 256 << 10        // bytes of what it says: the ids of a thousand
+)
+
+// watchStrangers asks the peers in reach what has become of agents of theirs that are
+// members of channels here and have never come, until ctx ends. Of those that have come
+// their home tells by itself. No peer waits for another.
+func (c *Carrier) watchStrangers(ctx context.Context) {
+	var mu sync.Mutex
+	asked := make(map[identity.ID]*question) // by peer in reach
+	couriers := newCouriers(func(peer identity.ID) {
+		mu.Lock()
+		q := asked[peer]
+		if q == nil {
+			q = new(question)
+			asked[peer] = q
+		}
+		mu.Unlock()
+		strangers := c.Engine.Strangers(peer.String())
+		if !q.due(strangers, time.Now()) {
+			return
+		}
+		if err := c.askDeparted(ctx, peer, strangers); err != nil && ctx.Err() == nil {
+			c.log.Debug("what has become of agents elsewhere is not known", "peer", peer.Label(), "err", err)
+		}
+	})
+	defer couriers.wait()
+	tick := time.NewTicker(strangerTick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		reach := c.cfg.Hosts()
+		mu.Lock()
+		maps.DeleteFunc(asked, func(peer identity.ID, _ *question) bool { return !slices.Contains(reach, peer) })
+		mu.Unlock()
+		for _, peer := range reach {
+			couriers.send(peer)
+		}
+	}
+}
+
+// question is what a peer was asked last.
+type question struct {
+	strangers []string
+	next      time.Time // when it is asked the same again
+	pause     time.Duration
+}
+
+// due reports whether it is time to ask of these strangers: at once where they are
+// others than the last time, else after a pause that doubles. It sorts them.
+func (q *question) due(strangers []string, now time.Time) bool {
+	slices.Sort(strangers)
+	if !slices.Equal(strangers, q.strangers) {
+		*q = question{strangers: strangers, next: now, pause: strangerTick}
+	}
+	if len(strangers) == 0 || now.Before(q.next) {
+		return false
+	}
+	q.next, q.pause = now.Add(q.pause-strangerTick/2), min(2*q.pause, strangerPause)
+	return true
+}
+
+// askDeparted takes out of the channels here which of a peer's strangers are gone.
+func (c *Carrier) askDeparted(ctx context.Context, peer identity.ID, strangers []string) error {
+	type list struct {
+		Agents []string `json:"agents"`
+	}
+	ctx, cancel := context.WithTimeout(ctx, strangerTime)
+	defer cancel()
+	body, err := json.Marshal(list{strangers})
+	if err != nil {
+		return err
+	}
+	status, answer, err := c.ask(ctx, maxStrangers, peer, openintent.Daemon, http.MethodPost, api+"departed", body)
+	if err != nil || status != http.StatusOK {
+		return err
+	}
+	var gone list
+	if err := json.Unmarshal(answer, &gone); err != nil {
+		return err
+	}
+	return c.Engine.Depart(store.For(ctx, peer), peer.String(), slices.DeleteFunc(gone.Agents, func(id string) bool { return !slices.Contains(strangers, id) }))
+}

@@ -1,0 +1,101 @@
+package remote
+
+import (
+	"context"
+
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/store"
+)
+
+// What a peer says of its agents is written in its turns.
+func TestDeparturesAreWrittenInTheirHomesTurn(t *testing.T) {
+	t.Parallel()
+	db := openStore(t)
+	var mu sync.Mutex
+	var owners []any
+	db.Observe(func(c store.Cost) {
+		mu.Lock()
+		defer mu.Unlock()
+		if c.Rows > 0 {
+			owners = append(owners, c.For)
+		}
+	})
+	const gone = `{"agents":["ghost","planner"]}` // of the latter it was not asked
+	answer := "HTTP/1.1 200 OK\r\nContent-Length: " + strconv.Itoa(len(gone)) + "\r\n\r\n" + gone
+	c, err := Open(t.Context(), Config{
+		Self: identity.ID{9}, Engine: engineOn(db, slog.New(slog.DiscardHandler)),
+		Trusted: func(id identity.ID) (identity.Peer, bool) { return desk, id == desk.ID },
+		Peers:   func() []identity.Peer { return []identity.Peer{desk} },
+		Hosts:   func() []identity.ID { return nil },
+		OpenTo:  func(identity.Peer) bool { return false },
+		Open: func(context.Context, identity.ID) (Stream, error) {
+			return &spoken{in: strings.NewReader(answer)}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, c)
+	status, intent := local[object](t, c, "planner", http.MethodPost, "intents", `{"title":"Ship it"}`)
+	if status != 201 {
+		t.Fatal(status, intent)
+	}
+	home := desk.ID.String()
+	status, channel := local[object](t, c, "planner", http.MethodPost, "intents/"+intent["id"].(string)+"/channels", `{"name":"build","members":["planner","ghost@`+home+`"]}`)
+	if status != 201 {
+		t.Fatal(status, channel)
+	}
+	mu.Lock()
+	owners = nil
+	mu.Unlock()
+	if err := c.askDeparted(t.Context(), desk.ID, c.Engine.Strangers(home)); err != nil {
+		t.Fatal(err)
+	}
+	if left := c.Engine.Strangers(home); len(left) > 0 {
+		t.Fatalf("there are %v", left)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(owners) == 0 {
+		t.Error("nothing is written")
+	}
+	for _, o := range owners {
+		if o != any(desk.ID) {
+			t.Errorf("written for %v", o)
+		}
+	}
+}
+
+// A peer is asked for the same strangers less and less often, and at once for others.
+func TestStrangersAreAskedForLessAndLess(t *testing.T) {
+	t.Parallel()
+	asked := func(q *question, now *time.Time, strangers ...string) (times int) {
+		for end := now.Add(time.Hour); now.Before(end); *now = now.Add(strangerTick) {
+			if q.due(strangers, *now) {
+				times++
+			}
+		}
+		return times
+	}
+	q, now := new(question), time.Now()
+	if n := asked(q, &now, "ghost", "worker"); n < 55 || n > 70 {
+		t.Errorf("asked %d times in an hour", n)
+	}
+	if q.due([]string{"worker", "ghost"}, now) {
+		t.Error("in another order they are others")
+	}
+	if !q.due([]string{"worker", "ghost", "tester"}, now) {
+		t.Error("not asked for a new one")
+	}
+	if n := asked(q, &now); n != 0 {
+		t.Errorf("asked %d times for nobody", n)
+	}
+}

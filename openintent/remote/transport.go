@@ -1,0 +1,127 @@
+package remote
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+)
+
+const (
+	api       = "/api/v1/"
+	maxHeader = 32 << 10 // bytes of the head of a request, and of an answer
+)
+
+// Headers of what a home passes on.
+const (
+	headerAgent   = "X-Agent-ID"
+	headerKey     = "Idempotency-Key"
+	headerMessage = "X-Message-ID" // the id of the message that is sent
+)
+
+// errUntrusted is the error of what is asked of a host that is trusted no more.
+var errUntrusted = kinds.Errorf(kinds.NotTrusted, "it is not trusted here any more")
+
+// request makes a request to a host as an agent here. headers are names and values;
+// those without a value are left out. The caller closes the answer's body.
+func (c *Carrier) request(ctx context.Context, host identity.ID, agent, method, path string, body []byte, headers ...string) (*http.Response, error) {
+	if _, ok := c.cfg.Trusted(host); !ok {
+		return nil, errUntrusted
+	}
+	r, err := http.NewRequestWithContext(ctx, method, "http://acpd"+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	for h := range slices.Chunk(append(headers, headerAgent, agent), 2) {
+		if h[1] != "" {
+			r.Header.Set(h[0], h[1])
+		}
+	}
+	return transport{c, host}.RoundTrip(r)
+}
+
+// ask makes a request and reads at most so many bytes of the answer.
+func (c *Carrier) ask(ctx context.Context, most int64, host identity.ID, agent, method, path string, body []byte, headers ...string) (status int, answer []byte, err error) {
+	return c.askWith(ctx, most, func(int) error { return nil }, host, agent, method, path, body, headers...)
+}
+
+// askWith is ask that tells room of the answer as it comes, and fails where there is none.
+func (c *Carrier) askWith(ctx context.Context, most int64, room func(bytes int) error, host identity.ID, agent, method, path string, body []byte, headers ...string) (status int, answer []byte, err error) {
+	r, err := c.request(ctx, host, agent, method, path, body, headers...)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer r.Body.Close()
+	answer, err = io.ReadAll(io.LimitReader(roomy{r.Body, room}, most))
+	return r.StatusCode, answer, err
+}
+
+// transport makes requests to a host.
+type transport struct {
+	c    *Carrier
+	host identity.ID
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	s, err := t.c.cfg.Open(r.Context(), t.host)
+	if err != nil {
+		return nil, err
+	}
+	// A host that has answered need not have read all of the request.
+	unsaid := errors.Join(r.Write(s), s.CloseWrite())
+	answer, err := readAnswer(s, r)
+	if err != nil {
+		s.Cancel()
+		return nil, errors.Join(err, unsaid)
+	}
+	// What a body reads of trailers is for the answer that it came with, not for this one.
+	alone := *answer
+	alone.Trailer, alone.Body = nil, body{answer.Body, s}
+	return &alone, nil
+}
+
+// readAnswer reads the head of an answer, which is bounded; its body is not.
+func readAnswer(s io.Reader, r *http.Request) (*http.Response, error) {
+	head := &io.LimitedReader{R: s, N: maxHeader}
+	lines := bufio.NewReader(head)
+	answer, err := http.ReadResponse(lines, r)
+	for err == nil && answer.StatusCode < 200 {
+		answer, err = http.ReadResponse(lines, r) // that was not yet the answer
+	}
+	if err != nil {
+		return nil, err
+	}
+	head.N = math.MaxInt64
+	return answer, nil
+}
+
+// body is the body of an answer, which ends its stream.
+type body struct {
+	io.ReadCloser
+	s Stream
+}
+
+func (b body) Close() error { return b.s.Close() }
+
+// heard is a body that its reader does not wait for without end: when nothing has come
+// for so long, the timer ends the request.
+type heard struct {
+	io.ReadCloser
+	silence *time.Timer
+	most    time.Duration
+}
+
+func (h heard) Read(b []byte) (int, error) {
+	h.silence.Reset(h.most)
+	defer h.silence.Stop()
+	return h.ReadCloser.Read(b)
+}
