@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"net/netip"
 	"slices"
 	"time"
 
@@ -102,4 +103,46 @@ func (n *Node) Peer(id identity.ID) (Peer, bool) {
 		return Peer{}, false
 	}
 	return c.describe(), true
+}
+
+// Connect keeps a connection to a trusted peer: it dials now, and again whenever
+// the last connection ends. Call it too when a new address is known.
+func (n *Node) Connect(id identity.ID) {
+	r := n.remote(id)
+	p, waited := n.pending.take(id)
+	r.mu.Lock()
+	r.keep = true
+	r.verdict = nil
+	r.backoff = 0
+	if waited && r.lastGood == "" {
+		r.lastGood = p.Addr
+	}
+	r.mu.Unlock()
+	r.reconnect()
+}
+
+// Disconnect closes every connection to a peer at once and keeps none. Call it
+// after the trust store has been told: the peer hears what stands there.
+func (n *Node) Disconnect(id identity.ID) {
+	n.pending.take(id)
+	n.mu.RLock()
+	r := n.remotes[id]
+	n.mu.RUnlock()
+	if r == nil {
+		return
+	}
+	code, reason, verdict := closeNotTrusted, "not trusted any more", n.unknown(id)
+	if _, trusted := n.cfg.Trust.Get(id); trusted {
+		code, reason, verdict = closeShutdown, "disconnected", n.unreachable(id, kinds.DeliveredNo, "it was disconnected; try again")
+	}
+	r.mu.Lock()
+	r.keep = false
+	r.lastGood, r.failed = "", nil
+	r.proved(netip.AddrPort{})
+	conns := slices.Clone(r.conns)
+	r.settle(&failure{Error: verdict})
+	r.mu.Unlock()
+	for _, c := range conns {
+		c.close(code, reason)
+	}
 }

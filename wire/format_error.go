@@ -1,0 +1,28 @@
+package wire
+
+import "errors"
+
+// FormatError says that bytes are not what the protocol prescribes.
+type FormatError struct {
+	Field   string // the field or item at fault; "" where the whole is
+	Problem string // what is wrong with it and what is expected instead
+}
+
+func (e *FormatError) Error() string {
+	if e.Field == "" {
+		return e.Problem
+	}
+	return e.Field + ": " + e.Problem
+}
+
+func malformed(field, problem string) error {
+	return &FormatError{Field: field, Problem: problem}
+}
+
+// within says in which field err is, unless it names one itself.
+func within(field string, err error) error {
+	if fe, ok := errors.AsType[*FormatError](err); ok && fe.Field == "" {
+		return malformed(field, fe.Problem)
+	}
+	return err
+}
