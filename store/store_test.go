@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -268,27 +269,28 @@ func TestWritesWaitForSlowCopy(t *testing.T) {
 		db.log.running.Store(true) // a copy that takes its time
 		db.log.work.Add(1)
 		var writes sync.WaitGroup
-		done := 0
+		var done atomic.Int32
 		writes.Go(func() {
-			for done = range 400 {
+			for range 400 {
 				if err := db.Write(t.Context(), false, func(tx *Tx) error {
 					_, err := tx.Exec("INSERT INTO t VALUES (NULL, ?)", make([]byte, 64<<10))
 					return err
 				}); err != nil {
 					t.Error(err)
 				}
+				done.Add(1)
 			}
 		})
 		synctest.Wait()
-		if pages := done * 16; pages < mostBeside/2 || pages > mostBeside {
+		if pages := int(done.Load()) * 16; pages < mostBeside/2 || pages > mostBeside {
 			t.Errorf("%d pages are written beside a copy", pages)
 		}
 		db.copyLog()
 		db.log.running.Store(false)
 		db.log.work.Done()
 		writes.Wait()
-		if done != 399 {
-			t.Errorf("the last write is %d, want 399", done)
+		if n := done.Load(); n != 400 {
+			t.Errorf("%d writes are done, want 400", n)
 		}
 	})
 }
