@@ -9,7 +9,7 @@ import (
 // Beside a peer that does all it can, another one's calls succeed, of every kind.
 func TestBeside(t *testing.T) {
 	bin := t.TempDir()
-	if err := buildPrograms(t.Context(), bin, besideVariant.programs...); err != nil {
+	if err := buildPrograms(t.Context(), bin, besideVariant); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"notifies", "requests that are begun and left"} {

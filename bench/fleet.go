@@ -39,7 +39,7 @@ func newFleet(ctx context.Context, v variant, bin string) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &fleet{ctx: ctx, variant: v.name, bin: bin, dir: dir}, nil
+	return &fleet{ctx: ctx, variant: v.name, bin: v.binIn(bin), dir: dir}, nil
 }
 
 // startFleet starts the processes of v; the caller stops the fleet.

@@ -14,6 +14,10 @@
 // that all processes of the variant spent, divided by the requests. Nothing here
 // measures a network: loopback neither loses nor delays.
 //
+// With -before, the daemons of another checkout take part as the variant before, and the
+// ratio acpd / before tells what a change costs. Two runs cannot tell that: machines
+// change their speed from minute to minute.
+//
 // The subcommand idle measures what is not about requests: how quickly a daemon
 // starts, what it costs while it has nothing to do, alone and with a thousand peers
 // connected, how long a ping takes as a command, and a burst of 10,000 messages.
@@ -95,6 +99,7 @@ func run(ctx context.Context, args []string) error {
 		sizes  = fs.String("sizes", "200,1024,16384,61440", "payload sizes in `bytes`")
 		conc   = fs.String("conc", "1,16,64", "`numbers` of requests in flight")
 		names  = fs.String("variants", variantNames(), "`variants` to measure")
+		source = fs.String("before", "", "another checkout's `folder`: its daemons are measured too, as the variant before")
 	)
 	fs.Parse(args)
 	if fs.NArg() > 0 {
@@ -132,6 +137,9 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 		p.variants = append(p.variants, v)
+	}
+	if *source != "" {
+		p.variants = append(p.variants, before(*source))
 	}
 	m, err := p.measure(ctx, os.Stderr)
 	if err != nil {

@@ -22,7 +22,7 @@ func measureParts(ctx context.Context, v variant, out, log io.Writer, parts ...p
 		return err
 	}
 	defer os.RemoveAll(bin)
-	if err := buildPrograms(ctx, bin, v.programs...); err != nil {
+	if err := buildPrograms(ctx, bin, v); err != nil {
 		return err
 	}
 	var all []figure

@@ -37,7 +37,7 @@ func (p plan) measure(ctx context.Context, log io.Writer) (*measurement, error) 
 	}
 	defer os.RemoveAll(bin)
 	for _, v := range p.variants {
-		if err := buildPrograms(ctx, bin, v.programs...); err != nil {
+		if err := buildPrograms(ctx, bin, v); err != nil {
 			return nil, err
 		}
 	}

@@ -13,7 +13,7 @@ type pair struct {
 }
 
 // pairs lists the ratios that are reported.
-var pairs = []pair{{"floor", "quic"}, {"node", "quic"}, {"acpd", "floor"}}
+var pairs = []pair{{"floor", "quic"}, {"node", "quic"}, {"acpd", "floor"}, {"before", "floor"}, {"acpd", "before"}}
 
 // A target bounds the ratio of a pair in some cells: exactly one of p50 (at most)
 // and rate (at least) is set.

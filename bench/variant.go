@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 )
 
@@ -13,8 +14,26 @@ type variant struct {
 	start func(*fleet) error
 	// programs are the commands of the main module that start uses, to be built first.
 	programs []string
+	// source is the checkout whose programs are built; "": this one.
+	source string
 	// roles are the processes of this binary that start uses.
 	roles map[string]role
+}
+
+// before is the variant of the daemons of another checkout. The agents are of this one.
+func before(source string) variant {
+	v := acpdVariant
+	v.name, v.source = "before", source
+	return v
+}
+
+// binIn returns where the variant's programs lie below bin. Those of another checkout
+// have the same names, and a folder of their own.
+func (v variant) binIn(bin string) string {
+	if v.source == "" {
+		return bin
+	}
+	return filepath.Join(bin, v.name)
 }
 
 func variantNamed(name string) (variant, error) {
