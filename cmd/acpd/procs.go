@@ -23,8 +23,8 @@ func leaveProcessors() {
 // shareProcessors has the daemon compute on sharedThreads or more when a second peer is
 // connected, until none is. What a peer asks for may compute for milliseconds. Go lets each
 // goroutine wait for those before it, the kernel lets threads take turns: on two processors,
-// the p99 of another peer's ping beside messages of 200 KiB was 5 times the quiet one on two
-// threads and 2.6 times on four; on one processor 4.3 times on one thread and 1.9 on four.
+// the p99 of another peer's ping beside messages of 200 KiB was 4 to 5 times the quiet one on
+// two threads, and 3 times on four; on one processor 4 times on one thread, and 2 on four.
 func shareProcessors(peers int) {
 	if os.Getenv("GOMAXPROCS") != "" || ownThreads() >= sharedThreads {
 		return
