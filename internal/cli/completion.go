@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) completionCmd() *cobra.Command {
+	shells := []cobra.Completion{"bash", "zsh", "fish"}
+	return &cobra.Command{
+		Use:   "completion SHELL",
+		Short: "Print what makes a shell complete acpctl",
+		Example: `  source <(acpctl completion bash)
+  acpctl completion zsh > "${fpath[1]}/_acpctl"
+  acpctl completion fish > ~/.config/fish/completions/acpctl.fish`,
+		Long: `Prints a script for bash, zsh or fish, which completes verbs, flags and the names of
+peers.`,
+		Args:      words("SHELL"),
+		ValidArgs: shells,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			write := map[string]func(io.Writer) error{
+				"bash": func(w io.Writer) error { return cmd.Root().GenBashCompletionV2(w, true) },
+				"zsh":  cmd.Root().GenZshCompletion,
+				"fish": func(w io.Writer) error { return cmd.Root().GenFishCompletion(w, true) },
+			}[args[0]]
+			if write == nil {
+				return usagef("%q: expected bash, zsh or fish", args[0])
+			}
+			var script bytes.Buffer
+			if err := write(&script); err != nil {
+				return fmt.Errorf("completion: %w", err)
+			}
+			if a.json {
+				return a.print(struct {
+					Shell  string `json:"shell"`
+					Script string `json:"script"`
+				}{args[0], script.String()})
+			}
+			_, err := a.out.Write(script.Bytes())
+			return err
+		},
+	}
+}

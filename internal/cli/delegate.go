@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+)
+
+func (a *app) delegateCmd() *cobra.Command {
+	m := message{kind: kinds.KindDelegate}
+	var d kinds.Delegate
+	var deadline time.Duration
+	var taskContext string
+	var urgent, silent, wait bool
+	cmd := &cobra.Command{
+		Use:   "delegate PEER[/AGENT] TASK",
+		Short: "Hand a task to an agent, which reports later",
+		Example: `  acpctl delegate desk 'Run the test suite'            prints the id: see wait, cancel, tasks
+  acpctl delegate desk --wait --deadline 1h 'Run the test suite'
+  acpctl delegate desk/reviewer --context '{"branch": "main"}' 'Review the last commit'
+  acpctl delegate desk --no-report --urgent 'Restart the build'`,
+		Long: `Hands a task to an agent that is attached to the daemon of PEER, and prints the
+delegation's id once the agent has accepted it. With --wait the outcome follows
+when the task ends; interrupting that leaves the task running. TASK and --context
+may be - (standard input) or @file.`,
+		Args:              m.args("TASK"),
+		ValidArgsFunction: a.completePeer,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if wait && silent {
+				return usagef("--wait waits for the report that --no-report does without")
+			}
+			ctx := cmd.Context()
+			h, err := m.head()
+			if err != nil {
+				return err
+			}
+			p, err := m.encode(ctx, a, func() (_ any, err error) {
+				if d.Task, err = a.argument(ctx, "TASK", args[1]); err != nil {
+					return nil, err
+				}
+				if taskContext != "" {
+					if d.Context, err = a.object(ctx, "--context", taskContext); err != nil {
+						return nil, err
+					}
+				}
+				if urgent {
+					d.Priority = "urgent"
+				}
+				if silent {
+					d.ReportBack = new(bool)
+				}
+				d.DeadlineMS, err = milliseconds(cmd, "deadline", deadline, kinds.MaxTaskDeadline)
+				return &d, err
+			})
+			if err != nil {
+				return err
+			}
+			return a.delegate(ctx, client.DelegateParams{Head: h, To: args[0], Payload: p}, wait)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&taskContext, "context", "", "what the agent needs to know, a JSON object, @file or -")
+	f.StringVar(&d.Domain, "domain", "", "what it is about, like code.review: chooses the agent")
+	f.BoolVar(&urgent, "urgent", false, "interrupt other work for it if need be")
+	f.DurationVar(&deadline, "deadline", 0, "when the task is over, done or not, at most 720h (default: none)")
+	f.BoolVar(&silent, "no-report", false, "no report is wanted")
+	f.BoolVar(&wait, "wait", false, "wait for the outcome")
+	m.flags(cmd)
+	return cmd
+}
+
+func (a *app) delegate(ctx context.Context, params client.DelegateParams, wait bool) error {
+	given, err := a.daemon.Delegate(ctx, params)
+	goOn := fmt.Sprintf("see acpctl wait %[1]s, or acpctl cancel %[1]s", params.ID)
+	switch {
+	case ctx.Err() != nil:
+		return hint{ctx.Err(), "the task may have been accepted: " + goOn}
+	case err != nil:
+		return repeatable(err, params.ID)
+	}
+	ack, err := kinds.Parse[kinds.Ack](given.Payload)
+	if err != nil {
+		return err
+	}
+	if ack.Accepted {
+		a.did("the task was accepted: %s", goOn)
+	}
+	switch {
+	case a.json:
+		if err := a.print(struct {
+			*client.Delegated
+			Error *kinds.Error `json:"error,omitzero"`
+		}{given, refusal(ack)}); err != nil {
+			return err
+		}
+	case ack.Accepted && wait: // at once, for whoever stops waiting; the data is the outcome
+		fmt.Fprintln(a.err, "accepted:", given.ID)
+	case ack.Accepted:
+		a.say("%s", given.ID)
+	}
+	if !ack.Accepted || !wait {
+		return a.acked("delegate", ack)
+	}
+	task, err := a.daemon.Wait(ctx, client.WaitParams{ID: given.ID})
+	if err != nil {
+		return hint{err, "the task was accepted: " + goOn}
+	}
+	a.did("the task has ended: acpctl wait %s shows how", given.ID)
+	if a.json {
+		if err := a.print(resultOf(task, given.From)); err != nil {
+			return err
+		}
+	}
+	return a.outcome("delegate", task)
+}

@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+)
+
+func (a *app) discoverCmd() *cobra.Command {
+	var fresh bool
+	cmd := &cobra.Command{
+		Use:   "discover PEER[/AGENT]",
+		Short: "Ask what a peer can do",
+		Example: `  acpctl discover desk
+  acpctl discover desk/reviewer --fresh`,
+		Args:              words("PEER"),
+		ValidArgsFunction: a.completePeer,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			answer, err := a.daemon.Discover(cmd.Context(), client.DiscoverParams{To: args[0], Fresh: fresh})
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.print(answer)
+			}
+			c, err := kinds.Parse[kinds.Capabilities](answer.Payload)
+			if err != nil {
+				return err
+			}
+			list := func(s []string) string { return client.Line(strings.Join(s, ", ")) }
+			most := ""
+			if c.MaxConcurrentTasks > 0 {
+				most = strconv.FormatUint(c.MaxConcurrentTasks, 10)
+			}
+			a.fields(
+				[2]string{"agent", client.Line(c.AgentName)},
+				[2]string{"agents", list(c.Agents)},
+				[2]string{"domains", list(c.Domains)},
+				[2]string{"channels", list(c.Channels)},
+				[2]string{"tools", list(c.Tools)},
+				[2]string{"model", client.Line(c.Model)},
+				[2]string{"at once", most},
+			)
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&fresh, "fresh", false, "ask again, whatever is remembered (for 60 s)")
+	return cmd
+}

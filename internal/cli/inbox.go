@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+func (a *app) inboxCmd() *cobra.Command {
+	var ack, after uint64
+	var taken bool
+	cmd := &cobra.Command{
+		Use:   "inbox",
+		Short: "Show the messages that no agent took",
+		Example: `  acpctl inbox
+  acpctl inbox --after 100          go on where a long list ended
+  acpctl inbox --ack 17             remove what was shown up to number 17
+  acpctl inbox --taken              what agents removed that was for any of them
+  acpctl inbox --json`,
+		Long: `Shows the messages that wait in the inbox, the oldest first, and leaves them there.
+FOR is the agent that a message is for; "-": any. --ack removes those up to a number,
+and only what you, or the agent, were shown before: what could not be written was not. An agent sees and
+removes what is for it or for any; the latter --taken shows for 7 days, with its name.`,
+		Args:              words(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("ack") {
+				return a.inbox(cmd.Context(), after, taken)
+			}
+			if taken {
+				return usagef("--ack removes from the inbox, --taken shows what is there no more: give one of them")
+			}
+			if after > 0 {
+				return usagef("--ack removes, --after shows: give one of them")
+			}
+			if ack == 0 {
+				return usagef("--ack: expected a number that inbox showed")
+			}
+			acked, err := a.daemon.Ack(cmd.Context(), client.AckParams{UpTo: ack})
+			if err != nil {
+				return err
+			}
+			a.did("%d removed", acked.Removed)
+			if a.json {
+				return a.print(acked)
+			}
+			a.say("%d removed", acked.Removed)
+			return nil
+		},
+	}
+	cmd.Flags().Uint64Var(&after, "after", 0, "show what follows this number")
+	cmd.Flags().BoolVar(&taken, "taken", false, "show what agents took in the last 7 days that was for any of them")
+	cmd.Flags().Uint64Var(&ack, "ack", 0, "remove what was shown, up to this number")
+	return cmd
+}
+
+func (a *app) inbox(ctx context.Context, after uint64, taken bool) error {
+	inbox, err := a.daemon.Inbox(ctx, client.InboxParams{After: after, Taken: taken, Peek: !taken})
+	if err != nil {
+		return err
+	}
+	if err := a.showInbox(ctx, inbox, taken); err != nil || taken || len(inbox.Messages) == 0 {
+		return err
+	}
+	if err := a.unwritten(); err != nil { // what was not shown is not to be removed
+		return err
+	}
+	var shown client.ShownParams
+	for _, m := range inbox.Messages {
+		shown.Seqs = append(shown.Seqs, m.Seq)
+	}
+	if err := a.daemon.Shown(ctx, shown); err != nil {
+		return hint{err, "--ack removes none of these before inbox has shown them again"}
+	}
+	return nil
+}
+
+func (a *app) showInbox(ctx context.Context, inbox *client.Inbox, taken bool) error {
+	if a.json {
+		return a.print(inbox)
+	}
+	names, err := a.names(ctx, len(inbox.Messages))
+	if err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, m := range inbox.Messages {
+		from := names[m.Envelope.From]
+		if from == "" {
+			from = m.Envelope.From.Label()
+		}
+		sent := time.UnixMilli(int64(m.Envelope.TS))
+		row := []string{strconv.FormatUint(m.Seq, 10), from, a.moment(sent), client.Line(m.Envelope.Kind)}
+		if taken {
+			row = append(row, gist(&m.Envelope), client.Line(m.Agent), a.moment(m.TakenAt.Time))
+		} else {
+			row = append(row, orDash(m.Agent), gist(&m.Envelope))
+		}
+		rows = append(rows, row)
+	}
+	head := []string{"NUMBER", "FROM", "SENT", "KIND", "FOR", "WHAT"}
+	if taken {
+		head = []string{"NUMBER", "FROM", "SENT", "KIND", "WHAT", "TAKEN BY", "AT"}
+	}
+	a.table(head, rows)
+	if inbox.Next != 0 && taken {
+		fmt.Fprintf(a.err, "acpctl inbox: there is more: acpctl inbox --taken --after %d shows it\n", inbox.Next)
+	} else if inbox.Next != 0 {
+		// Also where no person reads: a script must not take this for all.
+		fmt.Fprintf(a.err, "acpctl inbox: there is more: acpctl inbox --after %[1]d shows it, acpctl inbox --ack %[1]d removes these\n", inbox.Next)
+	}
+	return nil
+}
+
+// names returns the petnames of the trusted peers, if there is a message to name
+// the sender of.
+func (a *app) names(ctx context.Context, messages int) (map[identity.ID]string, error) {
+	if messages == 0 {
+		return nil, nil
+	}
+	peers, err := a.daemon.Peers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names := make(map[identity.ID]string)
+	for _, p := range peers {
+		names[p.ID] = p.Name
+	}
+	return names, nil
+}
+
+// gist is what a message says, on one line.
+func gist(e *wire.Envelope) string {
+	switch e.Kind {
+	case kinds.KindNotify:
+		if n, err := kinds.Parse[kinds.Notify](e.Payload); err == nil {
+			return client.Line(n.Topic + " " + string(n.Data))
+		}
+	case kinds.KindResult:
+		if r, err := kinds.Parse[kinds.Result](e.Payload); err == nil && e.Ref != nil {
+			return client.Line(e.Ref.String() + " " + r.Status + ": " + r.Outcome)
+		}
+	case kinds.KindError:
+		if r, err := kinds.Parse[kinds.Error](e.Payload); err == nil && e.Ref != nil {
+			return client.Line(e.Ref.String() + " " + r.Message)
+		}
+	}
+	return client.Line(string(e.Payload))
+}

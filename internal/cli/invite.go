@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+)
+
+func (a *app) inviteCmd() *cobra.Command {
+	var name, revoke string
+	var expires time.Duration
+	var list bool
+	cmd := &cobra.Command{
+		Use:   "invite",
+		Short: "Invite another daemon to trust each other",
+		Example: `  acpctl invite
+  acpctl invite --name laptop --expires 1h
+  acpctl invite | ssh laptop.example acpctl join
+  acpctl invite --list              those that are open, and who has used them
+  acpctl invite --revoke all        nobody comes in by one of them any more`,
+		Long: `Prints an invitation for one other daemon, whose owner gives it to acpctl join. It
+is a secret until it is used or expires. On a terminal a QR code is shown too.
+
+Who has used an invitation may repeat it until it expires, since its answer may have
+been lost; untrust ends that too. --revoke ends one at once; who has come in by it
+stays trusted until untrust.`,
+		Args:              words(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			opens := cmd.Flags().Changed("expires") || cmd.Flags().Changed("name")
+			revokes := cmd.Flags().Changed("revoke")
+			switch {
+			case list && revokes, opens && (list || revokes):
+				return usagef("--list, --revoke and what is for a new invitation: expected one of them")
+			case list:
+				return a.listInvitations(cmd.Context())
+			case revokes:
+				return a.revoke(cmd.Context(), revoke)
+			}
+			return a.invite(cmd, name, expires)
+		},
+	}
+	cmd.Flags().DurationVar(&expires, "expires", 0, "how long it can be used, at most 24h (default 10m)")
+	cmd.Flags().StringVar(&name, "name", "", "name that the other one gets here (default: what it calls itself)")
+	cmd.Flags().BoolVar(&list, "list", false, "list the open invitations")
+	cmd.Flags().StringVar(&revoke, "revoke", "", "end an open invitation by its `ID`, or all")
+	cmd.RegisterFlagCompletionFunc("revoke", func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return a.completeInvitations(cmd.Context(), begun), cobra.ShellCompDirectiveNoFileComp
+	})
+	return cmd
+}
+
+func (a *app) invite(cmd *cobra.Command, name string, expires time.Duration) error {
+	if cmd.Flags().Changed("expires") && (expires < time.Second || expires > client.MaxInvitation) {
+		return usagef("--expires: expected a duration of 1s to 24h")
+	}
+	if name != "" {
+		if err := identity.CheckName(name); err != nil {
+			return usagef("--name: %w", err)
+		}
+	}
+	inv, err := a.daemon.Invite(cmd.Context(), client.InviteParams{ExpiresSecs: uint64(expires / time.Second), Name: name})
+	if err != nil {
+		return err
+	}
+	a.did("the invitation is open: acpctl invite --revoke %s ends it", inv.ID)
+	if a.json {
+		return a.print(inv)
+	}
+	a.say("%s", inv.URI)
+	if a.errTTY {
+		a.explain(inv)
+	}
+	return nil
+}
+
+func (a *app) listInvitations(ctx context.Context) error {
+	open, err := a.daemon.Invitations(ctx)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.print(client.Invitations{Invitations: open})
+	}
+	var rows [][]string
+	for _, o := range open {
+		used := "-"
+		if o.UsedBy != nil {
+			used = client.Line(o.UsedBy.Name)
+		}
+		rows = append(rows, []string{o.ID, a.moment(o.Expires), orDash(o.Name), used})
+	}
+	a.table([]string{"ID", "EXPIRES", "FOR", "USED BY"}, rows)
+	return nil
+}
+
+// revoke ends the invitation with that id, or all of them.
+func (a *app) revoke(ctx context.Context, id string) error {
+	p := client.RevokeParams{ID: id}
+	if id == "all" {
+		p = client.RevokeParams{All: true}
+	}
+	revoked, err := a.daemon.Revoke(ctx, p)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.print(revoked)
+	}
+	a.say("%d revoked", revoked.Revoked)
+	return nil
+}
+
+// completeInvitations completes the id of an open invitation, or all.
+func (a *app) completeInvitations(ctx context.Context, begun string) []cobra.Completion {
+	const patience = 500 * time.Millisecond
+	a.begin()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	open, err := a.daemon.Invitations(ctx)
+	if err != nil {
+		return nil
+	}
+	found := []cobra.Completion{"all"}
+	for _, o := range open {
+		found = append(found, cobra.CompletionWithDesc(o.ID, "until "+o.Expires.Local().Format("15:04:05 MST")))
+	}
+	return slices.DeleteFunc(found, func(c cobra.Completion) bool { return !strings.HasPrefix(c, begun) })
+}
+
+// errWidth is how many columns the talk has.
+func (a *app) errWidth() int {
+	if f, ok := a.err.(*os.File); ok {
+		if columns, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return columns
+		}
+	}
+	return math.MaxInt
+}
+
+// explain shows what to do with an invitation.
+func (a *app) explain(inv *client.Invitation) {
+	if code, columns, err := qrCode(inv.URI, a.colours); err == nil && columns <= a.errWidth() {
+		fmt.Fprint(a.err, "\n", code)
+	}
+	fmt.Fprintf(a.err, "\nUntil %s one other machine can join: run there, and paste the line\n\n  acpctl join\n\nWhoever has the line can join: send it as you would send a password.\n",
+		inv.Expires.Local().Format("15:04:05 MST"))
+}

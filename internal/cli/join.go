@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/identity"
+)
+
+func (a *app) joinCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "join [URI]",
+		Short: "Accept an invitation of another daemon",
+		Example: `  acpctl join                       then paste the line that acpctl invite printed
+  ssh desk.example acpctl invite | acpctl join`,
+		Long: `Accepts an invitation: from then on the two daemons trust each other. Give it on
+standard input rather than as an argument: other users of this machine can read
+command lines, and shells remember them.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return words("URI")(cmd, args)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var uri string
+			if len(args) > 0 {
+				uri = args[0]
+			} else {
+				if a.inTTY {
+					a.talk("Paste the invitation:")
+				}
+				var err error
+				if uri, err = a.readLine(cmd.Context()); err != nil {
+					return err
+				}
+			}
+			if uri == "" {
+				return usagef("URI: empty: give the line that acpctl invite printed on the other machine")
+			}
+			if _, err := identity.ParseInvitation(uri); err != nil {
+				return usageError{err}
+			}
+			peer, err := a.daemon.Join(cmd.Context(), uri)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.print(peer)
+			}
+			a.trusted(peer)
+			a.talk("try acpctl ping %s", peer.Name)
+			return nil
+		},
+	}
+}

@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+func (a *app) notifyCmd() *cobra.Command {
+	m := message{kind: kinds.KindNotify}
+	var n kinds.Notify
+	var noWait bool
+	cmd := &cobra.Command{
+		Use:   "notify PEER[,PEER…] TOPIC DATA",
+		Short: "Tell one or several peers something",
+		Example: `  acpctl notify desk build.status '{"branch": "main", "ok": true}'
+  acpctl notify desk,laptop build.status 'all green' --importance high
+  acpctl notify desk log.tail @build.log`,
+		Long: `Tells peers something, without an answer. DATA is JSON if it parses as JSON, else
+text; it may be - (standard input) or @file. Prints what became of it: handed (an
+agent has it), held (it lies in the peer's inbox) or, with --no-wait, sent.`,
+		Args:              m.args("TOPIC", "DATA"),
+		ValidArgsFunction: a.completePeer,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			h, err := m.head()
+			if err != nil {
+				return err
+			}
+			p, err := m.encode(ctx, a, func() (any, error) {
+				n.Topic = args[1]
+				text, err := a.argument(ctx, "DATA", args[2])
+				if err != nil {
+					return nil, err
+				}
+				n.Data, err = jsonOrText(text)
+				return &n, err
+			})
+			if err != nil {
+				return err
+			}
+			wait := !noWait
+			params := client.NotifyParams{Head: h, To: client.To(args[0]), Payload: p, Wait: &wait}
+			if peers := strings.Split(args[0], ","); len(peers) > 1 {
+				if slices.Contains(peers, "") {
+					return usagef("PEER: %q: a name is missing beside a comma", args[0])
+				}
+				if m.id != "" {
+					return usagef("--id: each of several peers gets a message with an id of its own")
+				}
+				params.ID, params.To = wire.MessageID{}, client.ToAll(peers...)
+				return a.notifyAll(ctx, params)
+			}
+			return a.notify(ctx, params)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&n.Importance, "importance", "", "low, medium or high (default low)")
+	f.BoolVar(&noWait, "no-wait", false, "do not wait for the word that it has arrived")
+	m.flags(cmd)
+	return cmd
+}
+
+// jsonOrText is text as JSON: as it stands if it parses, else as a string.
+func jsonOrText(text string) (jsontext.Value, error) {
+	if v := jsontext.Value(text); v.IsValid() {
+		return v, nil
+	}
+	return json.Marshal(text)
+}
+
+func (a *app) notify(ctx context.Context, params client.NotifyParams) error {
+	r, err := a.daemon.Notify(ctx, params)
+	if err != nil {
+		return repeatable(err, params.ID)
+	}
+	a.did("the message is %s, and its id is %s", client.Line(r.State), r.ID)
+	if a.json {
+		return a.print(r)
+	}
+	a.say("%s", a.paint(colours[r.State], r.State))
+	return nil
+}
+
+// notifyAll prints a line a recipient. The exit code is that of the first error.
+func (a *app) notifyAll(ctx context.Context, params client.NotifyParams) error {
+	receipts, err := a.daemon.NotifyAll(ctx, params)
+	if err != nil {
+		return err
+	}
+	var sent []string
+	for _, r := range receipts {
+		if r.Error == nil {
+			sent = append(sent, fmt.Sprintf("%s: %s %s", client.Line(r.To), client.Line(r.State), r.ID))
+		}
+	}
+	a.did("what was sent: %s", cmp.Or(strings.Join(sent, ", "), "nothing"))
+	var failed error
+	for _, r := range receipts {
+		if r.Error != nil {
+			r.Error, _ = errors.AsType[*kinds.Error](repeatable(r.Error, r.ID))
+		}
+		if r.Error != nil && failed == nil {
+			failed = exit(exitOf(r.Error))
+		}
+		switch {
+		case a.json:
+			if err := a.print(r); err != nil {
+				return err
+			}
+		case r.Error != nil:
+			said := strings.TrimPrefix(strings.TrimPrefix(r.Error.Message, "to: "), r.To+": ")
+			fmt.Fprintf(a.err, "acpctl notify: %s: %s%s\n", client.Text(r.To), client.Text(said), arrived(r.Error))
+		default:
+			a.say("%s\t%s", client.Text(r.To), a.paint(colours[r.State], r.State))
+		}
+	}
+	return failed
+}

@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+)
+
+func (o *oacp) queueCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "queue [PROJECT]",
+		Short: "List the mail that is for other machines, and why it waits",
+		Example: `  acpctl oacp queue
+  acpctl oacp queue demo --json
+  acpctl oacp queue drop demo reviewer note.yaml       give one up`,
+		Long: `Lists what lies in the inboxes of bound agents: waiting; delivered, which is stored
+at the peer while the copy here stays; or parked, which is not carried for the
+reason that stands behind it. A parked file that is mended is carried.`,
+		Args:              atMost("PROJECT"),
+		ValidArgsFunction: o.completeProject,
+		RunE: o.asks(func(ctx context.Context, args []string) error {
+			all, err := o.daemon.OACPQueue(ctx, first(args))
+			if err == nil && len(all) == 0 {
+				err = o.present(ctx, first(args))
+			}
+			if err != nil {
+				return err
+			}
+			if o.json {
+				if all == nil {
+					all = []client.OACPQueued{}
+				}
+				return o.print(struct {
+					Entries []client.OACPQueued `json:"entries"`
+				}{all})
+			}
+			var rows [][]string
+			for _, q := range all {
+				rows = append(rows, []string{client.Line(q.Project), q.Agent, q.Peer, client.Line(q.File), strconv.FormatInt(q.Size, 10), q.State, o.moment(q.Since), client.Line(q.Reason)})
+			}
+			o.table([]string{"PROJECT", "AGENT", "PEER", "FILE", "SIZE", "STATE", "SINCE", "REASON"}, rows)
+			return nil
+		}),
+	}
+	cmd.AddCommand(o.dropCmd())
+	return cmd
+}
+
+func (o *oacp) dropCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "drop PROJECT AGENT FILE",
+		Short: "Give up a file: move it into the agent's dead_letter folder",
+		Example: `  acpctl oacp queue drop demo reviewer note.yaml
+  acpctl oacp queue --json`,
+		Args:              words("PROJECT", "AGENT", "FILE"),
+		ValidArgsFunction: o.completeAgent,
+		RunE: o.asks(func(ctx context.Context, args []string) error {
+			d, err := o.daemon.OACPDrop(ctx, client.OACPDropParams{Project: args[0], Agent: args[1], File: args[2]})
+			if err != nil {
+				return err
+			}
+			if o.json {
+				return o.print(d)
+			}
+			o.say("%s", client.Line(d.Path))
+			return nil
+		}),
+	}
+}

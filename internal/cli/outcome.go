@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// taskResult is how a delegation ended: with a result, or with an error, which
+// is also how one shows that ended without its agent's word.
+type taskResult struct {
+	Ref     wire.MessageID `json:"ref"`
+	From    identity.ID    `json:"from"`
+	Kind    string         `json:"kind"`
+	Payload wire.Payload   `json:"payload"`
+}
+
+func resultOf(t *client.Task, from identity.ID) taskResult {
+	r := taskResult{Ref: t.ID, From: from, Kind: kinds.KindError, Payload: t.Result}
+	row, _ := kinds.Lookup(kinds.KindResult)
+	switch {
+	case row.CheckPayload(t.Result) == nil:
+		r.Kind = kinds.KindResult
+	case t.State == client.TaskExpired:
+		r.Payload = kinds.Encode(kinds.Errorf(kinds.Timeout, "the deadline passed"))
+	case t.State == client.TaskCancelled:
+		r.Payload = kinds.Encode(kinds.Errorf(kinds.Cancelled, "%s", t.Outcome))
+	case t.State == client.TaskAccepted: // no report is wanted
+		r.Kind = kinds.KindResult
+	}
+	return r
+}
+
+// ending is the outcome in full, which the result says, and its data. Where it ended
+// without one there is only what the daemon says.
+func ending(t *client.Task) (words string, data jsontext.Value) {
+	row, _ := kinds.Lookup(kinds.KindResult)
+	if row.CheckPayload(t.Result) == nil {
+		if r, err := kinds.Parse[kinds.Result](t.Result); err == nil {
+			return r.Outcome, r.Data
+		}
+	}
+	if e, err := kinds.Parse[kinds.Error](t.Result); err == nil && e.Message != "" {
+		return e.Message, nil
+	}
+	if t.Outcome == "" && t.State == client.TaskExpired {
+		return "the deadline passed", nil
+	}
+	return t.Outcome, nil
+}
+
+// isCut reports whether a result says that it was cut, as a response may.
+func isCut(result wire.Payload) bool {
+	var r report
+	return json.Unmarshal(result, &r) == nil && r.Truncated
+}
+
+// tellCut tells, also where no person reads, that an answer is not whole: a script
+// must not take it for that.
+func (a *app) tellCut(verb string) {
+	fmt.Fprintf(a.err, "acpctl %s: the answer is not whole, the agent has cut it: ask for less at a time\n", verb)
+}
+
+// exitCodes are by the state in which a task ended, or is to be left.
+var exitCodes = map[client.TaskState]int{
+	client.TaskCompleted: 0,
+	client.TaskAccepted:  0, // no report is wanted
+	client.TaskRefused:   exitRefused,
+	client.TaskExpired:   exitTimeout,
+	client.TaskFailed:    exitFailed,
+	client.TaskCancelled: exitFailed,
+}
+
+// refusal is the error that an ack stands for which does not accept, nil for one
+// that does.
+func refusal(ack *kinds.Ack) *kinds.Error {
+	if ack.Accepted {
+		return nil
+	}
+	code := ack.Code
+	if code == "" {
+		code = kinds.NotAuthorized
+	}
+	return kinds.FromWire(string(code), ack.Message, 0)
+}
+
+// acked tells a person of a refusal; the error carries the exit code.
+func (a *app) acked(verb string, ack *kinds.Ack) error {
+	if ack.Accepted {
+		return nil
+	}
+	if why := cmp.Or(ack.Message, string(ack.Code), "no reason given"); !a.json {
+		fmt.Fprintf(a.err, "acpctl %s: refused: %s\n", verb, client.Line(why))
+	}
+	return exit(exitRefused)
+}
+
+// outcome tells a person how a task ended; the error carries the exit code.
+func (a *app) outcome(verb string, t *client.Task) error {
+	code, known := exitCodes[t.State]
+	if !known {
+		code = exitFailed
+	}
+	if e, err := kinds.Parse[kinds.Error](t.Result); err == nil && e.Code != "" && t.State == client.TaskFailed {
+		code = e.Code.Info().Exit
+	}
+	if !a.json {
+		words, data := ending(t)
+		switch {
+		case t.State == client.TaskAccepted:
+			a.talk("accepted: no report is wanted")
+		case code == 0:
+			a.content(words, data)
+		default:
+			fmt.Fprintf(a.err, "acpctl %s: %s: %s\n", verb, t.State, client.Line(words))
+		}
+		if isCut(t.Result) {
+			a.tellCut(verb)
+		}
+	}
+	if code != 0 {
+		return exit(code)
+	}
+	return nil
+}

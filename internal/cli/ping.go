@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+type pingLine struct {
+	Seq     int          `json:"seq"`
+	RTTUS   uint64       `json:"rtt_us"`
+	Payload wire.Payload `json:"payload"`
+}
+
+type pingLost struct {
+	Seq   int          `json:"seq"`
+	Error *kinds.Error `json:"error"`
+}
+
+type pingSummary struct {
+	Sent     int    `json:"sent"`
+	Received int    `json:"received"`
+	MinUS    uint64 `json:"min_us"`
+	AvgUS    uint64 `json:"avg_us"`
+	MaxUS    uint64 `json:"max_us"`
+	P99US    uint64 `json:"p99_us"`
+}
+
+func (a *app) pingCmd() *cobra.Command {
+	var count int
+	var interval time.Duration
+	cmd := &cobra.Command{
+		Use:   "ping PEER",
+		Short: "Measure the way to a peer and back",
+		Example: `  acpctl ping desk                  until interrupted
+  acpctl ping desk -c 3
+  acpctl ping desk -c 100 -i 10ms`,
+		Long: `Pings the daemon of a peer, which answers without its agents. The times are of
+the way between the two daemons. Exits 0 if any answer came.`,
+		Args:              words("PEER"),
+		ValidArgsFunction: a.completePeer,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if count < 0 || cmd.Flags().Changed("count") && count == 0 {
+				return usagef("--count: expected 1 or more")
+			}
+			if interval < 0 {
+				return usagef("--interval: expected a duration like 1s")
+			}
+			return a.ping(cmd.Context(), args[0], count, interval)
+		},
+	}
+	cmd.Flags().IntVarP(&count, "count", "c", 0, "how many pings (default: until interrupted)")
+	cmd.Flags().DurationVarP(&interval, "interval", "i", time.Second, "time from one ping to the next")
+	return cmd
+}
+
+func (a *app) ping(ctx context.Context, peer string, count int, interval time.Duration) error {
+	var rtts []uint64 // 8 bytes a ping, for the percentile
+	var last error
+	sent := 0
+	for count == 0 || sent < count {
+		next := time.Now().Add(interval)
+		sent++
+		answer, err := a.daemon.Ping(ctx, client.PingParams{To: peer})
+		if ctx.Err() != nil {
+			sent-- // nobody waited for the answer
+			break
+		}
+		switch e, ok := errors.AsType[*kinds.Error](err); {
+		case err == nil:
+			rtts = append(rtts, answer.RTTUS)
+			if err := a.pingAnswer(peer, sent, answer); err != nil {
+				return err
+			}
+		case ok && isLoss(e):
+			last = err
+			if a.json {
+				a.print(pingLost{sent, e})
+			} else {
+				a.say("%s: seq=%d %s", client.Text(peer), sent, lossText(peer, e))
+			}
+		default:
+			return err
+		}
+		if err := a.unwritten(); err != nil {
+			return err
+		}
+		if sent == count {
+			break
+		}
+		select {
+		case <-time.After(time.Until(next)):
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	if err := a.pingSum(peer, summarize(sent, rtts)); err != nil {
+		return err
+	}
+	switch {
+	case ctx.Err() != nil:
+		return exit(exitInterrupted)
+	case len(rtts) == 0:
+		_, code := a.judge(ctx, last)
+		return exit(code)
+	}
+	return nil
+}
+
+// isLoss reports whether the next ping may fare better.
+func isLoss(e *kinds.Error) bool {
+	return e.Code == kinds.Unreachable || e.Code == kinds.Timeout || e.Code == kinds.Overloaded
+}
+
+// lossText says why a ping was lost. One that got no answer has no deadline that was
+// given, nor an id to repeat it with, as other calls have.
+func lossText(peer string, e *kinds.Error) string {
+	if e.Code == kinds.Timeout && e.From == "" {
+		return "no answer in time: the daemon there may be stopped or have too much to do, or the network loses packets"
+	}
+	return client.Text(strings.TrimPrefix(e.Message, peer+": ")) + arrived(e)
+}
+
+func (a *app) pingAnswer(peer string, seq int, answer *client.Answer) error {
+	if a.json {
+		return a.print(pingLine{seq, answer.RTTUS, answer.Payload})
+	}
+	pong, err := kinds.Parse[kinds.Pong](answer.Payload)
+	if err != nil {
+		return err
+	}
+	a.say("%s: seq=%d time=%s %s, %d active", client.Text(peer), seq, millis(answer.RTTUS), client.Line(pong.Status), pong.ActiveTasks)
+	return nil
+}
+
+func (a *app) pingSum(peer string, s pingSummary) error {
+	if a.json {
+		return a.print(s)
+	}
+	a.say("--- %s: %d sent, %d received", client.Text(peer), s.Sent, s.Received)
+	if s.Received > 0 {
+		a.say("min/avg/max/p99 = %s / %s / %s / %s", millis(s.MinUS), millis(s.AvgUS), millis(s.MaxUS), millis(s.P99US))
+	}
+	return nil
+}
+
+// summarize takes the nearest rank as the percentile.
+func summarize(sent int, rtts []uint64) pingSummary {
+	s := pingSummary{Sent: sent, Received: len(rtts)}
+	if len(rtts) == 0 {
+		return s
+	}
+	sorted := slices.Sorted(slices.Values(rtts))
+	var sum uint64
+	for _, us := range sorted {
+		sum += us
+	}
+	n := len(sorted)
+	s.MinUS, s.MaxUS, s.AvgUS = sorted[0], sorted[n-1], sum/uint64(n)
+	s.P99US = sorted[(99*n+99)/100-1]
+	return s
+}

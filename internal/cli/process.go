@@ -1,0 +1,223 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+const (
+	killAfter = 2 * time.Second // from TERM to KILL
+	lastLines = 8               // of stderr that go into an error
+	lastBytes = 2 << 10
+
+	// What peers hear of a failing command's stderr. It may name files and say what
+	// stands in them, and it is what a peer's text has led to.
+	stderrNone = "none"
+	stderrLast = "last"
+)
+
+// run runs the command for a message, until it ends, its deadline passes or ctx
+// ends. The error is a *kinds.Error. None of its processes is left when its time
+// was over; what a command that ended by itself left running is its own affair.
+func (s *server) run(ctx context.Context, in *client.Inbound, prompt, domain string) (*output, error) {
+	limit := time.Duration(in.DeadlineMS) * time.Millisecond
+	if s.timeout > 0 && (limit == 0 || s.timeout < limit) {
+		limit = s.timeout
+	}
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	stdin := []byte(prompt)
+	if !s.prompt {
+		stdin = in.Payload.Object()
+	}
+	out, last := &output{}, &tail{}
+	cmd := exec.CommandContext(ctx, s.argv[0], s.argv[1:]...)
+	cmd.Env = s.environ(in, domain, limit)
+	cmd.Stdin = bytes.NewReader(stdin)
+	cmd.Stdout = out
+	shown := &tamed{w: s.app.err, tame: s.app.errTTY}
+	defer shown.end()
+	cmd.Stderr = io.MultiWriter(last, shown)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var termed time.Time
+	cmd.Cancel = func() error {
+		termed = time.Now()
+		return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+	}
+	cmd.WaitDelay = killAfter // for those who hold the pipes open
+	err := cmd.Run()
+	if !termed.IsZero() {
+		endGroup(cmd.Process.Pid, termed.Add(killAfter))
+	}
+	switch {
+	case err == nil, errors.Is(err, exec.ErrWaitDelay) && cmd.ProcessState.Success() && ctx.Err() == nil:
+		return out, nil
+	case ctx.Err() != nil:
+		return nil, whyEnded(ctx, limit)
+	case cmd.Process == nil:
+		return nil, kinds.Errorf(kinds.Internal, "the command could not be started: %v", err)
+	}
+	why := "the command failed: " + cmd.ProcessState.String()
+	if words := last.String(); s.stderr == stderrLast && words != "" {
+		why += ": " + words
+	}
+	return nil, kinds.Errorf(kinds.Internal, "%s", why)
+}
+
+// whyEnded says why a command was ended.
+func whyEnded(ctx context.Context, limit time.Duration) error {
+	switch cause := context.Cause(ctx); cause {
+	case context.DeadlineExceeded:
+		return kinds.Errorf(kinds.Timeout, "the command did not end within %s", limit)
+	case context.Canceled:
+		return kinds.Errorf(kinds.Cancelled, "the sender gave up, or went away")
+	default:
+		return cause
+	}
+}
+
+// endGroup waits until a process group that was told to end has ended, and kills
+// what is left of it when its time is over.
+func endGroup(group int, kill time.Time) {
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for syscall.Kill(-group, 0) == nil && time.Now().Before(kill) {
+		<-look.C
+	}
+	syscall.Kill(-group, syscall.SIGKILL)
+}
+
+// environ is what a command knows of its message. What a peer wrote is made safe:
+// a variable cannot hold a NUL.
+func (s *server) environ(in *client.Inbound, domain string, limit time.Duration) []string {
+	deadline := ""
+	if limit > 0 {
+		deadline = strconv.FormatInt(limit.Milliseconds(), 10)
+	}
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "ACP_HOME=") })
+	env = append(env,
+		"ACP_ID="+in.ID.String(),
+		"ACP_FROM="+in.From.String(),
+		"ACP_FROM_NAME="+in.Name,
+		"ACP_KIND="+in.Kind,
+		"ACP_DOMAIN="+client.Line(domain),
+		"ACP_THREAD="+client.Line(in.Thread),
+		"ACP_HOPS="+strconv.FormatUint(in.Hops, 10),
+		"ACP_DEADLINE_MS="+deadline,
+		"ACP_SOCKET="+s.socket,
+		"ACP_AGENT="+s.name,
+		"ACP_AGENT_KEY="+s.app.daemon.Key(),
+	)
+	return env
+}
+
+// output keeps what a message can hold of a command's output.
+type output struct {
+	text []byte
+	cut  bool
+}
+
+// fits is the size of a payload that a daemon takes, unless it is configured to
+// take less: the margin is the envelope's.
+const fits = wire.DefaultMaxMessage - 4<<10
+
+func (o *output) Write(p []byte) (int, error) {
+	room := min(len(p), fits-len(o.text))
+	o.text = append(o.text, p[:room]...)
+	o.cut = o.cut || room < len(p)
+	return len(p), nil
+}
+
+// tail keeps the end of what is written.
+type tail struct{ text []byte }
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.text = append(t.text, p...)
+	if over := len(t.text) - lastBytes; over > lastBytes {
+		t.text = append([]byte(nil), t.text[over:]...)
+	}
+	return len(p), nil
+}
+
+// String returns the last lines.
+func (t *tail) String() string {
+	text := t.text[max(0, len(t.text)-lastBytes):]
+	lines := strings.Split(strings.TrimRight(strings.ToValidUTF8(string(text), "\uFFFD"), "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-lastLines):], "\n")
+}
+
+// tamed writes what a command says to where a person may read it: to a terminal line by
+// line, without what plays tricks with it.
+type tamed struct {
+	w    io.Writer
+	tame bool
+
+	mu   sync.Mutex // guards line: a process that lives on may write at the end
+	line []byte     // which has not ended
+}
+
+const maxLine = 4 << 10 // of what is shown at a time
+
+func (t *tamed) Write(p []byte) (int, error) {
+	if !t.tame {
+		return t.w.Write(p)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for rest := p; len(rest) > 0; {
+		part, more, ended := bytes.Cut(rest, []byte("\n"))
+		if room := maxLine - len(t.line); len(part) > room {
+			part, more, ended = rest[:room], rest[room:], true
+		}
+		t.line, rest = append(t.line, part...), more
+		if ended {
+			t.show()
+		}
+	}
+	return len(p), nil
+}
+
+func (t *tamed) show() {
+	io.WriteString(t.w, client.Text(string(t.line))+"\n")
+	t.line = t.line[:0]
+}
+
+// end shows a last line that has no end.
+func (t *tamed) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.line) > 0 {
+		t.show()
+	}
+}
+
+// exclusive lets several commands write to one stream. What nobody reads is not
+// their fault: writing always succeeds.
+type exclusive struct {
+	mu sync.Mutex // taken to write
+	w  io.Writer
+}
+
+func (x *exclusive) Write(p []byte) (int, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.w.Write(p)
+	return len(p), nil
+}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+)
+
+func (a *app) queryCmd() *cobra.Command {
+	m := message{kind: kinds.KindQuery}
+	var q kinds.Query
+	var thread string
+	var deadline, patience time.Duration
+	cmd := &cobra.Command{
+		Use:   "query PEER[/AGENT] QUESTION",
+		Short: "Ask an agent and wait for the answer",
+		Example: `  acpctl query desk 'Which branch is deployed?'
+  acpctl query desk/reviewer --domain code.review --deadline 2m @question.txt
+  git diff | acpctl query desk -
+  acpctl query desk --json --payload '{"question": "Status?", "max_tokens": 50}'`,
+		Long: `Asks an agent that is attached to the daemon of PEER. The answer's summary goes to
+standard output, its data below as JSON. QUESTION may be - (standard input) or
+@file. Interrupting gives the question up at the other side too. A question that is
+repeated, also under the same --id, is asked again.`,
+		Args:              m.args("QUESTION"),
+		ValidArgsFunction: a.completePeer,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			h, err := m.head()
+			if err != nil {
+				return err
+			}
+			if h.Thread = thread; thread != "" && !h.Parent.IsZero() {
+				return usagef("--thread: the conversation is that of the message that led here (--parent, ACP_ID): leave it out")
+			}
+			if patience < 0 {
+				return usagef("--wait-for-peer: expected a duration like 30s")
+			}
+			p, err := m.encode(ctx, a, func() (_ any, err error) {
+				if q.Question, err = a.argument(ctx, "QUESTION", args[1]); err != nil {
+					return nil, err
+				}
+				q.DeadlineMS, err = milliseconds(cmd, "deadline", deadline, kinds.MaxQueryDeadline)
+				return &q, err
+			})
+			if err != nil {
+				return err
+			}
+			params := client.QueryParams{Head: h, To: args[0], Payload: p}
+			return a.query(ctx, params, patience)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&q.Domain, "domain", "", "what it is about, like code.review: chooses the agent")
+	f.Uint64Var(&q.MaxTokens, "max-tokens", 0, "budget of the answer (default: no limit)")
+	f.DurationVar(&deadline, "deadline", 0, "how long to wait for the answer, at most 10m (default 30s)")
+	f.StringVar(&thread, "thread", "", "name of the conversation")
+	f.DurationVar(&patience, "wait-for-peer", 0, "how long to try while the peer is unreachable")
+	m.flags(cmd)
+	return cmd
+}
+
+func (a *app) query(ctx context.Context, params client.QueryParams, patience time.Duration) error {
+	var answer *client.Answer
+	err := retry(ctx, patience, 2*time.Second, isAway, func() (err error) {
+		answer, err = a.daemon.Query(ctx, params)
+		return err
+	})
+	if err != nil {
+		return repeatable(err, params.ID)
+	}
+	a.did("the question was answered, and its id is %s", answer.ID)
+	if a.json {
+		return a.print(answer)
+	}
+	r, err := kinds.Parse[kinds.Response](answer.Payload)
+	if err != nil {
+		return err
+	}
+	a.content(r.Summary, r.Data)
+	if r.Truncated {
+		a.tellCut("query")
+	}
+	a.talk("(%s)", micros(answer.RTTUS).Round(10*time.Microsecond))
+	return nil
+}
+
+// isAway reports whether a peer was not reached at all, so that nothing can run
+// twice when it is asked again.
+func isAway(err error) bool {
+	e, ok := errors.AsType[*kinds.Error](err)
+	return ok && e.Code == kinds.Unreachable && e.Delivered() != kinds.DeliveredUnknown
+}

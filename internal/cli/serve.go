@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+func (a *app) serveCmd() *cobra.Command {
+	p := client.AttachParams{}
+	s := &server{app: a}
+	cmd := &cobra.Command{
+		Use:   "serve [flags] -- CMD ARGS…",
+		Short: "Answer queries and delegations with a command",
+		Example: `  acpctl serve --prompt -- ./answer.sh
+  acpctl serve --name reviewer --domain code.review --timeout 5m -- ./review --json
+  acpctl serve --kinds query --concurrency 1 --prompt -- sh -c 'grep -i -e "$(cat)" -- notes.txt'`,
+		Long: `Attaches an agent that runs CMD for each query and delegation, without a shell:
+
+  stdin   the payload as JSON; with --prompt only the question or task
+  env     ACP_ID ACP_FROM ACP_FROM_NAME ACP_KIND ACP_DOMAIN ACP_THREAD ACP_HOPS
+          ACP_DEADLINE_MS (empty where there is none); acpctl itself takes ACP_ID
+          as the parent of what it sends. ACP_SOCKET, ACP_AGENT and ACP_AGENT_KEY
+          let it do what this agent may, and nothing that administers the daemon;
+          ACP_HOME is taken away
+  stdout  the answer. A JSON object with a summary is the response as it is;
+          anything else becomes the summary, marked truncated where it is over
+          what a message holds
+  exit    anything but 0 is an error; the peer hears the exit code alone, unless
+          --stderr=last adds the last lines of stderr, which may tell it of files here
+
+A delegation is accepted at once, and its result sent when CMD ends: repeated until
+the other side has it. There the summary is the outcome, or stdout is a whole
+result: {"status": "completed", "outcome": "…"}.
+
+Deadline and cancellation end CMD and all processes of its group: TERM, and KILL
+after 2 s. Serving survives a restart of the daemon. What peers ask is foreign text:
+CMD should treat it as such: nothing of it belongs where a program looks for options.
+
+With ACP_SOCKET set, as in a container, it serves through that socket. There a name
+whose agent was killed at work is kept for ten minutes for who has its key: --key-file
+keeps the key, so that this agent is back at once.
+
+By default queries and delegations are taken, and cancellations with the latter.
+Notifications are left to other agents, or stay in the inbox.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("CMD is missing")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if s.timeout < 0 || p.MaxConcurrent < 1 {
+				return usagef("--timeout, --concurrency: expected a duration, and 1 or more")
+			}
+			if err := checkKinds(p.Kinds); err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("domain") && (len(p.Domains) == 0 || slices.Contains(p.Domains, "")) {
+				return usagef("--domain: empty: give a value, or leave the flag out to take anything")
+			}
+			if s.stderr != stderrNone && s.stderr != stderrLast {
+				return usagef("--stderr: %q: expected %s or %s", s.stderr, stderrNone, stderrLast)
+			}
+			if p.Name == "" {
+				p.Name = agentName(args[0])
+			}
+			path, err := exec.LookPath(args[0])
+			if err != nil {
+				return fmt.Errorf("CMD: %w", err)
+			}
+			s.argv = append([]string{path}, args[1:]...)
+			return s.serve(cmd.Context(), p)
+		},
+	}
+	f := cmd.Flags()
+	f.SetInterspersed(false) // CMD's own flags are its own
+	f.StringVar(&p.Name, "name", "", "name of the agent, for PEER/AGENT (default: that of CMD)")
+	f.StringSliceVar(&p.Kinds, "kinds", []string{kinds.KindQuery, kinds.KindDelegate}, "what to take: query, delegate or both")
+	f.StringSliceVar(&p.Domains, "domain", nil, "what to take only, like code.review (default: anything)")
+	f.IntVar(&p.MaxConcurrent, "concurrency", 4, "how many commands may run at once")
+	f.DurationVar(&s.timeout, "timeout", 0, "how long a command may run (default: until the deadline of the message)")
+	f.StringVar(&s.stderr, "stderr", stderrNone, "what peers hear of a failing command's stderr: none, or last, its last lines")
+	f.StringVar(&s.keyFile, "key-file", "", "where to keep the key of the agent, for the next start")
+	f.BoolVar(&s.prompt, "prompt", false, "stdin is the question or task alone, as text")
+	return cmd
+}
+
+func checkKinds(list []string) error {
+	if len(list) == 0 {
+		return usagef("--kinds: expected query, delegate or both")
+	}
+	for _, k := range list {
+		if k != kinds.KindQuery && k != kinds.KindDelegate {
+			return usagef("--kinds: %q: expected query, delegate or both", k)
+		}
+	}
+	return nil
+}
+
+// agentName makes a name of a command's.
+func agentName(command string) string {
+	base := filepath.Base(command)
+	base = strings.ToLower(strings.TrimSuffix(base, filepath.Ext(base)))
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, base)
+	name = strings.Trim(name[:min(len(name), 32)], "-")
+	if identity.CheckName(name) == nil {
+		return name
+	}
+	if name = strings.TrimRight("agent-"+name[:min(len(name), 26)], "-"); identity.CheckName(name) == nil {
+		return name
+	}
+	return "agent"
+}
+
+// Why work ends before its command does.
+var (
+	errStopping  = kinds.Errorf(kinds.NoAgent, "the agent is being stopped: try again when it is back")
+	errCalledOff = kinds.Errorf(kinds.Cancelled, "the delegation was cancelled")
+)
+
+// lastWords is how long results may still be sent after serving was told to end.
+const lastWords = 5 * time.Second
+
+// serve answers until a signal. Then it takes nothing more, ends its commands and
+// tells the owners of their tasks, before it detaches.
+func (s *server) serve(ctx context.Context, p client.AttachParams) (err error) {
+	stopped, release := signal.NotifyContext(ctx, ends()...)
+	defer release()
+	attached, detach := context.WithCancel(context.WithoutCancel(ctx))
+	defer detach()
+	s.working, s.stopWork = context.WithCancelCause(attached)
+	defer s.stopWork(nil)
+	s.tasks = make(map[wire.MessageID]*runningTask)
+
+	s.app.out, s.app.err = &exclusive{w: s.app.out}, &exclusive{w: s.app.err}
+	if s.socket, err = s.app.agentSocket(); err != nil {
+		return err
+	}
+	s.name = p.Name
+	if p.Key, err = readKeyFile(s.keyFile); err != nil {
+		return err
+	}
+	s.app.daemon.As = client.SpeakParams{} // an agent of its own, also below another
+	if err := s.disown(stopped, p.Name, p.Key); err != nil {
+		return s.keyRemedy(err)
+	}
+	h := s.handler(p.Kinds)
+	takes := strings.Join(p.Kinds, ", ")
+	h.Attached = func() {
+		if err := writeKeyFile(s.keyFile, s.app.daemon.Key()); err != nil {
+			s.log("--key-file: %v", err)
+		}
+		s.log("serving as %s: %s; Ctrl-C ends", s.name, takes)
+	}
+	p.Kinds = nil // those that h takes
+	ended := make(chan error, 1)
+	go func() { ended <- s.app.daemon.Attach(attached, p, h) }()
+	select {
+	case err := <-ended:
+		s.stop()
+		return s.keyRemedy(err)
+	case <-stopped.Done():
+	}
+	s.stop()
+	detach()
+	<-ended
+	if ctx.Err() != nil {
+		return exit(exitInterrupted)
+	}
+	return nil
+}
+
+// ends are the signals that end serving, beside an interrupt. A program that was
+// told to ignore that its terminal is closed (nohup) goes on doing so.
+func ends() []os.Signal {
+	if signal.Ignored(syscall.SIGHUP) {
+		return []os.Signal{syscall.SIGTERM}
+	}
+	return []os.Signal{syscall.SIGTERM, syscall.SIGHUP}
+}
+
+// stop ends all work and returns when it has ended.
+func (s *server) stop() {
+	s.mu.Lock()
+	s.stopping = true
+	s.mu.Unlock()
+	s.stopWork(errStopping)
+	s.work.Wait()
+}

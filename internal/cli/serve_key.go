@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+)
+
+// agentSocket is the socket that commands get: $ACP_SOCKET, or the one in the agents'
+// folder of the daemon that serves.
+func (a *app) agentSocket() (string, error) {
+	path, set, err := client.AgentSocket()
+	if err == nil && !set {
+		home := a.home
+		if home == "" {
+			home, err = client.Home()
+		}
+		path = filepath.Join(home, client.AgentFolder, client.SocketName)
+	}
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(path) // a command may go elsewhere
+}
+
+// readKeyFile returns the key that a file holds, "" if there is none.
+func readKeyFile(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(filepath.Dir(path)); err != nil {
+			return "", fmt.Errorf("--key-file: %w: make the folder first", err)
+		}
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("--key-file: %w: name another file, or one that does not exist yet", err)
+	}
+	key := strings.TrimSpace(string(text))
+	if b, err := hex.DecodeString(key); key != "" && (err != nil || len(b) != 32) {
+		return "", fmt.Errorf("--key-file: %s holds no key, which is 64 hex digits: remove it if it is of no use, or name another file", path)
+	}
+	return key, nil
+}
+
+// writeKeyFile keeps a key in a file that its owner alone can read.
+func writeKeyFile(path, key string) error {
+	if path == "" {
+		return nil
+	}
+	if old, err := readKeyFile(path); err == nil && old == key {
+		return nil
+	}
+	made := path + ".new"
+	if err := os.Remove(made); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(made, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(key + "\n")
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(made, path)
+}
+
+// keyRemedy tells, in the refusal of a name that is kept, how the key is shown here.
+func (s *server) keyRemedy(err error) error {
+	e, ok := errors.AsType[*kinds.Error](err)
+	if !ok || e.Code != kinds.NotAuthorized {
+		return err
+	}
+	told := *e
+	how := "start again with --key-file and the file in which that agent kept its key"
+	if s.keyFile != "" {
+		how = "--key-file: " + s.keyFile + " does not have its key: name the file that has"
+	}
+	told.Message = strings.Replace(e.Message, "show its key", how, 1)
+	if strings.HasPrefix(e.Message, client.MethodSpeak+": key: ") {
+		told.Message = fmt.Sprintf("--key-file: %s has not the key of the agent %q, which is another's name here: name the file that has it, or choose another name with --name", s.keyFile, s.name)
+	}
+	return &told
+}

@@ -1,0 +1,269 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+func TestAgentName(t *testing.T) {
+	for command, want := range map[string]string{
+		"cat":                       "cat",
+		"./My_Script.sh":            "my-script",
+		"/usr/bin/python3.12":       "python3",
+		"facade":                    "agent-facade", // reads as an id
+		"7zip":                      "agent-7zip",
+		"日本":                        "agent",
+		"_":                         "agent",
+		strings.Repeat("long-", 10): "long-long-long-long-long-long-lo",
+	} {
+		got := agentName(command)
+		if got != want || identity.CheckName(got) != nil {
+			t.Errorf("%s: %q, want %q", command, got, want)
+		}
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	for _, c := range []struct{ out, response, result string }{
+		{"hello\n", `{"summary":"hello"}`, `{"status":"completed","outcome":"hello"}`},
+		{"hello\n\n", `{"summary":"hello\n"}`, `{"status":"completed","outcome":"hello\n"}`},
+		{"", `{"summary":""}`, `{"status":"completed","outcome":""}`},
+		{" {\"summary\": \"s\", \"x\": 1e400}\n", `{"summary": "s", "x": 1e400}`, `{"status":"completed","outcome":"s"}`},
+		{`{"summary":"s","data":[1.0],"truncated":true}`, `{"summary":"s","data":[1.0],"truncated":true}`, `{"status":"completed","outcome":"s","data":[1.0],"truncated":true}`},
+		{`{"summary":7}`, `{"summary":"{\"summary\":7}"}`, `{"status":"completed","outcome":"{\"summary\":7}"}`},
+		{`{"data":7}`, `{"summary":"{\"data\":7}"}`, `{"status":"completed","outcome":"{\"data\":7}"}`},
+		{`["summary"]`, `{"summary":"[\"summary\"]"}`, `{"status":"completed","outcome":"[\"summary\"]"}`},
+		{`{"summary":"a","summary":"b"}`, `{"summary":"{\"summary\":\"a\",\"summary\":\"b\"}"}`, `{"status":"completed","outcome":"{\"summary\":\"a\",\"summary\":\"b\"}"}`},
+		{`{"status":"failed","outcome":"no"}`, `{"summary":"{\"status\":\"failed\",\"outcome\":\"no\"}"}`, `{"status":"failed","outcome":"no"}`},
+		{`{"status":"partial","outcome":"no"}`, `{"summary":"{\"status\":\"partial\",\"outcome\":\"no\"}"}`, `{"status":"completed","outcome":"{\"status\":\"partial\",\"outcome\":\"no\"}"}`},
+		{"a\xffb", "{\"summary\":\"a\uFFFDb\"}", "{\"status\":\"completed\",\"outcome\":\"a\uFFFDb\"}"},
+	} {
+		o := &output{text: []byte(c.out)}
+		if got := string(o.response()); got != c.response {
+			t.Errorf("%q: response %s, want %s", c.out, got, c.response)
+		}
+		if got := string(o.result()); got != c.result {
+			t.Errorf("%q: result %s, want %s", c.out, got, c.result)
+		}
+	}
+}
+
+// What is too long is cut at a character, and says so.
+func TestAnswersAreCut(t *testing.T) {
+	for _, unit := range []string{"a", "語", "\x01"} {
+		o := &output{}
+		o.Write([]byte(strings.Repeat(unit, 2*fits/len(unit))))
+		p := o.response()
+		r, err := kinds.Parse[kinds.Response](p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !r.Truncated || strings.Trim(r.Summary, unit) != "" {
+			t.Errorf("%q: truncated %v, other text %.20q", unit, r.Truncated, strings.Trim(r.Summary, unit))
+		}
+		if n := len(p); n > fits || n < fits-64 {
+			t.Errorf("%q: %d bytes where %d fit", unit, n, fits)
+		}
+	}
+}
+
+// Whatever a command prints becomes a payload that a daemon takes.
+func FuzzAnswers(f *testing.F) {
+	for _, seed := range []string{"", "hi\n", `{"summary":"s","data":{}}`, `{"status":"completed","outcome":"x"}`, `{"summary":`, "\xff", "{\"summary\":\"\\ud800\"}", strings.Repeat("[", 100)} {
+		f.Add([]byte(seed), false)
+		f.Add([]byte(seed), true)
+	}
+	f.Fuzz(func(t *testing.T, text []byte, cut bool) {
+		o := &output{text: text, cut: cut}
+		for kind, p := range map[string]wire.Payload{kinds.KindResponse: o.response(), kinds.KindResult: o.result()} {
+			row, _ := kinds.Lookup(kind)
+			if err := row.CheckPayload(p); err != nil || len(p) > fits {
+				t.Errorf("%q became the %s %q: %v", text, kind, p, err)
+			}
+		}
+	})
+}
+
+func TestTail(t *testing.T) {
+	var last tail
+	for range 1000 {
+		last.Write([]byte("a line that is followed by others\n"))
+	}
+	if len(last.text) > 2*lastBytes || strings.Count(last.String(), "\n") != lastLines-1 {
+		t.Errorf("%d bytes kept, shown %q", len(last.text), last.String())
+	}
+}
+
+// The result is repeated with the same id until it is taken.
+func TestDeliver(t *testing.T) {
+	unreachable := kinds.Errorf(kinds.Unreachable, "away")
+	params := client.ResultParams{Head: client.Head{ID: someID}, Ref: someID, Payload: wire.Payload(`{}`)}
+	synctest.Test(t, func(t *testing.T) {
+		var at []time.Time
+		err := deliver(t.Context(), params, func(_ context.Context, p client.ResultParams) (*client.Receipt, error) {
+			if at = append(at, time.Now()); p.ID != someID || p.Ref != someID {
+				t.Errorf("another message: %+v", p)
+			}
+			if len(at) < 12 {
+				return nil, unreachable
+			}
+			return &client.Receipt{}, nil
+		})
+		if err != nil || len(at) != 12 {
+			t.Fatalf("%v after %d attempts", err, len(at))
+		}
+		for i := 1; i < len(at); i++ {
+			base := min(firstPause<<(i-1), longestPause)
+			if pause := at[i].Sub(at[i-1]); pause < base*3/4 || pause > base*5/4 {
+				t.Errorf("pause %d: %s, about %s expected", i, pause, base)
+			}
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		// The other side's wish counts; an end that is final ends it.
+		busy := kinds.Errorf(kinds.Overloaded, "busy")
+		busy.RetryAfterMS = 90_000
+		begun, calls := time.Now(), 0
+		err := deliver(t.Context(), params, func(context.Context, client.ResultParams) (*client.Receipt, error) {
+			if calls++; calls == 1 {
+				return nil, busy
+			}
+			return nil, kinds.Errorf(kinds.NotFound, "expired")
+		})
+		if !errors.Is(err, &kinds.Error{Code: kinds.NotFound}) || calls != 2 || time.Since(begun) != 90*time.Second {
+			t.Errorf("%v after %d attempts and %s", err, calls, time.Since(begun))
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		err := deliver(ctx, params, func(context.Context, client.ResultParams) (*client.Receipt, error) { return nil, unreachable })
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+	})
+	// What the peer does not take is replaced by a word that says so, once.
+	var sent []client.ResultParams
+	big := params
+	big.Payload = wire.Payload(`{"x":"` + strings.Repeat("x", 1000) + `"}`)
+	err := deliver(t.Context(), big, func(_ context.Context, p client.ResultParams) (*client.Receipt, error) {
+		sent = append(sent, p)
+		return nil, kinds.Errorf(kinds.TooLarge, "too large")
+	})
+	if err == nil || len(sent) != 2 || sent[1].ID == someID || !strings.Contains(string(sent[1].Payload), `"status":"failed"`) {
+		t.Errorf("%v, sent %d", err, len(sent))
+	}
+}
+
+// An agent of the fake's own: what a real daemon would not send.
+func TestServeTakesWhatComes(t *testing.T) {
+	f := newFake(t)
+	f.on(client.MethodStatus, &client.Status{})
+	f.on(client.MethodTasks, &client.Tasks{})
+	attached := make(chan client.AttachParams, 1)
+	f.does(client.MethodAttach, func(r *client.Request) (any, error) {
+		var p client.AttachParams
+		err := r.Bind(&p)
+		attached <- p
+		return nil, err
+	})
+	results := make(chan client.ResultParams, 1)
+	f.does(client.MethodResult, func(r *client.Request) (any, error) {
+		var p client.ResultParams
+		err := r.Bind(&p)
+		p.Payload = append(wire.Payload(nil), p.Payload...)
+		results <- p
+		return &client.Receipt{ID: p.ID, State: client.Handed}, err
+	})
+	ctx, interrupt := context.WithCancel(t.Context())
+	var out, talk strings.Builder
+	a := &app{out: &out, err: &talk}
+	ended := make(chan int, 1)
+	go func() {
+		ended <- a.run(ctx, []string{"--home", f.home, "--json", "serve", "--name", "x", "--domain", "a,b", "--concurrency", "7", "--",
+			"sh", "-c", `printf '%s|%s|%s' "$ACP_THREAD" "$ACP_DOMAIN" "$ACP_DEADLINE_MS"`})
+	}()
+	p := <-attached
+	if p.Name != "x" || strings.Join(p.Domains, " ") != "a b" || p.MaxConcurrent != 7 || len(p.Kinds) != 3 {
+		t.Errorf("attached as %+v", p)
+	}
+	in := &client.Inbound{Name: "desk", Envelope: wire.Envelope{V: 1, ID: someID, From: deskID, To: me, Kind: "query", Thread: "t\x00\x1b[2Ju",
+		Payload: wire.Payload(`{"question":"q","domain":"d\u0000e"}`)}}
+	f.mu.Lock()
+	conn := f.conn
+	f.mu.Unlock()
+	var answer jsontext.Value
+	if err := conn.Call(t.Context(), "query", in, &answer); err != nil || string(answer) != `{"summary":"tu|de|"}` {
+		t.Errorf("%s, %v", answer, err)
+	}
+	in.Payload = wire.Payload(`{"question":7}`)
+	if err := conn.Call(t.Context(), "query", in, nil); err == nil {
+		t.Error("a payload that is none was answered")
+	}
+	// A cancel without, with an unknown, and with a finished delegation.
+	in.Kind, in.DeadlineMS, in.Payload = "delegate", 60_000, wire.Payload(`{"task":"t"}`)
+	if err := conn.Call(t.Context(), "delegate", in, &answer); err != nil || string(answer) != `{"accepted":true}` {
+		t.Errorf("%s, %v", answer, err)
+	}
+	if r := <-results; r.Ref != someID || string(r.Payload) != `{"status":"completed","outcome":"tu||60000"}` {
+		t.Errorf("result %+v", r)
+	}
+	for _, ref := range []*wire.MessageID{nil, &someID, {1}} {
+		in.Kind, in.Ref, in.Payload = "cancel", ref, nil
+		if err := conn.Call(t.Context(), "cancel", in, &answer); err != nil || !strings.Contains(string(answer), `"accepted":false,"code":"not_found"`) {
+			t.Errorf("%s, %v", answer, err)
+		}
+	}
+	if err := conn.Call(t.Context(), "notify", in, nil); err == nil {
+		t.Error("a notification was confirmed")
+	}
+	interrupt()
+	if code := <-ended; code != exitInterrupted {
+		t.Errorf("exit code %d: %s", code, talk.String())
+	}
+	if want := "acpctl serve: serving as x: query, delegate; Ctrl-C ends\n"; !strings.HasPrefix(talk.String(), want) {
+		t.Errorf("told %q", talk.String())
+	}
+	if !strings.Contains(out.String(), `{"id":"`+someID.String()+`","from":"desk","kind":"delegate","state":"completed","took_ms":`) {
+		t.Errorf("told %s", out.String())
+	}
+}
+
+// An agent that may not attach ends with the daemon's reason.
+func TestServeIsRefused(t *testing.T) {
+	f := newFake(t)
+	f.on(client.MethodStatus, &client.Status{Agents: []client.Agent{{Name: "cat"}}}) // whose tasks are its own
+	f.want(f.run("serve", "cat"), exitLocal, "", "acpctl serve: an agent named cat is attached already: choose another name with --name, or stop that one\n")
+	f.on(client.MethodStatus, &client.Status{})
+	f.on(client.MethodTasks, &client.Tasks{})
+	f.on(client.MethodAttach, kinds.Errorf(kinds.Overloaded, "too many"))
+	f.want(f.run("serve", "cat"), exitLocal, "", "acpctl serve: too many\n")
+}
+
+// A socket that nobody listens on any more is no daemon.
+func TestStaleSocket(t *testing.T) {
+	f := &fake{t: t, home: newFake(t).home}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: f.home + "/stale", Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	l.Close()
+	a := &app{out: new(strings.Builder), err: new(strings.Builder)}
+	a.daemon.Socket = f.home + "/stale"
+	if code := a.run(t.Context(), []string{"whoami"}); code != 6 {
+		t.Errorf("exit code %d", code)
+	}
+}

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+)
+
+func (a *app) statusCmd() *cobra.Command {
+	var patience time.Duration
+	var budget bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show what the own daemon is doing",
+		Example: `  acpctl status
+  acpctl status --wait 5s           wait for a daemon that is starting
+  acpctl status --budget            what peers may cost it, and what they do
+  acpctl status --json`,
+		Long: `Shows the daemon, its agents, and how many peers and tasks there are.
+
+--budget shows what peers may cost, in the columns ROW (the name of what is counted),
+PEER (who, or all together), HELD (what is taken now), BOUND (what may be taken) and
+REFUSED (how often more was refused).`,
+		Args:              words(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			if patience < 0 {
+				return usagef("--wait: expected a duration like 5s")
+			}
+			if budget && cmd.Flags().Changed("wait") {
+				return usagef("--budget and --wait: leave one of them out")
+			}
+			if budget {
+				return a.budget(ctx)
+			}
+			var s *client.Status
+			end := time.Now().Add(patience)
+			err := retry(ctx, patience, 200*time.Millisecond, isAbsent, func() (err error) {
+				if patience > 0 { // a daemon that is there and silent has no longer than one that is not
+					a.daemon.Patience = min(ownPatience, max(time.Until(end), time.Millisecond))
+				}
+				s, err = a.daemon.Status(ctx)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.print(s)
+			}
+			a.status(s)
+			return nil
+		},
+	}
+	cmd.Flags().DurationVar(&patience, "wait", 0, "how long to wait for the daemon")
+	cmd.Flags().BoolVar(&budget, "budget", false, "show what peers may cost, what they hold, and how often they were refused more")
+	return cmd
+}
+
+func isAbsent(err error) bool {
+	e, ok := errors.AsType[*kinds.Error](err)
+	return ok && e.Code == kinds.DaemonUnavailable && e.Retryable
+}
+
+func (a *app) status(s *client.Status) {
+	rows := append(self(&s.Whoami),
+		[2]string{"state", s.State},
+		[2]string{"peers", strconv.Itoa(s.PeersConnected) + " connected"},
+		[2]string{"tasks", strconv.Itoa(s.TasksActive) + " active"},
+		[2]string{"in", counts(s.Messages.In)},
+		[2]string{"out", counts(s.Messages.Out)},
+	)
+	for _, g := range s.Agents {
+		what := fmt.Sprintf("%s: %d of %d active", client.Line(g.Name), g.Active, g.MaxConcurrent)
+		if len(g.Domains) > 0 {
+			what += ", " + client.Line(strings.Join(g.Domains, " "))
+		}
+		rows = append(rows, [2]string{"agent", what})
+	}
+	for _, w := range s.Warnings {
+		rows = append(rows, [2]string{"warning", client.Line(w)})
+	}
+	a.fields(rows...)
+}
+
+func counts(by map[string]uint64) string {
+	var all []string
+	for _, kind := range slices.Sorted(maps.Keys(by)) {
+		if by[kind] > 0 {
+			all = append(all, fmt.Sprintf("%d %s", by[kind], client.Line(kind)))
+		}
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/acpd/acpd/client"
+)
+
+// budget shows each row of the budget for all peers together, and below it for each
+// peer that holds something of it or was refused more.
+func (a *app) budget(ctx context.Context) error {
+	b, err := a.daemon.Budget(ctx)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.print(b)
+	}
+	var lines [][]string
+	for _, r := range b.Rows {
+		var refused uint64
+		var peers [][]string
+		for _, u := range b.Usage {
+			if u.Row != r.Name {
+				continue
+			}
+			refused += u.Refused
+			held := amount(r.Unit, u.Held)
+			if r.Unit == unitFree {
+				held = "-" // nobody's
+			}
+			peers = append(peers, []string{r.Name, client.Line(u.Name), held, bound(r.Unit, r.Peer), strconv.FormatUint(u.Refused, 10)})
+		}
+		lines = append(append(lines, []string{r.Name, "(all)", amount(r.Unit, r.Held), bound(r.Unit, r.All), strconv.FormatUint(refused, 10)}), peers...)
+	}
+	a.table([]string{"ROW", "PEER", "HELD", "BOUND", "REFUSED"}, lines)
+	return nil
+}
+
+// The units of rows that are no counts.
+const (
+	unitBytes = "bytes"
+	unitFree  = "bytes_free" // of the disk: what is free is held against what must be left
+)
+
+// bound is one of a row, which may have none.
+func bound(unit string, n int64) string {
+	if n == 0 {
+		return "-"
+	}
+	return amount(unit, n)
+}
+
+// amount writes n in the unit of its row.
+func amount(unit string, n int64) string {
+	switch unit {
+	case unitBytes:
+		return size(n)
+	case unitFree:
+		return size(n) + " free"
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// size writes bytes, in whole units where that is exact.
+func size(n int64) string {
+	for _, u := range []struct {
+		name string
+		is   int64
+	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		switch {
+		case n >= u.is && n%u.is == 0:
+			return fmt.Sprintf("%d %s", n/u.is, u.name)
+		case n >= u.is:
+			return fmt.Sprintf("%.1f %s", float64(n)/float64(u.is), u.name)
+		}
+	}
+	return fmt.Sprintf("%d bytes", n)
+}

@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/client"
+)
+
+func TestStatusBudget(t *testing.T) {
+	f := newFake(t)
+	f.on(client.MethodBudget, client.Budget{
+		Rows: []client.BudgetRow{
+			{Name: "places"},
+			{Name: "streams", Peer: 768, All: 8192, Held: 3},
+			{Name: "unread", Unit: "bytes", Peer: 64 << 20, All: 256 << 20, Held: 3 << 19},
+			{Name: "free_space", Unit: "bytes_free", Peer: 1 << 30, All: 1 << 30, Held: 500},
+		},
+		Usage: []client.BudgetUsage{
+			{Row: "places", Peer: deskID, Name: "desk", Held: 1, Refused: 2},
+			{Row: "free_space", Peer: deskID, Name: "desk", Refused: 7},
+		},
+	})
+	f.want(f.run("status", "--budget"), 0, "places\t(all)\t0\t-\t2\nplaces\tdesk\t1\t-\t2\n"+
+		"streams\t(all)\t3\t8192\t0\n"+
+		"unread\t(all)\t1.5 MiB\t256 MiB\t0\n"+
+		"free_space\t(all)\t500 bytes free\t1 GiB free\t7\nfree_space\tdesk\t-\t1 GiB free\t7\n", "")
+}
+
+// Times name their zone, everywhere: the local one for a person, UTC for a script.
+func TestTimesNameTheirZone(t *testing.T) {
+	at := time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
+	f := newFake(t)
+	f.on(client.MethodInvitations, client.Invitations{Invitations: []client.OpenInvitation{{ID: "0a1b2c3d", Expires: at}}})
+	f.want(f.run("invite", "--list"), 0, "0a1b2c3d\t2026-11-20T14:00:00Z\t-\t-\n", "")
+	if got, want := f.typed("", "invite", "--list"), at.Local().Format("Jan _2 15:04:05 MST"); !strings.Contains(got.out, want) {
+		t.Errorf("%q, want %q", got.out, want)
+	}
+}
+
+func TestStatusShowsWarnings(t *testing.T) {
+	f := newFake(t)
+	f.on(client.MethodStatus, client.Status{Whoami: client.Whoami{Name: "desk"}, Warnings: []string{"policy in config.yaml names labtop"}})
+	if got := f.run("status"); got.code != 0 || got.out[len(got.out)-len("warning\tpolicy in config.yaml names labtop\n"):] != "warning\tpolicy in config.yaml names labtop\n" {
+		t.Errorf("%+v", got)
+	}
+}

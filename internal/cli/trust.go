@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+)
+
+func (a *app) trustCmd() *cobra.Command {
+	var p client.TrustParams
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "trust ID|NAME",
+		Short: "Trust a stranger, or change a peer's name or addresses",
+		Example: `  acpctl trust 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 --name desk
+  acpctl trust laptop               a stranger in acpctl peers: compare fingerprints, type yes
+  acpctl trust desk --addr desk.example:7117 --name office
+  acpctl trust desk --addr none     forgets the addresses that were given`,
+		Long: `Trusts a key. The full id needs no question. A stranger (see peers) may be named by
+what it calls itself, or by the beginning of its id: then its fingerprint
+is shown, to be compared with what acpctl whoami shows there, and a typed yes is
+asked for. Both sides have to trust each other; acpctl invite does that in one go.
+
+Without --name a peer that was trusted before keeps its name; a new one is called what it
+calls itself, with a number if another peer has that name; and where it does not say, or
+not in small letters, digits and hyphens, peer- and the first ten digits of its id.`,
+		Args: words("ID or NAME"),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return a.complete(cmd, args, begun, client.PeerPending, client.PeerDiscovered)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			if err := checkTrust(&p); err != nil {
+				return err
+			}
+			id, err := identity.ParseID(strings.ToLower(args[0]))
+			switch {
+			case err == nil:
+				p.Peer = id.String()
+			case a.agents:
+				p.Peer = args[0] // the daemon says whose business it is
+			case yes:
+				return usagef("--yes: only with the full id of 64 digits, not with %q", args[0])
+			default:
+				if err := a.choose(ctx, args[0], &p); err != nil {
+					return err
+				}
+			}
+			peer, err := a.daemon.Trust(ctx, p)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.print(peer)
+			}
+			a.trusted(peer)
+			if peer.Warning != "" {
+				fmt.Fprintf(a.err, "acpctl trust: %s\n", client.Line(peer.Warning))
+			}
+			if a.errTTY {
+				a.talk("%s", a.mutual(ctx, peer))
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&p.Name, "name", "", "the peer's name here (default: that which it has or had, what it calls itself, or peer- and digits of its id)")
+	f.StringSliceVar(&p.Addrs, "addr", nil, "address of the peer, host:port, instead of those given before; several times for several; none to forget them")
+	f.BoolVar(&yes, "yes", false, "never ask: ID must be the full id")
+	return cmd
+}
+
+// mutual says whether the other side trusts this daemon too, and else what is next.
+func (a *app) mutual(ctx context.Context, peer *client.NamedPeer) string {
+	_, err := a.daemon.Ping(ctx, client.PingParams{To: peer.ID.String(), TimeoutMS: 1000})
+	switch {
+	case err == nil:
+		return "it trusts this daemon too: try acpctl ping " + peer.Name
+	case errors.Is(err, &kinds.Error{Code: kinds.NotTrusted}):
+		if who, err := a.daemon.Whoami(ctx); err == nil {
+			return "messages pass once the other side trusts this daemon too; there: acpctl trust " + client.Line(who.Name)
+		}
+	}
+	return "messages pass once it is reached and trusts this daemon too: acpctl ping " + peer.Name
+}
+
+// trusted says who is trusted now: to a person whose key that is, to a script the
+// name alone.
+func (a *app) trusted(peer *client.NamedPeer) {
+	if a.outTTY {
+		a.say("trusted %s (%s)", peer.Name, peer.ID.Fingerprint())
+		return
+	}
+	a.say("%s", peer.Name)
+}
+
+// maxListed bounds a list in an error.
+const maxListed = 8
+
+func checkTrust(p *client.TrustParams) error {
+	if p.Name != "" {
+		if err := identity.CheckName(p.Name); err != nil {
+			return usagef("--name: %w", err)
+		}
+	}
+	if slices.Equal(p.Addrs, []string{"none"}) {
+		p.Addrs = []string{}
+	}
+	if err := identity.CheckAddrs(p.Addrs); err != nil {
+		return usagef("--addr: %w", err)
+	}
+	return nil
+}
+
+// choose finds whom ref means, among peers and strangers, and fills in the full
+// id: what a person has compared is what is trusted, whoever calls meanwhile. Who
+// is trusted already needs no question.
+func (a *app) choose(ctx context.Context, ref string, p *client.TrustParams) error {
+	peers, err := a.daemon.Peers(ctx)
+	if err != nil {
+		return err
+	}
+	var found []client.Peer
+	var blocked *client.Peer
+	for _, peer := range peers {
+		stranger := peer.State == client.PeerPending || peer.State == client.PeerDiscovered
+		switch byID := len(ref) >= 6 && strings.HasPrefix(peer.ID.String(), strings.ToLower(ref)); {
+		case peer.State == client.PeerBlocked:
+			if peer.Name == ref || byID {
+				blocked = &peer
+			}
+		case peer.Name == ref && peer.Name != "":
+			p.Peer = peer.ID.String()
+			return nil
+		case stranger && (peer.Claim == ref || byID), peer.Name != "" && byID:
+			found = append(found, peer)
+		}
+	}
+	switch {
+	case len(found) == 0 && blocked != nil:
+		return unknownPeer("%q was untrusted and is blocked: trust it again by its full id, %s", ref, blocked.ID)
+	case len(found) == 0:
+		return unknownPeer("%q names neither a peer nor a stranger: give the full id of 64 digits, or see acpctl peers", ref)
+	case len(found) > 1:
+		var ids strings.Builder
+		for i, peer := range found {
+			if i == maxListed {
+				fmt.Fprintf(&ids, "\n  and %d more: see acpctl peers", len(found)-i)
+				break
+			}
+			ids.WriteString("\n  " + peer.ID.String() + "  " + string(peer.State) + " " + client.Line(strings.Join(peer.Addrs, " ")))
+		}
+		return unknownPeer("%q names several: give the full id of one:%s", ref, ids.String())
+	}
+	p.Peer = found[0].ID.String()
+	if found[0].Name != "" {
+		return nil
+	}
+	return a.confirm(ctx, &found[0])
+}
+
+func unknownPeer(format string, args ...any) error {
+	return kinds.Errorf(kinds.UnknownPeer, format, args...)
+}
+
+// confirm asks for a typed yes.
+func (a *app) confirm(ctx context.Context, peer *client.Peer) error {
+	fmt.Fprintf(a.err, "name         %s (what it calls itself)\naddress      %s\nid           %s\nfingerprint  %s\n",
+		peerName(peer), client.Line(strings.Join(peer.Addrs, " ")), peer.ID, peer.ID.Fingerprint())
+	fmt.Fprint(a.err, "Compare the fingerprint with what `acpctl whoami` shows on that machine. Trust it? Type yes: ")
+	answer, err := a.readLine(ctx)
+	if err != nil {
+		return err
+	}
+	if !a.inTTY {
+		fmt.Fprintln(a.err) // the answer's own end of line is not seen
+	}
+	switch {
+	case answer == "yes":
+		return nil
+	case !a.inTTY:
+		return fmt.Errorf("not trusted: the answer was not yes: a script names the full id")
+	}
+	return fmt.Errorf("not trusted: the answer was not yes")
+}

@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+)
+
+func (a *app) untrustCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "untrust PEER",
+		Short: "Trust a peer no more, and block its key",
+		Example: `  acpctl untrust laptop
+  acpctl trust 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08     takes it back`,
+		Long: `Ends the connections to a peer at once, drops what it sent and is still in the
+inbox, fails its delegations, ends the invitation that it has used, and blocks its
+key until trust with the full id. Invitations that nobody has used stay open (see
+invite --list): whoever has one can come with another key.`,
+		Args:              words("PEER"),
+		ValidArgsFunction: a.completePeer,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			peer, err := a.daemon.Untrust(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.print(peer)
+			}
+			a.say("%s", peer.ID)
+			switch {
+			case len(peer.Unwritten) > 0:
+				a.warnUnwritten(peer)
+			case peer.Already:
+				fmt.Fprintf(a.err, "acpctl untrust: %s is blocked already\n", client.Line(peer.Name))
+			}
+			return nil
+		},
+	}
+}
+
+// warnUnwritten says what the disk has not taken yet, to scripts too: what comes next
+// may be a restart.
+func (a *app) warnUnwritten(peer *client.Untrusted) {
+	fmt.Fprintf(a.err, "acpctl untrust: %s is cut off, but not all of it is on disk (%s): %s. The daemon tries again until it is.\n",
+		peer.Name, strings.Join(peer.Unwritten, ", "), client.Line(peer.Reason))
+	if slices.Contains(peer.Unwritten, client.PartTrust) {
+		fmt.Fprintf(a.err, "Until then a restart of acpd trusts %s again. Free some space; then acpctl untrust %s says that it is blocked already, and no more.\n", peer.Name, peer.ID)
+	}
+}

@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+func (a *app) waitCmd() *cobra.Command {
+	var follow bool
+	cmd := &cobra.Command{
+		Use:   "wait ID",
+		Short: "Wait for the outcome of a delegation",
+		Example: `  acpctl wait 3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b
+  acpctl wait --follow 3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b     partial results too
+  acpctl wait "$(acpctl delegate desk 'Run the test suite')"`,
+		Long: `Waits until a delegation, given or taken, has ended. Exits 0 if it was completed,
+7 if it failed or was cancelled, 3 if its deadline passed, 4 if it was refused.`,
+		Args:              words("ID"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := wire.ParseMessageID(args[0])
+			if err != nil {
+				return usagef("ID: %w", err)
+			}
+			return a.wait(cmd.Context(), id, follow)
+		},
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print partial results as they come")
+	return cmd
+}
+
+func (a *app) wait(ctx context.Context, id wire.MessageID, follow bool) error {
+	params := client.WaitParams{ID: id}
+	var seen uint64
+	if follow {
+		params.AfterPartials = &seen
+	}
+	for {
+		task, err := a.daemon.Wait(ctx, params)
+		if err != nil {
+			return err
+		}
+		partial := follow && task.Partials > seen && !task.State.IsFinal()
+		seen = task.Partials
+		switch {
+		case a.json:
+			if err := a.print(task); err != nil {
+				return err
+			}
+		case partial:
+			if r, err := kinds.Parse[kinds.Result](task.Partial); err == nil {
+				a.content(r.Outcome, r.Data)
+				if isCut(task.Partial) {
+					a.tellCut("wait")
+				}
+			}
+		}
+		if err := a.unwritten(); err != nil {
+			return err
+		}
+		if !partial {
+			return a.outcome("wait", task)
+		}
+	}
+}

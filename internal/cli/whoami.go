@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+)
+
+func (a *app) whoamiCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "whoami",
+		Short: "Show the identity of the own daemon",
+		Example: `  acpctl whoami
+  acpctl whoami --json`,
+		Args:              words(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			who, err := a.daemon.Whoami(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.print(who)
+			}
+			a.fields(self(who)...)
+			return nil
+		},
+	}
+}
+
+func self(who *client.Whoami) [][2]string {
+	return [][2]string{
+		{"name", client.Line(who.Name)},
+		{"id", who.ID.String()},
+		{"fingerprint", who.ID.Fingerprint()},
+		{"version", client.Line(who.Version)},
+		{"up", (time.Duration(who.UptimeSecs) * time.Second).String()},
+		{"listen", client.Line(strings.Join(who.Listen, " "))},
+		{"home", client.Line(who.Home)},
+	}
+}

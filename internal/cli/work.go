@@ -1,0 +1,230 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// server is the agent that acpctl serve attaches.
+type server struct {
+	app     *app
+	argv    []string
+	prompt  bool
+	timeout time.Duration
+	stderr  string // what peers hear of it
+	keyFile string // "": the key is kept in memory alone
+	name    string // as which it is attached
+	socket  string // of the agents, for commands
+
+	working  context.Context // ends when commands are to be ended
+	stopWork context.CancelCauseFunc
+	work     sync.WaitGroup // commands, and results on their way
+
+	mu       sync.Mutex // guards the rest, and that work begins
+	stopping bool
+	tasks    map[wire.MessageID]*runningTask // by delegation; bounded by the daemon, see max_concurrent
+}
+
+// runningTask is a delegation whose command runs.
+type runningTask struct{ callOff context.CancelCauseFunc }
+
+// begin counts work, unless serving ends; work.Done ends it.
+func (s *server) begin() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopping {
+		return errStopping
+	}
+	s.work.Add(1)
+	return nil
+}
+
+// query answers with what the command says.
+func (s *server) query(ctx context.Context, in *client.Inbound) (any, error) {
+	if err := s.begin(); err != nil {
+		return nil, err
+	}
+	defer s.work.Done()
+	q, err := kinds.Parse[kinds.Query](in.Payload)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.working, func() { cancel(context.Cause(s.working)) })()
+	started := time.Now()
+	out, err := s.run(ctx, in, q.Question, q.Domain)
+	s.tell(in, started, err)
+	if err != nil {
+		return nil, err
+	}
+	return out.response(), nil
+}
+
+// delegate accepts at once and works on.
+func (s *server) delegate(_ context.Context, in *client.Inbound) (*kinds.Ack, error) {
+	d, err := kinds.Parse[kinds.Delegate](in.Payload)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.begin(); err != nil {
+		return nil, err
+	}
+	ctx, callOff := context.WithCancelCause(s.working)
+	s.mu.Lock()
+	s.tasks[in.ID] = &runningTask{callOff}
+	s.mu.Unlock()
+	go func() {
+		defer s.work.Done()
+		defer callOff(nil)
+		s.perform(ctx, in, d)
+	}()
+	return &kinds.Ack{Accepted: true}, nil
+}
+
+// perform runs the command of a delegation and reports.
+func (s *server) perform(ctx context.Context, in *client.Inbound, d *kinds.Delegate) {
+	started := time.Now()
+	out, err := s.run(ctx, in, d.Task, d.Domain)
+	calledOff := s.endTask(ctx, in.ID)
+	if calledOff {
+		err = errCalledOff
+	}
+	s.tell(in, started, err)
+	if calledOff || !d.Reports() {
+		return
+	}
+	result := failure(err)
+	if err == nil {
+		result = out.result()
+	}
+	s.report(in.ID, in.Name, result, s.app.daemon.Result)
+}
+
+// report tells the owner of a delegation how it ended.
+func (s *server) report(ref wire.MessageID, owner string, payload wire.Payload, send func(context.Context, client.ResultParams) (*client.Receipt, error)) {
+	// That work was stopped is worth a last word.
+	sending, cancel := context.WithCancel(context.WithoutCancel(s.working))
+	defer cancel()
+	defer context.AfterFunc(s.working, func() { time.AfterFunc(lastWords, cancel) })()
+	params := client.ResultParams{Head: client.Head{ID: wire.NewMessageID()}, Ref: ref, Payload: payload}
+	if err := deliver(sending, params, send); err != nil {
+		s.log("delegate %s from %s: the result was not taken: %v", ref, owner, err)
+	}
+}
+
+// disown tells the owners of delegations that an earlier process of this name had
+// accepted that it ended before they were done: nobody works on them any more. It
+// runs before this process attaches, so that none of its own is among them; where
+// an agent of the name is attached they are that one's, and this one cannot attach.
+//
+// On the agents' socket that takes the key of that process. Without it there is nothing
+// to disown: the daemon keeps the name, or has none of its work open.
+func (s *server) disown(ctx context.Context, name, key string) error {
+	if s.app.agents {
+		if key == "" {
+			return nil
+		}
+		s.app.daemon.As = client.SpeakParams{Name: name, Key: key}
+	} else {
+		status, err := s.app.daemon.Status(ctx)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(status.Agents, func(a client.Agent) bool { return a.Name == name }) {
+			return kinds.Errorf(kinds.Invalid, "an agent named %s is attached already: choose another name with --name, or stop that one", name)
+		}
+	}
+	tasks, err := s.app.daemon.Tasks(ctx)
+	if s.app.agents && errors.Is(err, &kinds.Error{Code: kinds.NoAgent}) {
+		s.app.daemon.As = client.SpeakParams{} // its work is over
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	lost := kinds.Encode(kinds.Errorf(kinds.Internal, "the command's process ended before it was done"))
+	for _, t := range tasks {
+		if t.Agent == name && t.State == client.TaskAccepted && s.begin() == nil {
+			go func() {
+				defer s.work.Done()
+				s.log("delegate %s from %s: an earlier process had accepted it and ended: it is reported as failed", t.ID, t.Peer)
+				s.report(t.ID, t.Peer, lost, s.app.daemon.Error)
+			}()
+		}
+	}
+	return nil
+}
+
+// endTask makes a task one that can no longer be called off, and reports whether
+// it was.
+func (s *server) endTask(ctx context.Context, id wire.MessageID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.tasks, id)
+	return context.Cause(ctx) == error(errCalledOff)
+}
+
+// cancel ends the command of a delegation.
+func (s *server) cancel(_ context.Context, in *client.Inbound) (*kinds.Ack, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if in.Ref == nil || s.tasks[*in.Ref] == nil {
+		return &kinds.Ack{Code: kinds.NotFound, Message: "no command runs for it: it has ended"}, nil
+	}
+	s.tasks[*in.Ref].callOff(errCalledOff)
+	return &kinds.Ack{Accepted: true}, nil
+}
+
+// served is what serve prints of each piece of work.
+type served struct {
+	ID     wire.MessageID   `json:"id"`
+	From   string           `json:"from"`
+	Kind   string           `json:"kind"`
+	State  client.TaskState `json:"state"` // completed or failed
+	TookMS int64            `json:"took_ms"`
+	Error  *kinds.Error     `json:"error,omitzero"`
+}
+
+func (s *server) tell(in *client.Inbound, started time.Time, err error) {
+	line := served{ID: in.ID, From: in.Name, Kind: in.Kind, State: client.TaskCompleted, TookMS: time.Since(started).Milliseconds()}
+	if err != nil {
+		line.State, line.Error = client.TaskFailed, kinds.AsError(err)
+	}
+	if s.app.json {
+		s.app.print(line)
+		return
+	}
+	text := fmt.Sprintf("%s %s from %s: %s in %d ms", line.Kind, line.ID, line.From, line.State, line.TookMS)
+	if err != nil {
+		text += ": " + line.Error.Message
+	}
+	s.log("%s", text)
+}
+
+// log writes a line for the operator.
+func (s *server) log(format string, args ...any) {
+	fmt.Fprintf(s.app.err, "acpctl serve: %s\n", client.Text(fmt.Sprintf(format, args...)))
+}
+
+// handler is what the daemon calls.
+func (s *server) handler(take []string) client.Handler {
+	h := client.Handler{}
+	for _, k := range take {
+		switch k {
+		case kinds.KindQuery:
+			h.Query = s.query
+		case kinds.KindDelegate:
+			h.Delegate, h.Cancel = s.delegate, s.cancel
+		}
+	}
+	return h
+}
