@@ -3,6 +3,8 @@ package openintent
 import (
 	"net/http"
 	"slices"
+
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 // level is what an agent may do with an intent.
@@ -38,22 +40,22 @@ func (a access) clone() access {
 
 // Entry is one entry of an access list (RFC-0011).
 type Entry struct {
-	ID            string  `json:"id"`
-	PrincipalID   string  `json:"principal_id"`
-	PrincipalType string  `json:"principal_type"`
-	Permission    string  `json:"permission"`
-	GrantedBy     string  `json:"granted_by"`
-	GrantedAt     stamp   `json:"granted_at"`
-	ExpiresAt     stamp   `json:"expires_at"`
-	Reason        *string `json:"reason"`
-	Home          string  `json:"home,omitzero"` // where the agent, or who has the role, is at home; "" is here
+	ID            string     `json:"id"`
+	PrincipalID   string     `json:"principal_id"`
+	PrincipalType string     `json:"principal_type"`
+	Permission    string     `json:"permission"`
+	GrantedBy     string     `json:"granted_by"`
+	GrantedAt     chain.Time `json:"granted_at"`
+	ExpiresAt     chain.Time `json:"expires_at"`
+	Reason        *string    `json:"reason"`
+	Home          string     `json:"home,omitzero"` // where the agent, or who has the role, is at home; "" is here
 }
 
 // role reports whether the entry is for who has a role.
 func (p *Entry) role() bool { return p.PrincipalType == "role" || p.PrincipalType == "group" }
 
 // level returns what who may do. The world is read-locked, or the caller is a write.
-func (e *Engine) level(in *intent, who Caller, at stamp) level {
+func (e *Engine) level(in *intent, who Caller, at chain.Time) level {
 	if who.Operator {
 		return levelAdmin
 	}
@@ -62,7 +64,7 @@ func (e *Engine) level(in *intent, who Caller, at stamp) level {
 
 // agentLevel returns what the agent may do. Grants count for agents of the home that
 // they name, those without one for agents here.
-func (e *Engine) agentLevel(in *intent, k agentKey, at stamp) level {
+func (e *Engine) agentLevel(in *intent, k agentKey, at chain.Time) level {
 	if k.home == "" && k.id == in.creator {
 		return levelAdmin
 	}
@@ -80,7 +82,7 @@ func (e *Engine) agentLevel(in *intent, k agentKey, at stamp) level {
 
 // hasRole reports whether the agent has the role on the intent: one of another daemon
 // if the access list gives that daemon the role.
-func (e *Engine) hasRole(in *intent, k agentKey, role string, at stamp) bool {
+func (e *Engine) hasRole(in *intent, k agentKey, role string, at chain.Time) bool {
 	return e.roleOf(k, at) == role && (k.home == "" || in.grants.roles[agentKey{k.home, role}].level(at) > levelNone)
 }
 
@@ -127,7 +129,7 @@ func (e *Engine) bind(c *call, in *intent) error {
 	})
 }
 
-func (e *Engine) enter(id string, who Caller, need level, at stamp) (*intent, bool, error) {
+func (e *Engine) enter(id string, who Caller, need level, at chain.Time) (*intent, bool, error) {
 	in := e.intents[id]
 	if in == nil {
 		return nil, false, notFound("intent")
@@ -185,7 +187,7 @@ func (e *Engine) writeIntent(c *call, id string, need level, fn func(*tx, *inten
 
 // coordinates reports whether the caller is a coordinator of the intent: an
 // operator, an agent assigned as one, or one whom an admin has appointed.
-func (e *Engine) coordinates(in *intent, who Caller, at stamp) bool {
+func (e *Engine) coordinates(in *intent, who Caller, at chain.Time) bool {
 	if who.Operator {
 		return true
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 // ACL is an intent's access list as it is answered.
@@ -57,12 +59,12 @@ func (s *setACL) policy() (string, error) {
 }
 
 type grantEntry struct {
-	PrincipalID   string  `json:"principal_id"`
-	PrincipalType string  `json:"principal_type"`
-	Permission    string  `json:"permission"`
-	ExpiresAt     stamp   `json:"expires_at,omitzero"`
-	Reason        *string `json:"reason,omitzero"`
-	Home          string  `json:"home,omitzero"`
+	PrincipalID   string     `json:"principal_id"`
+	PrincipalType string     `json:"principal_type"`
+	Permission    string     `json:"permission"`
+	ExpiresAt     chain.Time `json:"expires_at,omitzero"`
+	Reason        *string    `json:"reason,omitzero"`
+	Home          string     `json:"home,omitzero"`
 
 	// As answered; they say nothing.
 	ID        jsontext.Value `json:"id,omitzero"`
@@ -70,7 +72,7 @@ type grantEntry struct {
 	GrantedAt jsontext.Value `json:"granted_at,omitzero"`
 }
 
-func (c *call) entry(in *intent, g grantEntry, at stamp) (Entry, error) {
+func (c *call) entry(in *intent, g grantEntry, at chain.Time) (Entry, error) {
 	if g.PrincipalType == "" {
 		g.PrincipalType = "agent"
 	}
@@ -115,7 +117,7 @@ func (e *Engine) putACL(c *call) (int, any, error) {
 		return 0, nil, invalid("entries", "at most %d", maxEntries)
 	}
 	var acl ACL
-	err = e.changeAccess(c, levelAdmin, func(in *intent, a *access, at stamp) (*event, error) {
+	err = e.changeAccess(c, levelAdmin, func(in *intent, a *access, at chain.Time) (*event, error) {
 		a.Policy, a.Entries = policy, nil
 		for _, g := range body.Entries {
 			p, err := c.entry(in, g, at)
@@ -136,7 +138,7 @@ func (e *Engine) addEntry(c *call) (int, any, error) {
 		return 0, nil, err
 	}
 	var p Entry
-	err := e.changeAccess(c, levelAdmin, func(in *intent, a *access, at stamp) (*event, error) {
+	err := e.changeAccess(c, levelAdmin, func(in *intent, a *access, at chain.Time) (*event, error) {
 		var err error
 		if p, err = c.entry(in, body, at); err != nil {
 			return nil, err
@@ -148,7 +150,7 @@ func (e *Engine) addEntry(c *call) (int, any, error) {
 }
 
 func (e *Engine) dropEntry(c *call) (int, any, error) {
-	err := e.changeAccess(c, levelAdmin, func(_ *intent, a *access, _ stamp) (*event, error) {
+	err := e.changeAccess(c, levelAdmin, func(_ *intent, a *access, _ chain.Time) (*event, error) {
 		i := slices.IndexFunc(a.Entries, func(p Entry) bool { return p.ID == c.arg(1) })
 		if i < 0 {
 			return nil, notFound("entry")

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 // Agent is the record of RFC-0016 as it is answered and stored.
@@ -22,8 +24,8 @@ type Agent struct {
 	Endpoint     *string        `json:"endpoint"`
 	Heartbeat    heartbeats     `json:"heartbeat_config"`
 	Metadata     jsontext.Value `json:"metadata"`
-	RegisteredAt stamp          `json:"registered_at"`
-	LastSeen     stamp          `json:"last_heartbeat_at"`
+	RegisteredAt chain.Time     `json:"registered_at"`
+	LastSeen     chain.Time     `json:"last_heartbeat_at"`
 	DrainTimeout *int64         `json:"drain_timeout_seconds"`
 	PublicKey    *string        `json:"public_key"`
 	Version      int64          `json:"version"`
@@ -40,7 +42,7 @@ type heartbeats struct {
 type agent struct {
 	doc  Agent
 	size int          // of the record, of one that is at home elsewhere
-	seen atomic.Int64 // a stamp: its last request; not kept over a restart, which counts as one
+	seen atomic.Int64 // a chain.Time: its last request; not kept over a restart, which counts as one
 }
 
 func (a *agent) key() agentKey { return agentKey{a.doc.Host, a.doc.AgentID} }
@@ -105,29 +107,29 @@ var agentStatuses = []string{"registering", agentActive, agentDraining, agentUnh
 
 // status returns the agent's status: what it was set to, or what follows from
 // its silence. Of another daemon's agents that daemon knows.
-func (a *agent) status(at stamp) string {
+func (a *agent) status(at chain.Time) string {
 	if a.doc.Host != "" || a.doc.Status != agentActive && a.doc.Status != agentDraining {
 		return a.doc.Status
 	}
-	switch silent := at - stamp(a.seen.Load()); {
-	case silent >= stamp(0).add(time.Duration(a.doc.Heartbeat.Dead)*time.Second):
+	switch silent := at - chain.Time(a.seen.Load()); {
+	case silent >= chain.Time(0).Add(time.Duration(a.doc.Heartbeat.Dead)*time.Second):
 		return agentDead
-	case silent >= stamp(0).add(time.Duration(a.doc.Heartbeat.Unhealthy)*time.Second):
+	case silent >= chain.Time(0).Add(time.Duration(a.doc.Heartbeat.Unhealthy)*time.Second):
 		return agentUnhealthy
 	}
 	return a.doc.Status
 }
 
-func (a *agent) shown(at stamp) Agent {
+func (a *agent) shown(at chain.Time) Agent {
 	doc := a.doc
 	doc.Status = a.status(at)
-	doc.LastSeen = stamp(a.seen.Load())
+	doc.LastSeen = chain.Time(a.seen.Load())
 	return doc
 }
 
 // roleOf returns the role of an agent that can work, as its home says; "" is none.
 // The world is read-locked, or the caller is a write.
-func (e *Engine) roleOf(k agentKey, at stamp) string {
+func (e *Engine) roleOf(k agentKey, at chain.Time) string {
 	a := e.agents[k]
 	if a == nil || a.doc.RoleID == nil {
 		return ""

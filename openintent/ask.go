@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 // ask is a request whose sender waits for the responses.
@@ -69,7 +71,7 @@ func (e *Engine) ask(c *call) (int, any, error) {
 	if body.Min < 0 || body.Min > maxEntries {
 		return 0, nil, invalid("min_responses", "1 to %d", maxEntries)
 	}
-	message := sendMessage{Kind: kindRequest, To: body.To, Home: body.Home, Payload: body.Payload, Metadata: body.Metadata, ExpiresAt: now().add(timeout)}
+	message := sendMessage{Kind: kindRequest, To: body.To, Home: body.Home, Payload: body.Payload, Metadata: body.Metadata, ExpiresAt: now().Add(timeout)}
 	d, err := message.draft(e)
 	if err != nil {
 		return 0, nil, err
@@ -214,7 +216,7 @@ func (e *Engine) answers(a *ask, who Caller, body *askMessage, err error) (int, 
 }
 
 // list appends the responses and the ends of their array and of an object.
-func (a *ask) list(p parts, who Caller, at stamp) parts {
+func (a *ask) list(p parts, who Caller, at chain.Time) parts {
 	for i, m := range a.responses {
 		p = m.parts(p, i == 0, who.name, at)
 	}

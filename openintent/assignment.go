@@ -3,16 +3,18 @@ package openintent
 import (
 	"net/http"
 	"slices"
+
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 // Assignment says that an agent works on an intent.
 type Assignment struct {
-	ID         string `json:"id"`
-	IntentID   string `json:"intent_id"`
-	AgentID    string `json:"agent_id"`
-	Role       string `json:"role"`
-	AssignedAt stamp  `json:"assigned_at"`
-	Home       string `json:"home,omitzero"`
+	ID         string     `json:"id"`
+	IntentID   string     `json:"intent_id"`
+	AgentID    string     `json:"agent_id"`
+	Role       string     `json:"role"`
+	AssignedAt chain.Time `json:"assigned_at"`
+	Home       string     `json:"home,omitzero"`
 }
 
 const roleCoordinator = "coordinator"
@@ -42,7 +44,7 @@ func (e *Engine) assignAgent(c *call) (int, any, error) {
 		need = levelAdmin // a coordinator manages every channel
 	}
 	var done Assignment
-	err := e.changeAccess(c, need, func(in *intent, a *access, at stamp) (*event, error) {
+	err := e.changeAccess(c, need, func(in *intent, a *access, at chain.Time) (*event, error) {
 		if in.terminal() {
 			return nil, conflict("intent_terminal", "the intent is %s: nobody works on it any more", in.status)
 		}
@@ -75,7 +77,7 @@ func (e *Engine) unassignAgent(c *call) (int, any, error) {
 	if c.arg(1) == c.who.Agent || c.arg(1) == c.who.name {
 		need = levelRead
 	}
-	err := e.changeAccess(c, need, func(in *intent, a *access, _ stamp) (*event, error) {
+	err := e.changeAccess(c, need, func(in *intent, a *access, _ chain.Time) (*event, error) {
 		k, err := c.grantee(in, "agent_id", c.arg(1), "")
 		if err != nil {
 			return nil, err

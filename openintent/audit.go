@@ -1,11 +1,10 @@
 package openintent
 
 import (
-	"crypto/sha256"
-
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acpd/acpd/openintent/chain"
 	"github.com/acpd/acpd/store"
 )
 
@@ -13,11 +12,11 @@ import (
 // payload if a proof or the log of an audited channel needs it: outside of the write,
 // which all others wait for.
 func (d *draft) prepare(audit bool) (err error) {
-	if d.proof, err = findProof(d.metadata); err != nil {
-		return err
+	if d.proof, err = chain.FindProof(d.metadata); err != nil {
+		return badProof(err)
 	}
 	if (audit || d.proof != nil) && d.canonical == nil {
-		if d.canonical, err = canonical(d.payload); err != nil {
+		if d.canonical, err = chain.Canonical(d.payload); err != nil {
 			return err
 		}
 	}
@@ -54,18 +53,18 @@ func (t *tx) audit(m *message, d *draft) error {
 // a canonical payload it is in its RFC 8785 form.
 func (m *message) audited(payload jsontext.Value) jsontext.Value {
 	b := make([]byte, 0, 320+len(payload))
-	b = quote(append(b, `{"channel_id":`...), m.ch.id)
-	b = quote(append(b, `,"channel_name":`...), m.ch.doc.Name)
+	b = chain.AppendString(append(b, `{"channel_id":`...), m.ch.id)
+	b = chain.AppendString(append(b, `,"channel_name":`...), m.ch.doc.Name)
 	if m.correlation != "" {
-		b = quote(append(b, `,"correlation_id":`...), m.correlation)
+		b = chain.AppendString(append(b, `,"correlation_id":`...), m.correlation)
 	}
 	if m.ch.doc.Policy == policyExplicit {
 		b = append(b, `,"members_only":true`...)
 	}
-	b = quote(append(b, `,"message_id":`...), m.id)
-	b = quote(append(b, `,"message_type":`...), m.kind)
+	b = chain.AppendString(append(b, `,"message_id":`...), m.id)
+	b = chain.AppendString(append(b, `,"message_type":`...), m.kind)
 	b = append(append(b, `,"payload":`...), payload...)
-	b = quoteOrNull(append(b, `,"to":`...), m.to)
+	b = chain.AppendStringOrNull(append(b, `,"to":`...), m.to)
 	return append(b, '}')
 }
 
@@ -84,7 +83,7 @@ func (e *Engine) asSeen(stx *store.Tx, l *look, in *intent, who Caller, doc []by
 	if who.Operator {
 		return doc, nil
 	}
-	var ev Event
+	var ev chain.Event
 	var of audited
 	if err := json.Unmarshal(doc, &ev); err != nil {
 		return nil, err
@@ -96,12 +95,12 @@ func (e *Engine) asSeen(stx *store.Tx, l *look, in *intent, who Caller, doc []by
 	if err != nil || sees {
 		return doc, err
 	}
-	payload, err := canonical(ev.Payload)
+	payload, err := chain.Canonical(ev.Payload)
 	if err != nil {
 		return nil, err
 	}
-	ev.Payload = members("payload_hash", hashText(sha256.Sum256(payload)))
-	return ev.text(), nil
+	ev.Payload = members("payload_hash", chain.Hash(payload))
+	return ev.Text(), nil
 }
 
 // seesAudited reports whether who may see the message that an event tells of. Its

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 // Channel is the object of RFC-0021 section 1.1. Options holds what was set,
@@ -20,10 +22,10 @@ type Channel struct {
 	Policy        string         `json:"member_policy"`
 	Options       jsontext.Value `json:"options"`
 	Status        string         `json:"status"`
-	CreatedAt     stamp          `json:"created_at"`
-	ClosedAt      stamp          `json:"closed_at"`
+	CreatedAt     chain.Time     `json:"created_at"`
+	ClosedAt      chain.Time     `json:"closed_at"`
 	MessageCount  int64          `json:"message_count"`
-	LastMessageAt stamp          `json:"last_message_at"`
+	LastMessageAt chain.Time     `json:"last_message_at"`
 	Restricted    bool           `json:"restricted,omitzero"` // the caller is no member and sees a stub
 }
 
@@ -44,31 +46,31 @@ type channel struct {
 	doc Channel // its counters stand below
 	opt options
 
-	over  stamp // when its intent or its task ended, 0 while they go on
-	count int64 // messages ever sent, which is the number of the last
-	last  stamp // of the last message
-	used  stamp // of the last message that no notice is; the ttl counts from it
+	over  chain.Time // when its intent or its task ended, 0 while they go on
+	count int64      // messages ever sent, which is the number of the last
+	last  chain.Time // of the last message
+	used  chain.Time // of the last message that no notice is; the ttl counts from it
 
 	recent  []*message          // the last messages, in order
-	dropped stamp               // when a message was dropped from recent that is still kept
+	dropped chain.Time          // when a message was dropped from recent that is still kept
 	evicted int64               // up to this number what max_messages has evicted was looked at by evict
 	passed  bool                // evict has left something there
 	behind  bool                // evict has more to remove than it may at once
 	open    map[string]*message // requests that may still be answered first, by id
 	left    int                 // how many of open were left when it was last looked through
-	swept   stamp               // and when that was
+	swept   chain.Time          // and when that was
 	asks    map[string]*ask     // who waits for responses, by the request's id
 	news    map[string]bool     // agents that got a response since their last plain list
 	bell    bell                // rung for every message, and when the channel closes
 }
 
 // isOpen reports whether messages may be sent.
-func (ch *channel) isOpen(at stamp) bool { return ch.closed(at) == 0 }
+func (ch *channel) isOpen(at chain.Time) bool { return ch.closed(at) == 0 }
 
 // closed returns when the channel was closed, 0 while it is open. What ends it need not
 // have been written to it: its intent or task is over, or its ttl, before the alarm
 // gets to it.
-func (ch *channel) closed(at stamp) stamp {
+func (ch *channel) closed(at chain.Time) chain.Time {
 	if ch.doc.Status == statusClosed {
 		return ch.doc.ClosedAt
 	}
@@ -78,23 +80,23 @@ func (ch *channel) closed(at stamp) stamp {
 	return ch.over
 }
 
-func (ch *channel) expired(at stamp) bool { return ch.opt.ttl > 0 && ch.end() <= at }
+func (ch *channel) expired(at chain.Time) bool { return ch.opt.ttl > 0 && ch.end() <= at }
 
 // end is when the ttl closes the channel.
-func (ch *channel) end() stamp { return max(ch.used, ch.doc.CreatedAt).add(ch.opt.ttl) }
+func (ch *channel) end() chain.Time { return max(ch.used, ch.doc.CreatedAt).Add(ch.opt.ttl) }
 
 // floor is the number of the last message that max_messages has evicted.
 func (ch *channel) floor() int64 { return max(0, ch.count-ch.opt.max) }
 
 // show returns the channel as it is answered.
-func (ch *channel) show(at stamp) Channel {
+func (ch *channel) show(at chain.Time) Channel {
 	doc := ch.brief(at)
 	doc.Options = ch.opt.merged(doc.Options)
 	return doc
 }
 
 // brief is show without the defaults of options.
-func (ch *channel) brief(at stamp) Channel {
+func (ch *channel) brief(at chain.Time) Channel {
 	doc := ch.doc
 	doc.MessageCount, doc.LastMessageAt = ch.count, ch.last
 	if closed := ch.closed(at); closed != 0 {
@@ -104,7 +106,7 @@ func (ch *channel) brief(at stamp) Channel {
 }
 
 // stub is what an agent sees that has access to the intent and is no member.
-func (ch *channel) stub(at stamp) Channel {
+func (ch *channel) stub(at chain.Time) Channel {
 	full := ch.brief(at)
 	return Channel{ID: full.ID, IntentID: full.IntentID, Name: full.Name, Status: full.Status, Policy: full.Policy, CreatedAt: full.CreatedAt,
 		Members: []string{}, Options: jsontext.Value("{}"), Restricted: true}
@@ -346,7 +348,7 @@ func (t *tx) open(in *intent, ch *channel) error {
 }
 
 // named returns the intent's open channel of that name.
-func (in *intent) named(name string, at stamp) *channel {
+func (in *intent) named(name string, at chain.Time) *channel {
 	for _, ch := range in.channels {
 		if ch.doc.Name == name && ch.isOpen(at) {
 			return ch

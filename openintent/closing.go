@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"slices"
+
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 type closedChannel struct {
@@ -25,7 +27,7 @@ func (e *Engine) deleteChannel(c *call) (int, any, error) {
 }
 
 // close closes a channel, with which its open requests expire. Closing twice is nothing.
-func (t *tx) close(ch *channel, at stamp) error {
+func (t *tx) close(ch *channel, at chain.Time) error {
 	if ch.doc.Status == statusClosed {
 		return nil
 	}
@@ -42,7 +44,7 @@ func (t *tx) close(ch *channel, at stamp) error {
 
 // end closes those channels of the intent that its end, or that of a task of it, concerns.
 // The channels follow from what has ended, so however many they are, nothing is written.
-func (t *tx) end(in *intent, at stamp, concerns func(*channel) bool) {
+func (t *tx) end(in *intent, at chain.Time, concerns func(*channel) bool) {
 	for _, ch := range in.channels {
 		if !ch.isOpen(t.now) || !concerns(ch) {
 			continue
@@ -105,7 +107,7 @@ func (e *Engine) closeExpired(ctx context.Context, ch *channel) error {
 	return e.write(ctx, ch.durable(e), func(t *tx) error {
 		switch {
 		case e.channels[ch.id] != ch:
-		case !ch.isOpen(t.now) && e.cfg.Retention >= 0 && ch.closed(t.now).add(e.cfg.Retention) <= t.now:
+		case !ch.isOpen(t.now) && e.cfg.Retention >= 0 && ch.closed(t.now).Add(e.cfg.Retention) <= t.now:
 			return t.purge(ch)
 		case ch.doc.Status == statusOpen && ch.over == 0 && ch.expired(t.now):
 			return t.close(ch, ch.end())

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 // Coordinator is a coordinator's lease (RFC-0013), as far as channels need it.
@@ -19,9 +21,9 @@ type Coordinator struct {
 	Scope         string         `json:"scope"`
 	Status        string         `json:"status"`
 	Interval      int64          `json:"heartbeat_interval_seconds"`
-	LastHeartbeat stamp          `json:"last_heartbeat"`
-	GrantedAt     stamp          `json:"granted_at"`
-	ExpiresAt     stamp          `json:"expires_at"`
+	LastHeartbeat chain.Time     `json:"last_heartbeat"`
+	GrantedAt     chain.Time     `json:"granted_at"`
+	ExpiresAt     chain.Time     `json:"expires_at"`
 	Version       int64          `json:"version"`
 	Metadata      jsontext.Value `json:"metadata"`
 }
@@ -34,9 +36,9 @@ type coordinator struct {
 // A coordinator that misses this many heartbeats is none any more.
 const missedHeartbeats = 3
 
-func (co *coordinator) live(at stamp) bool { return co.doc.ExpiresAt > at }
+func (co *coordinator) live(at chain.Time) bool { return co.doc.ExpiresAt > at }
 
-func (co *coordinator) shown(at stamp) Coordinator {
+func (co *coordinator) shown(at chain.Time) Coordinator {
 	doc := co.doc
 	if !co.live(at) {
 		doc.Status = "unresponsive"
@@ -128,9 +130,9 @@ func (t *tx) dropCoordinator(in *intent) error {
 }
 
 // beaten returns the document after a heartbeat.
-func (d Coordinator) beaten(at stamp) Coordinator {
+func (d Coordinator) beaten(at chain.Time) Coordinator {
 	d.LastHeartbeat, d.Version = at, d.Version+1
-	d.ExpiresAt = at + stamp(d.Interval*missedHeartbeats*1e6)
+	d.ExpiresAt = at + chain.Time(d.Interval*missedHeartbeats*1e6)
 	return d
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/openintent/chain"
 	"github.com/acpd/acpd/store"
 )
 
@@ -237,11 +238,13 @@ func (e *Engine) refollow(ctx context.Context) {
 	}
 }
 
+func now() chain.Time { return chain.Time(time.Now().UnixMicro()) }
+
 // tx is one write: a transaction and what it will have published.
 type tx struct {
 	*store.Tx
 	e      *Engine
-	now    stamp
+	now    chain.Time
 	first  int64   // the first number that it may give out
 	last   int64   // the last that it gave out, 0 for none
 	out    []entry // to publish

@@ -1,8 +1,11 @@
 package openintent
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 // Error is a refusal as an answer tells it. Clients branch on Status and Code;
@@ -60,4 +63,12 @@ func conflict(code, format string, args ...any) *Error {
 
 func tooMany(what string, max int, remedy string) *Error {
 	return refuse(http.StatusTooManyRequests, codeTooMany, "there are %d %s already, the most that are kept: %s", max, what, remedy)
+}
+
+// badProof is the refusal of a message whose proof is wrong. Other errors stay as they are.
+func badProof(err error) error {
+	if p, ok := errors.AsType[chain.ProofError](err); ok {
+		return forbidden("bad_proof", "metadata.proof: %s", p)
+	}
+	return err
 }

@@ -1,36 +1,19 @@
 package openintent
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"math"
 	"net/http"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acpd/acpd/openintent/chain"
 	"github.com/acpd/acpd/store"
 )
-
-// Event is one entry of an intent's log (RFC-0001, chained as RFC-0019 asks).
-type Event struct {
-	ID        string         `json:"id"`
-	IntentID  string         `json:"intent_id"`
-	Type      string         `json:"event_type"`
-	Actor     string         `json:"actor"`
-	Payload   jsontext.Value `json:"payload"`
-	CreatedAt stamp          `json:"created_at"`
-	TraceID   *string        `json:"trace_id"`
-	Parent    *string        `json:"parent_event_id"`
-	Sequence  int64          `json:"sequence"`            // from 1
-	Previous  *string        `json:"previous_event_hash"` // null in the first
-	Hash      string         `json:"event_hash,omitzero"`
-}
 
 // event is what a log entry is made of.
 type event struct {
@@ -52,16 +35,9 @@ func newEvent(kind string, payload jsontext.Value) (*event, error) {
 // prepare finds the canonical form of the payload, unless that is done.
 func (ev *event) prepare() (err error) {
 	if ev.canonical == nil {
-		ev.canonical, err = canonical(ev.payload)
+		ev.canonical, err = chain.Canonical(ev.payload)
 	}
 	return err
-}
-
-// canonical returns the RFC 8785 form of v, which stays as it is.
-func canonical(v jsontext.Value) (jsontext.Value, error) {
-	v = v.Clone()
-	err := v.Canonicalize()
-	return v, err
 }
 
 const kindMessage = "channel_message"
@@ -96,8 +72,8 @@ func atHome(home string, pairs ...any) jsontext.Value {
 }
 
 // log appends an event to the intent's log.
-func (t *tx) log(in *intent, ev event) (*Event, error) {
-	doc := &Event{ID: t.e.newID(idEvent, t.now), IntentID: in.id, Type: ev.kind, Actor: ev.actor, Payload: ev.payload, CreatedAt: t.now, Sequence: in.sequence + 1}
+func (t *tx) log(in *intent, ev event) (*chain.Event, error) {
+	doc := &chain.Event{ID: t.e.newID(idEvent, t.now), IntentID: in.id, Type: ev.kind, Actor: ev.actor, Payload: ev.payload, CreatedAt: t.now, Sequence: in.sequence + 1}
 	if before := in.hash; before != "" {
 		doc.Previous = &before
 	}
@@ -110,10 +86,9 @@ func (t *tx) log(in *intent, ev event) (*Event, error) {
 	if err := ev.prepare(); err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(doc.form(ev.canonical))
-	hash := hashText(sum)
+	hash := chain.Hash(doc.CanonicalText(ev.canonical))
 	doc.Hash = hash
-	text := doc.text()
+	text := doc.Text()
 	seq := t.number()
 	if err := errors.Join(t.insertEvent(seq, in, doc, ev.trace, text), t.wrote(in, t.e.pays(ev.actor, ev.payer), share{int64(len(text)), 1})); err != nil {
 		return nil, err
@@ -122,66 +97,6 @@ func (t *tx) log(in *intent, ev event) (*Event, error) {
 	t.apply(step{func() { in.sequence, in.hash = doc.Sequence, hash }, func() { in.sequence, in.hash = doc.Sequence-1, before }})
 	t.out = append(t.out, entry{seq: seq, in: in, event: doc})
 	return doc, nil
-}
-
-// form appends the event's RFC 8785 form without event_hash: its members sorted by
-// name. payload is the canonical form of its payload.
-func (ev *Event) form(payload jsontext.Value) []byte {
-	b := make([]byte, 0, 640+len(payload))
-	b = quote(append(b, `{"actor":`...), ev.Actor)
-	b = ev.CreatedAt.append(append(b, `,"created_at":`...))
-	b = quote(append(b, `,"event_type":`...), ev.Type)
-	b = quote(append(b, `,"id":`...), ev.ID)
-	b = quote(append(b, `,"intent_id":`...), ev.IntentID)
-	b = quoteOrNull(append(b, `,"parent_event_id":`...), deref(ev.Parent))
-	b = append(append(b, `,"payload":`...), payload...)
-	b = quoteOrNull(append(b, `,"previous_event_hash":`...), deref(ev.Previous))
-	b = strconv.AppendInt(append(b, `,"sequence":`...), ev.Sequence, 10)
-	b = quoteOrNull(append(b, `,"trace_id":`...), deref(ev.TraceID))
-	return append(b, '}')
-}
-
-// text is the event as it is answered and stored. Its payload is copied as it is.
-func (ev *Event) text() []byte {
-	b := make([]byte, 0, 768+len(ev.Payload))
-	b = quote(append(b, `{"id":`...), ev.ID)
-	b = quote(append(b, `,"intent_id":`...), ev.IntentID)
-	b = quote(append(b, `,"event_type":`...), ev.Type)
-	b = quote(append(b, `,"actor":`...), ev.Actor)
-	b = append(append(b, `,"payload":`...), ev.Payload...)
-	b = ev.CreatedAt.append(append(b, `,"created_at":`...))
-	b = quoteOrNull(append(b, `,"trace_id":`...), deref(ev.TraceID))
-	b = quoteOrNull(append(b, `,"parent_event_id":`...), deref(ev.Parent))
-	b = strconv.AppendInt(append(b, `,"sequence":`...), ev.Sequence, 10)
-	b = quoteOrNull(append(b, `,"previous_event_hash":`...), deref(ev.Previous))
-	b = quote(append(b, `,"event_hash":`...), ev.Hash)
-	return append(b, '}')
-}
-
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
-}
-
-func hashText(sum [sha256.Size]byte) string {
-	return "sha256:" + base64.RawURLEncoding.EncodeToString(sum[:])
-}
-
-// chain returns the event's hash: SHA-256 over its RFC 8785 form without event_hash.
-// It reads nothing into the form that log has made.
-func (ev Event) chain() (string, error) {
-	ev.Hash = ""
-	text, err := json.Marshal(ev)
-	if err != nil {
-		return "", err
-	}
-	v := jsontext.Value(text)
-	if err := v.Canonicalize(); err != nil {
-		return "", err
-	}
-	return hashText(sha256.Sum256(v)), nil
 }
 
 type postEvent struct {
@@ -235,7 +150,7 @@ func (e *Engine) postEvent(c *call) (int, any, error) {
 			return 0, nil, invalid("parent_event_id", "at most %d bytes", maxAgentID)
 		}
 	}
-	var doc *Event
+	var doc *chain.Event
 	err = e.writeIntent(c, c.arg(0), levelWrite, func(t *tx, in *intent) (err error) {
 		doc, err = t.log(in, *ev)
 		return err
@@ -245,8 +160,8 @@ func (e *Engine) postEvent(c *call) (int, any, error) {
 
 // eventFilter says which events of a log a list is about.
 type eventFilter struct {
-	kind, trace string // empty: any
-	since       stamp  // those of a later time
+	kind, trace string     // empty: any
+	since       chain.Time // those of a later time
 	skip, limit int
 
 	show func(*store.Tx, *look, []byte) ([]byte, error) // what is shown of an audited message's event
@@ -256,7 +171,7 @@ type eventFilter struct {
 }
 
 // matches reports whether the list holds an event, once the first ones are skipped.
-func (f *eventFilter) matches(kind, trace string, at stamp) bool {
+func (f *eventFilter) matches(kind, trace string, at chain.Time) bool {
 	if f.kind != "" && kind != f.kind || f.trace != "" && trace != f.trace || at <= f.since {
 		return false
 	}
@@ -284,7 +199,7 @@ func (e *Engine) listEvents(c *call) (int, any, error) {
 		return 0, nil, err
 	}
 	if text := q.Get("since"); text != "" {
-		if f.since, err = parseStamp(text); err != nil {
+		if f.since, err = chain.ParseTime(text); err != nil {
 			return 0, nil, refuse(http.StatusBadRequest, "bad_cursor", "since: %v", err)
 		}
 	}

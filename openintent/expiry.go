@@ -4,12 +4,14 @@ import (
 	"container/heap"
 	"context"
 	"time"
+
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 // alarm is when a channel may be due to be closed or purged. It may come too
 // early, never too late: a message moves the end of a ttl without touching it.
 type alarm struct {
-	at stamp
+	at chain.Time
 	ch *channel
 }
 
@@ -27,10 +29,10 @@ func (a *alarms) Pop() any {
 }
 
 // due is when the channel is to be looked at next, 0 for never.
-func (e *Engine) due(ch *channel) stamp {
+func (e *Engine) due(ch *channel) chain.Time {
 	switch over := ch.doc.Status == statusClosed || ch.over != 0; {
 	case over && e.cfg.Retention >= 0:
-		return ch.closed(now()).add(e.cfg.Retention)
+		return ch.closed(now()).Add(e.cfg.Retention)
 	case !over && ch.opt.ttl > 0:
 		return ch.end()
 	}
@@ -101,7 +103,7 @@ func (e *Engine) runAlarms(ctx context.Context) {
 			}
 			if err := e.closeExpired(ctx, ch); err != nil && ctx.Err() == nil {
 				e.cfg.Log.Error("openintent: closing a channel failed", "channel", ch.id, "error", err)
-				e.locked(func() { heap.Push(&e.alarms, alarm{now().add(retryAlarm), ch}) })
+				e.locked(func() { heap.Push(&e.alarms, alarm{now().Add(retryAlarm), ch}) })
 			}
 		}
 		return idle
@@ -116,7 +118,7 @@ func (e *Engine) nextAlarm() (*channel, time.Duration) {
 	for len(e.alarms) > 0 {
 		next := e.alarms[0]
 		if next.at > at {
-			return nil, next.at.until(at)
+			return nil, next.at.Sub(at)
 		}
 		heap.Pop(&e.alarms)
 		if e.channels[next.ch.id] != next.ch {

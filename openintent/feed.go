@@ -1,13 +1,17 @@
 package openintent
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/acpd/acpd/openintent/chain"
+)
 
 // entry is a message or an event with its number in the feed.
 type entry struct {
 	seq     int64
 	in      *intent
 	message *message
-	event   *Event
+	event   *chain.Event
 	relayed *relayed // then there is no intent
 }
 

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 const (
@@ -32,10 +34,10 @@ func array[T any](c *call, room int, list []T, show func(T) any) (int, any, erro
 // filter says which messages of a channel a list is about.
 type filter struct {
 	who    Caller
-	since  int64  // those with a higher number
-	after  stamp  // and a later time
-	newest bool   // of too many the last ones, otherwise the first ones
-	to     string // a name
+	since  int64      // those with a higher number
+	after  chain.Time // and a later time
+	newest bool       // of too many the last ones, otherwise the first ones
+	to     string     // a name
 	kinds  []string
 	status string
 	limit  int
@@ -71,7 +73,7 @@ func (f *filter) addressee(e *Engine, ch *channel) (err error) {
 }
 
 // matches reports whether the list holds m. The world is read-locked.
-func (f *filter) matches(e *Engine, m *message, at stamp) bool {
+func (f *filter) matches(e *Engine, m *message, at chain.Time) bool {
 	if m.number <= f.since || m.at <= f.after || !m.kept(at) || !m.sees(f.who) {
 		return false
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 // FuzzHandler sends anything to every route. The answer is JSON, a stream, or
@@ -79,9 +81,9 @@ func FuzzTimesAndIDs(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if at, err := parseStamp(s); err == nil {
-			text := strings.Trim(string(at.append(nil)), `"`)
-			if again, err := parseStamp(text); err != nil || again != at || !timeForm.MatchString(text) {
+		if at, err := chain.ParseTime(s); err == nil {
+			text := strings.Trim(string(at.AppendJSON(nil)), `"`)
+			if again, err := chain.ParseTime(text); err != nil || again != at || !timeForm.MatchString(text) {
 				t.Errorf("%q is %s, and that is %v, %v", s, text, again, err)
 			}
 		}

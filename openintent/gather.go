@@ -143,7 +143,7 @@ func (c *call) gatherIntents(status string, need int) (all []listed) {
 	if status != "" {
 		query.Set("status", status)
 	}
-	latest := now().add(aheadTime)
+	latest := now().Add(aheadTime)
 	gather(c, "intents", query, "intents", need, func(host string, in *Intent) bool {
 		prefix, digits, at, _, ok := splitID(in.ID)
 		return ok && prefix == idIntent && strings.HasPrefix(host, digits) && at <= latest

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 // telling lets a host of that id give these answers to lists.
@@ -27,7 +28,7 @@ func telling(home string, answers map[string]string) func(*Config) {
 // theirID is the id of an intent of a host, made at that time.
 func theirID(home string, at time.Time, n int) string {
 	e := &Engine{host: home[:HostDigits]}
-	return e.formID(idIntent, stamp(at.UnixMicro()), [16]byte{15: byte(n), 14: byte(n >> 8)})
+	return e.formID(idIntent, chain.Time(at.UnixMicro()), [16]byte{15: byte(n), 14: byte(n >> 8)})
 }
 
 // What a host lists takes room in a list as far as the list may need it: an intent once,

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"math"
 	"net/http"
+
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 // grants are what an intent's access says, by those of whom it says it.
@@ -15,10 +17,10 @@ type grants struct {
 }
 
 // until says of each level until when it is given; 0: not at all.
-type until [levelAdmin + 1]stamp
+type until [levelAdmin + 1]chain.Time
 
 // level is the highest level that is given then.
-func (u until) level(at stamp) level {
+func (u until) level(at chain.Time) level {
 	for l := levelAdmin; l > levelNone; l-- {
 		if u[l] > at {
 			return l
@@ -28,7 +30,7 @@ func (u until) level(at stamp) level {
 }
 
 // give gives who the level until then; 0: for ever.
-func give(all map[agentKey]until, who agentKey, l level, end stamp) {
+func give(all map[agentKey]until, who agentKey, l level, end chain.Time) {
 	if end == 0 {
 		end = math.MaxInt64
 	}
@@ -40,7 +42,7 @@ func give(all map[agentKey]until, who agentKey, l level, end stamp) {
 // index returns the grants of a.
 func (a *access) index() grants {
 	g := grants{make(map[agentKey]until), make(map[agentKey]until), make(map[agentKey]int), make(map[string]holders)}
-	named := func(k agentKey, at stamp) {
+	named := func(k agentKey, at chain.Time) {
 		if k.home != "" {
 			h := g.others[k.id]
 			h.add(k.home, at)
@@ -74,7 +76,7 @@ func (in *intent) assignment(k agentKey) int {
 
 // accessChange lets a request have a copy of an intent's access, as it is then. It
 // returns the event to log, or nil where nothing changes. It may run more than once.
-type accessChange func(in *intent, a *access, at stamp) (*event, error)
+type accessChange func(in *intent, a *access, at chain.Time) (*event, error)
 
 // changed is the access of an intent as a change has left it.
 type changed struct {
@@ -127,7 +129,7 @@ func (e *Engine) changeAccess(c *call, need level, change accessChange) error {
 
 // changed lets change have a copy of the access. The world is read-locked, or the caller
 // is a write.
-func (in *intent) changed(c *call, change accessChange, at stamp) (made changed, err error) {
+func (in *intent) changed(c *call, change accessChange, at chain.Time) (made changed, err error) {
 	made = changed{access: in.access.clone(), of: in.changes}
 	if made.ev, err = change(in, &made.access, at); err != nil || made.ev == nil {
 		return made, err

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
+
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 // reserve notes that so many more grants, or fewer, name agents. The ids of those
@@ -95,9 +97,9 @@ func (e *Engine) openTo(home string) bool {
 }
 
 // holders are daemons, and since when an agent of theirs has an id on an intent.
-type holders map[string]stamp
+type holders map[string]chain.Time
 
-func (h *holders) add(home string, at stamp) {
+func (h *holders) add(home string, at chain.Time) {
 	if *h == nil {
 		*h = make(holders)
 	}
@@ -149,7 +151,7 @@ func (in *intent) uses(k agentKey) bool {
 }
 
 // use notes that the agent has used the intent since then, or, with 0, has not.
-func (in *intent) use(k agentKey, since stamp) {
+func (in *intent) use(k agentKey, since chain.Time) {
 	ids := in.used[k.home]
 	if since == 0 {
 		if delete(ids, k.id); len(ids) == 0 {
@@ -158,7 +160,7 @@ func (in *intent) use(k agentKey, since stamp) {
 		return
 	}
 	if ids == nil {
-		ids = make(map[string]stamp)
+		ids = make(map[string]chain.Time)
 		in.used[k.home] = ids
 	}
 	ids[k.id] = since

@@ -16,6 +16,7 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/disk"
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 // call is a request on its way through a handler.
@@ -317,8 +318,8 @@ func badBody(err error) error {
 		if errors.Is(s, json.ErrUnknownName) {
 			return invalid(field, "nothing was changed: there is no such member here: /openapi.json describes those that there are")
 		}
-		if errors.Is(s, errTime) {
-			return invalid(field, "%v", errTime)
+		if errors.Is(s, chain.ErrTime) {
+			return invalid(field, "%v", chain.ErrTime)
 		}
 		return invalid(field, "a value of another type is needed")
 	}

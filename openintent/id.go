@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"regexp"
 	"strings"
+
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 // An id is prefix_host_ulid: the first ten hex digits of the daemon that made
@@ -30,20 +32,20 @@ const (
 	crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 )
 
-func (e *Engine) newID(prefix string, at stamp) string {
+func (e *Engine) newID(prefix string, at chain.Time) string {
 	var b [16]byte
 	rand.Read(b[6:])
 	return e.formID(prefix, at, b)
 }
 
-func (e *Engine) messageID(at stamp, number int64) string {
+func (e *Engine) messageID(at chain.Time, number int64) string {
 	var b [16]byte
 	binary.BigEndian.PutUint64(b[3:], uint64(number))
 	rand.Read(b[11:])
 	return e.formID(idMessage, at, b)
 }
 
-func (e *Engine) formID(prefix string, at stamp, b [16]byte) string {
+func (e *Engine) formID(prefix string, at chain.Time, b [16]byte) string {
 	var ms [8]byte
 	binary.BigEndian.PutUint64(ms[:], uint64(at/1000))
 	copy(b[:6], ms[2:])
@@ -69,7 +71,7 @@ func (e *Engine) formID(prefix string, at stamp, b [16]byte) string {
 
 // splitID returns the parts of an id: of a message id also its time and the
 // number in it, 0 where its maker did not know the number.
-func splitID(id string) (prefix, host string, at stamp, number int64, ok bool) {
+func splitID(id string) (prefix, host string, at chain.Time, number int64, ok bool) {
 	prefix, rest, ok := strings.Cut(id, "_")
 	if !ok || len(rest) != HostDigits+1+ulidLen || rest[HostDigits] != '_' {
 		return "", "", 0, 0, false
@@ -89,7 +91,7 @@ func splitID(id string) (prefix, host string, at stamp, number int64, ok bool) {
 	var b [16]byte
 	binary.BigEndian.PutUint64(b[:8], hi)
 	binary.BigEndian.PutUint64(b[8:], lo)
-	return prefix, host, stamp(hi>>16) * 1000, int64(binary.BigEndian.Uint64(b[3:]) & (1<<40 - 1)), true
+	return prefix, host, chain.Time(hi>>16) * 1000, int64(binary.BigEndian.Uint64(b[3:]) & (1<<40 - 1)), true
 }
 
 // HostOf returns the ten hex digits of the daemon where id was made, and false

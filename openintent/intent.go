@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 // Intent is the object of RFC-0001 as it is answered and stored.
@@ -24,8 +26,8 @@ type Intent struct {
 	ParentID    *string        `json:"parent_id"` // the same: servers and clients differ in its name
 	DependsOn   []string       `json:"depends_on"`
 	CreatedBy   string         `json:"created_by"`
-	CreatedAt   stamp          `json:"created_at"`
-	UpdatedAt   stamp          `json:"updated_at"`
+	CreatedAt   chain.Time     `json:"created_at"`
+	UpdatedAt   chain.Time     `json:"updated_at"`
 	Confidence  int64          `json:"confidence"`
 	Governance  jsontext.Value `json:"governance_policy"`
 	Host        string         `json:"host,omitzero"` // in lists: the daemon where it lives, if that is another
@@ -39,12 +41,12 @@ type intent struct {
 	creator string // this and those above never change
 	status  string
 	version int64
-	ended   stamp // when it became terminal, of one that was read from the store
+	ended   chain.Time // when it became terminal, of one that was read from the store
 	access
-	grants   grants                      // what access says
-	changes  int64                       // how often access has changed
-	used     map[string]map[string]stamp // home ("" is here) -> id -> when the agent first used the intent
-	reserved map[string]int              // ids of agents here -> how many grants name them
+	grants   grants                           // what access says
+	changes  int64                            // how often access has changed
+	used     map[string]map[string]chain.Time // home ("" is here) -> id -> when the agent first used the intent
+	reserved map[string]int                   // ids of agents here -> how many grants name them
 
 	channels []*channel // in the order of creation
 	tasks    []*task
@@ -57,7 +59,7 @@ type intent struct {
 }
 
 func newIntent() *intent {
-	return &intent{access: access{Policy: "open"}, used: make(map[string]map[string]stamp), reserved: make(map[string]int)}
+	return &intent{access: access{Policy: "open"}, used: make(map[string]map[string]chain.Time), reserved: make(map[string]int)}
 }
 
 const (

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 // leaver is an agent that was deregistered and has not left all channels yet. That it is
@@ -99,7 +101,7 @@ func (e *Engine) left(ctx context.Context, name string, l *leaver) error {
 }
 
 // names reports whether the agent is a member of the channel, or is asked something there.
-func (ch *channel) names(name string, at stamp) bool {
+func (ch *channel) names(name string, at chain.Time) bool {
 	if slices.Contains(ch.doc.Members, name) {
 		return true
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/acpd/acpd/openintent/chain"
 	"github.com/acpd/acpd/store"
 )
 
@@ -84,7 +85,7 @@ func (e *Engine) mayList(ch *channel, who Caller) error {
 // holds reports whether a plain list by agent should wait: it has asked something
 // here, and no response has come since its last plain list. A response that is not
 // published yet has answered its request, and no list has it.
-func (e *Engine) holds(ch *channel, agent string, at stamp) bool {
+func (e *Engine) holds(ch *channel, agent string, at chain.Time) bool {
 	if ch.news[agent] {
 		return false
 	}
@@ -155,7 +156,7 @@ func (e *Engine) filter(c *call, ch *channel) (*filter, time.Duration, error) {
 		}
 		return f, wait, err
 	}
-	if f.after, err = parseStamp(since); err != nil {
+	if f.after, err = chain.ParseTime(since); err != nil {
 		err = refuse(http.StatusBadRequest, "bad_cursor", "since: neither the id of a message nor a time: %v", err)
 	}
 	return f, wait, err
@@ -215,7 +216,7 @@ func (e *Engine) collect(c *call, ch *channel, f *filter) (parts, int, error) {
 
 // fromMemory looks for messages among the recent ones, and reports whether these
 // are all that matter.
-func (e *Engine) fromMemory(ch *channel, f *filter, at stamp) (complete bool) {
+func (e *Engine) fromMemory(ch *channel, f *filter, at chain.Time) (complete bool) {
 	recent := ch.recent
 	for len(recent) > 0 && recent[len(recent)-1].seq > e.settled {
 		recent = recent[:len(recent)-1]
@@ -226,7 +227,7 @@ func (e *Engine) fromMemory(ch *channel, f *filter, at stamp) (complete bool) {
 	}
 	// What is not in memory does not matter if all of it is evicted and pinned no
 	// more, or before the cursor.
-	whole := first <= ch.floor()+1 && (ch.dropped == 0 || ch.dropped.add(pinTime) <= at) ||
+	whole := first <= ch.floor()+1 && (ch.dropped == 0 || ch.dropped.Add(pinTime) <= at) ||
 		f.since > 0 && f.since >= ch.floor() && f.since+1 >= first ||
 		f.after > 0 && len(recent) > 0 && recent[0].at <= f.after
 	f.found, f.bytes = nil, 0
@@ -253,7 +254,7 @@ func (e *Engine) fromMemory(ch *channel, f *filter, at stamp) (complete bool) {
 }
 
 // render makes an array of what was found.
-func (f *filter) render(at stamp) parts {
+func (f *filter) render(at chain.Time) parts {
 	p := append(make(parts, 0, 3*len(f.found)+2), []byte("["))
 	for i, m := range f.found {
 		p = m.parts(p, i == 0, f.who.name, at)

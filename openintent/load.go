@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/acpd/acpd/openintent/chain"
 	"github.com/acpd/acpd/store"
 )
 
@@ -38,7 +39,7 @@ func (e *Engine) load(ctx context.Context) error {
 	})
 }
 
-func (w *world) read(stx *store.Tx, at stamp) error {
+func (w *world) read(stx *store.Tx, at chain.Time) error {
 	byRow := make(map[int64]*intent)
 	channels := make(map[int64]*channel)
 	var failed error
@@ -60,7 +61,7 @@ func (w *world) read(stx *store.Tx, at stamp) error {
 				}
 				if in.terminal() { // and nothing changes it any more
 					var err error
-					if in.ended, err = parseStamp(changed); err != nil {
+					if in.ended, err = chain.ParseTime(changed); err != nil {
 						return err
 					}
 				}
@@ -76,7 +77,7 @@ func (w *world) read(stx *store.Tx, at stamp) error {
 		each("SELECT intent, home, id, at FROM openintent_used", func(scan func(...any) error) error {
 			var row int64
 			var k agentKey
-			var at stamp
+			var at chain.Time
 			err := scan(&row, &k.home, &k.id, &at)
 			if err == nil {
 				byRow[row].use(k, at)

@@ -7,11 +7,13 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 // manages reports whether who may change the channel: its creator and the
 // coordinators of its intent.
-func (e *Engine) manages(ch *channel, who Caller, at stamp) bool {
+func (e *Engine) manages(ch *channel, who Caller, at chain.Time) bool {
 	return who.Agent == ch.doc.CreatedBy && who.Home == ch.doc.Home || e.coordinates(ch.in, who, at)
 }
 

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 const (
@@ -35,19 +37,19 @@ type message struct {
 	kind        string
 	sender, to  string // to: "" is null
 	correlation string
-	at          stamp
-	expires     stamp    // expires_at as it was given
-	lead        bool     // the first response to its request
-	recipients  []string // who held the role that it was sent to
-	head        []byte   // the object up to where its status begins
+	at          chain.Time
+	expires     chain.Time // expires_at as it was given
+	lead        bool       // the first response to its request
+	recipients  []string   // who held the role that it was sent to
+	head        []byte     // the object up to where its status begins
 	*state
 }
 
 // state is what becomes of a message. Who keeps a message without its head
 // shares it.
 type state struct {
-	deadline stamp // when it expires; a request always has one
-	answered bool  // a request with a response never expires
+	deadline chain.Time // when it expires; a request always has one
+	answered bool       // a request with a response never expires
 	reads    []receipt
 }
 
@@ -62,12 +64,12 @@ func (m *message) light() *message {
 // receipt says who has read a message when.
 type receipt struct {
 	agent string
-	at    stamp
+	at    chain.Time
 }
 
 // expired reports whether the message is not delivered any more. A request that nobody
 // has answered expires with its channel.
-func (m *message) expired(at stamp) bool {
+func (m *message) expired(at chain.Time) bool {
 	late := m.deadline != 0 && m.deadline <= at
 	if m.kind == kindRequest {
 		return !m.answered && (late || !m.ch.isOpen(at))
@@ -91,8 +93,8 @@ func (m *message) toRole() bool { return strings.HasPrefix(m.to, toRole) }
 const pinTime = time.Minute
 
 // kept reports whether the message is still there for lists.
-func (m *message) kept(at stamp) bool {
-	return m.number > m.ch.floor() || m.lead && m.at.add(pinTime) > at
+func (m *message) kept(at chain.Time) bool {
+	return m.number > m.ch.floor() || m.lead && m.at.Add(pinTime) > at
 }
 
 // receives reports whether the agent of that name, which may take part in the
@@ -115,7 +117,7 @@ func (m *message) sees(who Caller) bool {
 
 // shown returns the status and read_at that viewer sees: for a message to one
 // agent its state, for one to several the viewer's own.
-func (m *message) shown(viewer string, at stamp) (string, stamp) {
+func (m *message) shown(viewer string, at chain.Time) (string, chain.Time) {
 	if m.expired(at) {
 		return statusExpired, 0
 	}
@@ -129,7 +131,7 @@ func (m *message) shown(viewer string, at stamp) (string, stamp) {
 
 // append appends the message as the agent with the name viewer sees it, which is its
 // own name without its home; pushed adds what streams say about its channel.
-func (m *message) append(b []byte, viewer string, at stamp, pushed bool) []byte {
+func (m *message) append(b []byte, viewer string, at chain.Time, pushed bool) []byte {
 	first, rest := m.seenBy(viewer)
 	return m.tail(append(append(b, first...), rest...), viewer, at, pushed)
 }
@@ -144,30 +146,30 @@ func (m *message) seenBy(viewer string) (first, rest []byte) {
 }
 
 // parts appends what append does in parts, the longest of which is the message's own.
-func (m *message) parts(p parts, first bool, viewer string, at stamp) parts {
+func (m *message) parts(p parts, first bool, viewer string, at chain.Time) parts {
 	begin, rest := m.seenBy(viewer)
 	return p.list(first, begin, rest, m.tail(nil, viewer, at, false))
 }
 
 // tail appends what depends on the time and on who sees the message.
-func (m *message) tail(b []byte, viewer string, at stamp, pushed bool) []byte {
+func (m *message) tail(b []byte, viewer string, at chain.Time, pushed bool) []byte {
 	status, read := m.shown(viewer, at)
 	b = append(append(append(b, `,"status":"`...), status...), `","read_at":`...)
-	b = read.append(b)
+	b = read.AppendJSON(b)
 	if len(m.reads) > 0 {
 		b = append(b, `,"read_by":{`...)
 		for i, r := range m.reads {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = quote(b, ownID(r.agent, viewer))
-			b = r.at.append(append(b, ':'))
+			b = chain.AppendString(b, ownID(r.agent, viewer))
+			b = r.at.AppendJSON(append(b, ':'))
 		}
 		b = append(b, '}')
 	}
 	if pushed {
-		b = quote(append(b, `,"intent_id":`...), m.ch.in.id)
-		b = quote(append(b, `,"channel_name":`...), m.ch.doc.Name)
+		b = chain.AppendString(append(b, `,"intent_id":`...), m.ch.in.id)
+		b = chain.AppendString(append(b, `,"channel_name":`...), m.ch.doc.Name)
 	}
 	return append(b, '}')
 }
@@ -175,38 +177,25 @@ func (m *message) tail(b []byte, viewer string, at stamp, pushed bool) []byte {
 // encode makes the message's head.
 func (m *message) encode(payload, metadata jsontext.Value) {
 	b := m.begin(make([]byte, 0, 320+len(payload)+len(metadata)), "")
-	b = quote(append(b, `,"message_type":`...), m.kind)
-	b = quoteOrNull(append(b, `,"correlation_id":`...), m.correlation)
+	b = chain.AppendString(append(b, `,"message_type":`...), m.kind)
+	b = chain.AppendStringOrNull(append(b, `,"correlation_id":`...), m.correlation)
 	b = append(append(b, `,"payload":`...), payload...)
 	b = append(append(b, `,"metadata":`...), metadata...)
-	b = m.at.append(append(b, `,"created_at":`...))
-	m.head = m.expires.append(append(b, `,"expires_at":`...))
+	b = m.at.AppendJSON(append(b, `,"created_at":`...))
+	m.head = m.expires.AppendJSON(append(b, `,"expires_at":`...))
 }
 
 // begin appends the part of the head that depends on who sees it.
 func (m *message) begin(b []byte, viewer string) []byte {
-	b = quote(append(b, `{"id":`...), m.id)
-	b = quote(append(b, `,"channel_id":`...), m.ch.id)
-	b = quote(append(b, `,"sender":`...), ownID(m.sender, viewer))
-	return quoteOrNull(append(b, `,"to":`...), ownID(m.to, viewer))
-}
-
-// quote appends s, valid UTF-8, as JSON.
-func quote(b []byte, s string) []byte {
-	b, _ = jsontext.AppendQuote(b, s)
-	return b
-}
-
-func quoteOrNull(b []byte, s string) []byte {
-	if s == "" {
-		return append(b, "null"...)
-	}
-	return quote(b, s)
+	b = chain.AppendString(append(b, `{"id":`...), m.id)
+	b = chain.AppendString(append(b, `,"channel_id":`...), m.ch.id)
+	b = chain.AppendString(append(b, `,"sender":`...), ownID(m.sender, viewer))
+	return chain.AppendStringOrNull(append(b, `,"to":`...), ownID(m.to, viewer))
 }
 
 // fits reports whether the agent takes part in the channel at all: has access
 // to the intent and, where there are members, is one.
-func (e *Engine) fits(ch *channel, who Caller, at stamp) bool {
+func (e *Engine) fits(ch *channel, who Caller, at chain.Time) bool {
 	if who.Operator {
 		return true
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 // A message without a home goes to who is here, else to the one that a daemon in
@@ -154,7 +156,7 @@ func TestProofsAcrossDaemons(t *testing.T) {
 		if err := v.Canonicalize(); err != nil {
 			t.Fatal(err)
 		}
-		return obj{"to": to, "metadata": obj{"proof": obj{"type": proofType, "signature": base64.StdEncoding.EncodeToString(ed25519.Sign(private, v))}}}
+		return obj{"to": to, "metadata": obj{"proof": obj{"type": chain.ProofType, "signature": base64.StdEncoding.EncodeToString(ed25519.Sign(private, v))}}}
 	}
 	far.send(ch, proven("reviewer", "planner")).ok(201)
 	far.send(ch, proven(at(desk, "reviewer"), "planner")).refused(403, "bad_proof")

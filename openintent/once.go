@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acpd/acpd/openintent/chain"
 	"github.com/acpd/acpd/store"
 )
 
@@ -35,7 +36,7 @@ type once struct {
 // said is what was answered to a send with a key. The rest is in the send.
 type said struct {
 	channel, id, to string
-	at              stamp
+	at              chain.Time
 }
 
 // idempotencyKey reads the key under which a send is made once.
@@ -78,7 +79,7 @@ func (e *Engine) saidBefore(ctx context.Context, o *outgoing) (doc jsontext.Valu
 
 // repeated is saidBefore in a transaction. A key that was used in the channel for
 // another message is refused.
-func (o *outgoing) repeated(stx *store.Tx, channel string, at stamp) (doc jsontext.Value, err error) {
+func (o *outgoing) repeated(stx *store.Tx, channel string, at chain.Time) (doc jsontext.Value, err error) {
 	reused := false
 	err = readSaid(stx, o, at, func(s said, hash []byte) {
 		if string(hash) == string(o.hash[:]) {

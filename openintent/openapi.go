@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 // WellKnown says what this server is.
@@ -34,19 +36,19 @@ func (e *Engine) wellKnown(*call) (int, any, error) {
 
 // Message describes a message; it is written without it.
 type Message struct {
-	ID          string           `json:"id"`
-	ChannelID   string           `json:"channel_id"`
-	Sender      string           `json:"sender"`
-	To          *string          `json:"to"`
-	Kind        string           `json:"message_type"`
-	Correlation *string          `json:"correlation_id"`
-	Payload     map[string]any   `json:"payload"`
-	Metadata    map[string]any   `json:"metadata"`
-	CreatedAt   stamp            `json:"created_at"`
-	ExpiresAt   stamp            `json:"expires_at"`
-	Status      string           `json:"status"`
-	ReadAt      stamp            `json:"read_at"`
-	ReadBy      map[string]stamp `json:"read_by,omitzero"`
+	ID          string                `json:"id"`
+	ChannelID   string                `json:"channel_id"`
+	Sender      string                `json:"sender"`
+	To          *string               `json:"to"`
+	Kind        string                `json:"message_type"`
+	Correlation *string               `json:"correlation_id"`
+	Payload     map[string]any        `json:"payload"`
+	Metadata    map[string]any        `json:"metadata"`
+	CreatedAt   chain.Time            `json:"created_at"`
+	ExpiresAt   chain.Time            `json:"expires_at"`
+	Status      string                `json:"status"`
+	ReadAt      chain.Time            `json:"read_at"`
+	ReadBy      map[string]chain.Time `json:"read_by,omitzero"`
 }
 
 // Unsent describes a message that has not come to its host.
@@ -167,7 +169,7 @@ func reference(name string) map[string]any {
 
 func (d *description) schema(t reflect.Type) map[string]any {
 	switch t {
-	case reflect.TypeFor[stamp]():
+	case reflect.TypeFor[chain.Time]():
 		return map[string]any{"type": []any{"string", "null"}, "format": "date-time"}
 	case reflect.TypeFor[jsontext.Value]():
 		return map[string]any{}

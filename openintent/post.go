@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 // draft is a message before it has a place in a channel.
@@ -16,9 +18,9 @@ type draft struct {
 	correlation       string
 	payload, metadata jsontext.Value
 	canonical         jsontext.Value // the RFC 8785 form of payload, for proofs and the log; nil where prepare was not called
-	proof             *proof         // what metadata has; nil: none
+	proof             *chain.Proof   // what metadata has; nil: none
 	trace, parent     string         // of the event that tells of it
-	expires           stamp
+	expires           chain.Time
 	id                string // chosen by the sender's home; empty: by the host
 	ask               *ask   // who waits for its responses
 	payer             string // of a notice: the daemon whose share its event is of
@@ -41,7 +43,7 @@ func (t *tx) post(ch *channel, d *draft) (*message, error) {
 		return nil, err
 	}
 	if m.kind == kindRequest && m.deadline == 0 {
-		m.deadline = at.add(e.cfg.RequestTTL)
+		m.deadline = at.Add(e.cfg.RequestTTL)
 	}
 	if a := e.agents[e.key(d.sender)]; d.sender != system {
 		key := ""
@@ -53,8 +55,9 @@ func (t *tx) post(ch *channel, d *draft) (*message, error) {
 			said = ownID(m.to, m.sender)
 		}
 		if d.proof != nil {
-			if err := d.proof.check(key, m, said, d.canonical); err != nil {
-				return nil, err
+			if err := d.proof.Check(key, &chain.Message{ChannelID: m.ch.id, Sender: ownID(m.sender, m.sender), To: said, Kind: m.kind, Correlation: m.correlation,
+				ExpiresAt: m.expires, Payload: d.canonical}); err != nil {
+				return nil, badProof(err)
 			}
 		}
 	}
@@ -200,7 +203,7 @@ const sweepTime = time.Second
 func (t *tx) roomToAsk(ch *channel, home string) error {
 	due := len(ch.open) >= max(64, 2*ch.left)
 	if len(ch.open) >= t.e.openMost {
-		due = t.now < ch.swept || t.now >= ch.swept.add(sweepTime)
+		due = t.now < ch.swept || t.now >= ch.swept.Add(sweepTime)
 	}
 	if due {
 		t.e.locked(func() {

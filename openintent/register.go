@@ -4,6 +4,8 @@ import (
 	"net/http"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 const maxRecord = 32 << 10 // bytes of an agent's record
@@ -35,7 +37,7 @@ func (r *register) check() error {
 		}
 	}
 	if r.PublicKey != nil && *r.PublicKey != "" {
-		if _, ok := decodeKey(*r.PublicKey); !ok {
+		if _, ok := chain.ParseKey(*r.PublicKey); !ok {
 			return invalid("public_key", "an Ed25519 key of 32 bytes in base64 is needed")
 		}
 	}

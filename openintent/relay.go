@@ -18,6 +18,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 // A home follows each host of its agents by one stream, subscribe/home, and hands
@@ -57,7 +58,7 @@ func (e *Engine) streamHome(c *call) (int, any, error) {
 
 // relay makes an entry what the home of s is told, and false where it concerns
 // none of its agents.
-func (e *Engine) relay(s *subscriber, n *entry, at stamp) (*relayed, bool) {
+func (e *Engine) relay(s *subscriber, n *entry, at chain.Time) (*relayed, bool) {
 	if n.in == nil {
 		return nil, false // what is relayed goes no further
 	}
@@ -99,7 +100,7 @@ func (e *Engine) relay(s *subscriber, n *entry, at stamp) (*relayed, bool) {
 	if n.message != nil {
 		r.Data = n.message.append(nil, n.message.to, at, true) // what is to one agent, that sees alone
 	} else {
-		r.Data = n.event.append(nil)
+		r.Data = appendEvent(nil, n.event)
 	}
 	return r, true
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/acpd/acpd/openintent/chain"
 	"github.com/acpd/acpd/store"
 )
 
@@ -133,7 +134,7 @@ func (e *Engine) mayShow(s *subscriber, p place) (n entry, may bool) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	if p.table == placeEvent {
-		n.in, n.event = e.intents[p.about], &Event{Type: p.kind}
+		n.in, n.event = e.intents[p.about], &chain.Event{Type: p.kind}
 		return n, n.in != nil && s.channel == "" && p.kind != kindMessage && (s.intent == "" || s.intent == n.in.id)
 	}
 	ch := e.channels[p.about]

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 // route is one line of the API's table, which is also its description.
@@ -36,8 +38,8 @@ func routes() table {
 		{method: "GET", path: "intents/{intent}", does: "Get an intent", do: (*Engine).getIntent, out: Intent{}, status: 200, hosted: true},
 		{method: "POST", path: "intents/{intent}/state", does: "Change an intent's state; If-Match names its version", do: (*Engine).patchState, in: statePatch{}, out: Intent{}, status: 200, hosted: true, room: maxIntent},
 		{method: "POST", path: "intents/{intent}/status", does: "Change an intent's status; If-Match names its version", do: (*Engine).setStatus, in: statusChange{}, out: Intent{}, status: 200, hosted: true, room: maxIntent},
-		{method: "GET", path: "intents/{intent}/events", does: "List the log, the newest first", do: (*Engine).listEvents, out: []Event{}, query: append([]string{"event_type", "since", "trace_id"}, page...), status: 200, hosted: true},
-		{method: "POST", path: "intents/{intent}/events", does: "Log an event", do: (*Engine).postEvent, in: postEvent{}, out: Event{}, status: 201, hosted: true},
+		{method: "GET", path: "intents/{intent}/events", does: "List the log, the newest first", do: (*Engine).listEvents, out: []chain.Event{}, query: append([]string{"event_type", "since", "trace_id"}, page...), status: 200, hosted: true},
+		{method: "POST", path: "intents/{intent}/events", does: "Log an event", do: (*Engine).postEvent, in: postEvent{}, out: chain.Event{}, status: 201, hosted: true},
 		{method: "GET", path: "intents/{intent}/events/verify", does: "Recompute the log's hash chain", do: (*Engine).verifyEvents, out: ChainVerification{}, status: 200, hosted: true},
 		{method: "GET", path: "intents/{intent}/agents", does: "List assignments", do: (*Engine).listAssignments, out: []Assignment{}, status: 200, hosted: true},
 		{method: "POST", path: "intents/{intent}/agents", does: "Assign an agent", do: (*Engine).assignAgent, in: assign{}, out: Assignment{}, status: 201, hosted: true},

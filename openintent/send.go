@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 // sendMessage is the body of a send, a reply and an ask.
@@ -17,7 +19,7 @@ type sendMessage struct {
 	Correlation *string        `json:"correlation_id"`
 	Payload     jsontext.Value `json:"payload"`
 	Metadata    jsontext.Value `json:"metadata"`
-	ExpiresAt   stamp          `json:"expires_at"`
+	ExpiresAt   chain.Time     `json:"expires_at"`
 	IntentID    string         `json:"intent_id"` // makes a name of what is no channel's id
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acpd/acpd/openintent/chain"
 	"github.com/acpd/acpd/store"
 )
 
@@ -160,7 +161,7 @@ func (t *tx) dropChannel(row int64) error {
 	return err
 }
 
-func (t *tx) insertEvent(seq int64, in *intent, doc *Event, trace string, text []byte) error {
+func (t *tx) insertEvent(seq int64, in *intent, doc *chain.Event, trace string, text []byte) error {
 	_, err := t.Exec("INSERT INTO openintent_event (seq, intent, sequence, type, at, trace, doc) VALUES (?, ?, ?, ?, ?, ?, ?)", seq, in.row, doc.Sequence, doc.Type, int64(doc.CreatedAt), trace, string(text))
 	return err
 }
@@ -172,7 +173,7 @@ func (f *eventFilter) eventsBack(c *call, stx *store.Tx, l *look, intent, before
 	err = stx.Each("SELECT seq, sequence, type, at, trace FROM openintent_event WHERE intent = ? AND sequence < ? ORDER BY sequence DESC", func(scan func(...any) error) error {
 		var seq int64
 		var kind, trace string
-		var at stamp
+		var at chain.Time
 		if err := scan(&seq, &last, &kind, &at, &trace); err != nil {
 			return err
 		}
@@ -208,7 +209,7 @@ func (f *eventFilter) eventsBack(c *call, stx *store.Tx, l *look, intent, before
 type logged struct {
 	row         int64
 	kind, trace string
-	at          stamp
+	at          chain.Time
 	text        []byte
 }
 
@@ -253,7 +254,7 @@ func (t *tx) answer(request *message) error {
 	return err
 }
 
-func (t *tx) expireRequest(m *message, at stamp) error {
+func (t *tx) expireRequest(m *message, at chain.Time) error {
 	_, err := t.Exec("UPDATE openintent_message SET deadline = ? WHERE seq = ?", int64(at), m.seq)
 	return err
 }
@@ -274,7 +275,7 @@ func (t *tx) forgetSent() error {
 		err := scan(&home)
 		t.countKeys(home, -1)
 		return err
-	}, int64(t.now.add(-keyTTL)), keyStep)
+	}, int64(t.now.Add(-keyTTL)), keyStep)
 }
 
 // countKeys counts the keys of another daemon's agents, and returns how many there are.
@@ -291,7 +292,7 @@ func (t *tx) countKeys(home string, more int) int {
 
 // readSaid calls each with what was said to sends of that sender with that key. +at
 // keeps SQLite from looking at all keys of that time instead.
-func readSaid(stx *store.Tx, o *outgoing, at stamp, each func(said, []byte)) error {
+func readSaid(stx *store.Tx, o *outgoing, at chain.Time, each func(said, []byte)) error {
 	return stx.Each("SELECT channel, id, recipient, at, hash FROM openintent_sent WHERE key = ? AND home = ? AND sender = ? AND +at >= ?", func(scan func(...any) error) error {
 		var s said
 		var hash []byte
@@ -300,7 +301,7 @@ func readSaid(stx *store.Tx, o *outgoing, at stamp, each func(said, []byte)) err
 		}
 		each(s, hash)
 		return nil
-	}, o.key, o.who.Home, o.who.Agent, int64(at.add(-keyTTL)))
+	}, o.key, o.who.Home, o.who.Agent, int64(at.Add(-keyTTL)))
 }
 
 // keepSaid keeps what m is answered with. Of another daemon's agents, whose

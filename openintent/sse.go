@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 // subscriber is an open event stream.
@@ -242,7 +243,7 @@ func leave[K comparable](all map[K]subscribers, about K, s *subscriber) {
 var agentEvents = []string{"agent_assigned", "status_changed", "state_patched"}
 
 // concerns decides whether the stream shows the entry now. The world is read-locked.
-func (e *Engine) concerns(s *subscriber, n *entry, at stamp) bool {
+func (e *Engine) concerns(s *subscriber, n *entry, at chain.Time) bool {
 	if n.relayed != nil {
 		return n.relayed.concernsHere(s)
 	}
@@ -275,7 +276,7 @@ func (e *Engine) concerns(s *subscriber, n *entry, at stamp) bool {
 var upperNames = map[string]string{"state_patched": "STATE_CHANGED"}
 
 // frame appends the entry as the stream tells it, if it concerns it.
-func (e *Engine) frame(b []byte, s *subscriber, n *entry, at stamp) []byte {
+func (e *Engine) frame(b []byte, s *subscriber, n *entry, at chain.Time) []byte {
 	var name string
 	var data []byte
 	switch {
@@ -295,7 +296,7 @@ func (e *Engine) frame(b []byte, s *subscriber, n *entry, at stamp) []byte {
 	case n.message != nil:
 		name, data = kindMessage, n.message.append(nil, s.who.name, at, true)
 	default:
-		name, data = n.event.Type, n.event.append(nil)
+		name, data = n.event.Type, appendEvent(nil, n.event)
 	}
 	if s.upper && name != kindMessage {
 		if upper, ok := upperNames[name]; ok {
@@ -310,14 +311,14 @@ func (e *Engine) frame(b []byte, s *subscriber, n *entry, at stamp) []byte {
 	return append(b, "\n\n"...)
 }
 
-// append appends what streams say of an event: where the server wrote it the
-// members of its payload beside those of the event.
-func (ev *Event) append(b []byte) []byte {
-	b = quote(append(b, `{"intent_id":`...), ev.IntentID)
-	b = quote(append(b, `,"event_id":`...), ev.ID)
-	b = quote(append(b, `,"event_type":`...), ev.Type)
-	b = quote(append(b, `,"actor":`...), ev.Actor)
-	b = ev.CreatedAt.append(append(b, `,"created_at":`...))
+// appendEvent appends to b what streams say of an event: the members of its payload beside
+// those of the event if the server wrote it.
+func appendEvent(b []byte, ev *chain.Event) []byte {
+	b = chain.AppendString(append(b, `{"intent_id":`...), ev.IntentID)
+	b = chain.AppendString(append(b, `,"event_id":`...), ev.ID)
+	b = chain.AppendString(append(b, `,"event_type":`...), ev.Type)
+	b = chain.AppendString(append(b, `,"actor":`...), ev.Actor)
+	b = ev.CreatedAt.AppendJSON(append(b, `,"created_at":`...))
 	switch {
 	case !slices.Contains(ownKinds, ev.Type):
 		b = append(append(b, `,"payload":`...), ev.Payload...)
@@ -348,3 +349,8 @@ func oneLine(b []byte) []byte {
 	}
 	return b
 }
+
+// null is a string that is null in JSON if it is empty.
+type null string
+
+func (s null) MarshalJSON() ([]byte, error) { return chain.AppendStringOrNull(nil, string(s)), nil }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/acpd/acpd/openintent/chain"
 	"github.com/acpd/acpd/store"
 )
 
@@ -34,14 +35,14 @@ type doomed struct {
 
 // doomed reads the next messages of a channel after one, and up to another. Pinned
 // responses and requests that may still be answered are kept.
-func doomedOf(stx *store.Tx, channel, after, upTo int64, at stamp) (all []doomed, err error) {
+func doomedOf(stx *store.Tx, channel, after, upTo int64, at chain.Time) (all []doomed, err error) {
 	err = stx.Each(`SELECT seq, number, sender, receipts, octet_length(head), lead = 1 AND at > ?4 OR kind = 'request' AND answered = 0 AND deadline > ?5
 		FROM openintent_message WHERE channel = ?1 AND number > ?2 AND number <= ?3 ORDER BY number LIMIT ?6`, func(scan func(...any) error) error {
 		var d doomed
 		err := scan(&d.seq, &d.number, &d.sender, &d.receipts, &d.bytes, &d.kept)
 		all = append(all, d)
 		return err
-	}, channel, after, upTo, int64(at.add(-pinTime)), int64(at), sliceRows)
+	}, channel, after, upTo, int64(at.Add(-pinTime)), int64(at), sliceRows)
 	return all, err
 }
 

@@ -7,6 +7,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 // Task is the object of RFC-0012 as it is answered and stored.
@@ -35,9 +37,9 @@ type Task struct {
 	BlockedBy    *string        `json:"blocked_reason"`
 	Error        *string        `json:"error"`
 	Metadata     jsontext.Value `json:"metadata"`
-	CreatedAt    stamp          `json:"created_at"`
-	StartedAt    stamp          `json:"started_at"`
-	CompletedAt  stamp          `json:"completed_at"`
+	CreatedAt    chain.Time     `json:"created_at"`
+	StartedAt    chain.Time     `json:"started_at"`
+	CompletedAt  chain.Time     `json:"completed_at"`
 	Home         string         `json:"home,omitzero"`       // of its creator, if that is another daemon
 	ChargedTo    string         `json:"charged_to,omitzero"` // who has made it longer last, where that is another daemon than its creator's
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 // tree is a JSON value that patches lead through. Each object is decoded once, when
@@ -61,7 +63,7 @@ func (t *tree) append(b []byte) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(quote(b, name), ':')
+		b = append(chain.AppendString(b, name), ':')
 		b = t.members[name].append(b)
 	}
 	return append(b, '}')

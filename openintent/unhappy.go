@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 // unhappy slows down clients that open a stream again at once when they were
@@ -15,7 +17,7 @@ type unhappy struct {
 
 type try struct {
 	n  int
-	at stamp
+	at chain.Time
 }
 
 const (
@@ -36,14 +38,14 @@ func (u *unhappy) hold(c *call) {
 		u.tries = make(map[string]try)
 	}
 	t := u.tries[key]
-	if t.at.add(unhappyReset) < at {
+	if t.at.Add(unhappyReset) < at {
 		t.n = 0
 	}
 	delay := time.Duration(0)
 	if t.n > 0 {
 		delay = min(time.Second<<min(t.n-1, 4), unhappyMax)
 	}
-	u.tries[key] = try{t.n + 1, at.add(delay)}
+	u.tries[key] = try{t.n + 1, at.Add(delay)}
 	u.mu.Unlock()
 	if delay > 0 {
 		sleep(c.Context(), delay, c.e.done)

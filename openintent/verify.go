@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/acpd/acpd/openintent/chain"
 	"github.com/acpd/acpd/store"
 )
 
@@ -67,16 +68,14 @@ func (e *Engine) verifyEvents(c *call) (int, any, error) {
 		}
 	}
 	check := func(found logged) {
-		var ev Event
+		var ev chain.Event
 		row := found.row
 		if err := json.Unmarshal(found.text, &ev, json.RejectUnknownMembers(true)); err != nil { // which event_hash would not be of
 			broken(row, "", "the event cannot be read")
-			ev = Event{}
-		} else if want, err := ev.chain(); err != nil || want != ev.Hash || ev.Sequence != row || ev.IntentID != in.id {
-			broken(row, ev.ID, "event_hash is not that of the event")
-		} else if (ev.Previous == nil) != (previous == "") || ev.Previous != nil && *ev.Previous != previous {
-			broken(row, ev.ID, "previous_event_hash is not that of the event before")
-		} else if ev.Type != found.kind || ev.CreatedAt != found.at || deref(ev.TraceID) != found.trace {
+			ev = chain.Event{}
+		} else if problem := ev.FindBreak(in.id, row, previous); problem != "" {
+			broken(row, ev.ID, problem)
+		} else if ev.Type != found.kind || ev.CreatedAt != found.at || ev.Trace() != found.trace {
 			broken(row, ev.ID, "lists find the event as another")
 		}
 		if row != v.Last+1 {

@@ -316,7 +316,7 @@ func TestOldKeysAreForgottenInSlices(t *testing.T) {
 	for _, home := range []string{"", laptop} {
 		if err := h.db.Write(t.Context(), false, func(tx *store.Tx) error {
 			_, err := tx.Exec(`INSERT INTO openintent_sent (key, home, sender, channel, hash, at, id, recipient) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < ?2)
-				SELECT 'key' || i, ?1, 'worker', 'chan', x'00', ?3 + i, 'msg', '' FROM n`, home, n, int64(now().add(-keyTTL-time.Hour)))
+				SELECT 'key' || i, ?1, 'worker', 'chan', x'00', ?3 + i, 'msg', '' FROM n`, home, n, int64(now().Add(-keyTTL-time.Hour)))
 			return err
 		}); err != nil {
 			t.Fatal(err)

@@ -1,0 +1,14 @@
+// Package chain holds what the log of an intent is believed by: the canonical form of JSON
+// (RFC 8785), the hash chain of events (RFC-0019), the proofs of messages (RFC-0018), and the
+// form of times, which hashes and signatures cover.
+//
+// # Guarantees
+//
+// Its functions are pure: they read no clock, keep nothing and do no I/O. The same event has
+// the same hash on every machine, however its payload was written.
+//
+// # What it leaves to others
+//
+// Where events are kept, who may read them, and who has registered which key (package
+// openintent).
+package chain
