@@ -15,6 +15,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/openintent/remote"
@@ -111,8 +112,8 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 // speaksFor lets a guest speak for an agent: where one of that name is attached, or its
 // name is kept, that takes its key.
 func (d *Daemon) speaksFor(agent string, r *http.Request) error {
-	known, key := d.agents.keyOf(agent)
-	if !known || digest(sha256.Sum256([]byte(r.Header.Get("X-API-Key")))) == key {
+	known, key := d.agents.KeyHashOf(agent)
+	if !known || registry.KeyHash(sha256.Sum256([]byte(r.Header.Get("X-API-Key")))) == key {
 		return nil
 	}
 	return &openintent.Error{Status: http.StatusForbidden, Code: "agent_key", Message: "X-API-Key: an agent of that name is attached: send the key that its attach returned (acpctl: ACP_AGENT_KEY beside ACP_AGENT), or be another agent"}

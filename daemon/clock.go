@@ -131,7 +131,7 @@ func (ts *tasks) attend(name string) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	var alone time.Time
-	if ts.agents.named(name) == nil {
+	if ts.agents.AgentNamed(name) == nil {
 		alone = time.Now()
 	}
 	for _, t := range ts.table {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/store"
 )
 
@@ -31,7 +32,7 @@ func TestClockIsSetBetweenRuns(t *testing.T) {
 				if err := db.Migrate(t.Context(), "daemon", schema); err != nil {
 					t.Fatal(err)
 				}
-				ts, err := openTasks(t.Context(), db, newAgents(), new(budget.Book), slog.New(slog.DiscardHandler))
+				ts, err := openTasks(t.Context(), db, registry.New(), new(budget.Book), slog.New(slog.DiscardHandler))
 				if err != nil {
 					t.Fatal(err)
 				}

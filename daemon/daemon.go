@@ -35,6 +35,7 @@ import (
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/discovery"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
@@ -87,7 +88,7 @@ type Daemon struct {
 	files  descriptors
 	space  space
 
-	agents      *agents
+	agents      *registry.Registry
 	tasks       *tasks
 	inbox       *inbox
 	repeats     *repeats
@@ -121,7 +122,7 @@ type Daemon struct {
 func Open(ctx context.Context, o Options) (*Daemon, error) {
 	d := &Daemon{
 		options: o, started: time.Now(), files: shareDescriptors(descriptorLimit()),
-		agents: newAgents(), exchanges: newExchanges(), abilities: newAbilities(),
+		agents: registry.New(), exchanges: newExchanges(), abilities: newAbilities(),
 		subscribers: new(subscribers), cuts: newCuts(), count: newCounts(),
 		rediscover: make(chan struct{}, 1), hinted: make(hinted),
 	}

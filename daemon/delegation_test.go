@@ -173,7 +173,7 @@ func TestCancelReachesTheAgent(t *testing.T) {
 		}
 	}
 	worker.refused(kinds.NotFound, "result", client.ResultParams{Ref: given.ID, Payload: completed("")})
-	if _, active, _ := laptop.agents.summary(); active != 0 {
+	if _, active, _ := laptop.agents.Summarize(); active != 0 {
 		t.Errorf("%d tasks are active", active)
 	}
 	asker.refused(kinds.NotFound, "cancel", client.CancelParams{Ref: wire.NewMessageID()})
@@ -246,7 +246,7 @@ func TestRefusedDelegate(t *testing.T) {
 	if s := asker.state(id); s.State != client.TaskRefused {
 		t.Errorf("%+v", s)
 	}
-	if _, active, _ := laptop.agents.summary(); active != 0 {
+	if _, active, _ := laptop.agents.Summarize(); active != 0 {
 		t.Errorf("%d tasks are active", active)
 	}
 }
@@ -379,7 +379,7 @@ func TestAcceptedDelegationsSurviveARestart(t *testing.T) {
 			t.Errorf("%+v", all)
 		}
 	}
-	if _, active, _ := laptop.agents.summary(); active != 1 {
+	if _, active, _ := laptop.agents.Summarize(); active != 1 {
 		t.Errorf("%d tasks are active", active)
 	}
 	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, nil)

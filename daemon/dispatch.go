@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -126,7 +127,7 @@ func (d *Daemon) onPing(sender identity.Peer) (*wire.Envelope, error) {
 	if err := d.gate.admit(sender, kinds.KindPing, ""); err != nil {
 		return nil, err
 	}
-	status, active, attached := d.agents.summary()
+	status, active, attached := d.agents.Summarize()
 	return &wire.Envelope{Kind: kinds.KindPong, Payload: kinds.Encode(&kinds.Pong{
 		Status: status, UptimeSecs: uint64(time.Since(d.started).Seconds()), ActiveTasks: uint64(active),
 		AgentName: d.name, Attached: uint64(attached),
@@ -137,7 +138,7 @@ func (d *Daemon) onDiscover(sender identity.Peer, env *wire.Envelope) (*wire.Env
 	if err := d.gate.admit(sender, kinds.KindDiscover, ""); err != nil {
 		return nil, err
 	}
-	c, err := d.agents.capabilities(d.name, env.Agent)
+	c, err := d.agents.Capabilities(d.name, env.Agent)
 	if err != nil {
 		return nil, err
 	}
@@ -157,16 +158,32 @@ func (d *Daemon) onQuery(ctx context.Context, sender identity.Peer, env *wire.En
 	if err != nil {
 		return nil, err
 	}
-	defer d.agents.release(p)
+	defer d.agents.Release(p)
 	d.exchanges.enter(env)
 	defer d.exchanges.leave(env)
 	deadline := queryDeadline(q)
 	var answer wire.Payload
 	in := &client.Inbound{Envelope: *env, Name: sender.Name, DeadlineMS: uint64(deadline.Milliseconds())}
-	if err := ask(ctx, deadline, p.agent, in, &answer); err != nil {
+	if err := ask(ctx, deadline, p.Agent, in, &answer); err != nil {
 		return nil, err
 	}
 	return &wire.Envelope{Kind: kinds.KindResponse, Payload: answer}, nil
+}
+
+// pick chooses the agent for a query or delegate of a peer. One place of each agent
+// is left for other peers, while there are any.
+func (d *Daemon) pick(from identity.ID, kind, domain, name string) (*registry.Place, error) {
+	p, err := d.agents.Reserve(from, false, kind, domain, name)
+	if _, noPlace := errors.AsType[*registry.ShareError](err); !noPlace {
+		return p, err
+	}
+	if !d.node.ConnectedBut(from) {
+		return d.agents.Reserve(from, true, kind, domain, name)
+	}
+	d.places.Refuse(from)
+	e := kinds.Errorf(kinds.Overloaded, "%v: try again later", err)
+	e.RetryAfterMS = registry.RetryAfterMS
+	return nil, e
 }
 
 // onNotify hands a notification to all who want it, or holds it.
@@ -178,12 +195,12 @@ func (d *Daemon) onNotify(ctx context.Context, sender identity.Peer, env *wire.E
 	if err := d.gate.admit(sender, env.Kind, ""); err != nil {
 		return refused(err)
 	}
-	return d.hand(ctx, env, env.Agent, d.agents.takers(env.Kind, n.Topic, env.Agent), &client.Inbound{Envelope: *env, Name: sender.Name})
+	return d.hand(ctx, env, env.Agent, d.agents.Takers(env.Kind, n.Topic, env.Agent), &client.Inbound{Envelope: *env, Name: sender.Name})
 }
 
 // hand gives a message to the takers; if none confirms it, it goes to the inbox, for
 // the agent that it names or follows from, "" for any. The sender's connection may end meanwhile: the message has arrived all the same.
-func (d *Daemon) hand(ctx context.Context, env *wire.Envelope, agent string, takers []*agent, in *client.Inbound) (outcome, bool) {
+func (d *Daemon) hand(ctx context.Context, env *wire.Envelope, agent string, takers []*registry.Agent, in *client.Inbound) (outcome, bool) {
 	ctx = context.WithoutCancel(ctx)
 	if held, err := d.inbox.holds(ctx, env); err != nil {
 		return refused(err)
@@ -209,11 +226,11 @@ func untrusted(env *wire.Envelope) *kinds.Error {
 }
 
 // confirmed reports whether an agent has confirmed the message in time.
-func (d *Daemon) confirmed(ctx context.Context, takers []*agent, in *client.Inbound) bool {
+func (d *Daemon) confirmed(ctx context.Context, takers []*registry.Agent, in *client.Inbound) bool {
 	if len(takers) == 0 {
 		return false
 	}
-	tell := func(a *agent) error {
+	tell := func(a *registry.Agent) error {
 		err := ask(ctx, confirmTime, a, in, nil)
 		if err != nil {
 			d.log.Debug("not confirmed", "agent", a.Name, "kind", in.Kind, "id", in.ID, "err", err)
@@ -248,8 +265,8 @@ func (d *Daemon) confirmed(ctx context.Context, takers []*agent, in *client.Inbo
 
 // ask calls an agent by the message's kind and puts what goes wrong in the
 // sender's terms.
-func ask(ctx context.Context, limit time.Duration, a *agent, in *client.Inbound, answer any) error {
-	err := a.conn.CallFor(ctx, in.From, limit, in.Kind, in, answer)
+func ask(ctx context.Context, limit time.Duration, a *registry.Agent, in *client.Inbound, answer any) error {
+	err := a.Conn.CallFor(ctx, in.From, limit, in.Kind, in, answer)
 	if err == nil {
 		return nil
 	}
@@ -262,7 +279,7 @@ func ask(ctx context.Context, limit time.Duration, a *agent, in *client.Inbound,
 		return late()
 	case errors.Is(err, client.ErrFull):
 		e := kinds.Errorf(kinds.Overloaded, "agent %s has too many messages to read: try again later", a.Name)
-		e.RetryAfterMS = overloadedRetryMS
+		e.RetryAfterMS = registry.RetryAfterMS
 		return e
 	case errors.Is(err, client.ErrClosed):
 		return kinds.Errorf(kinds.NoAgent, "agent %s went away: try again when it is back", a.Name)

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/acpd/acpd/client"
@@ -55,17 +54,6 @@ func TestEveryKindIsDispatched(t *testing.T) {
 	for range 2 { // a repeat has the same answer
 		if env := envelope("thirteenth", false); asExchange(env) || asMessage(env) {
 			t.Error("an unknown kind was dispatched")
-		}
-	}
-}
-
-// TestEveryKindIsOffered: an agent can declare each kind that the daemon does not
-// answer by itself.
-func TestEveryKindIsOffered(t *testing.T) {
-	for _, k := range kinds.Table() {
-		own := k.Name == kinds.KindPing || k.Name == kinds.KindDiscover || k.Class == kinds.Reply
-		if slices.Contains(offered[:], k.Name) == own {
-			t.Errorf("%s: offered to agents is %t", k.Name, !own)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
@@ -98,7 +99,7 @@ func (sub *subscription) wants(env *wire.Envelope, direction client.MessageDirec
 		return false
 	}
 	facts, err := kinds.Learn(env)
-	return err == nil && longest(sub.Topics, facts.Topic) >= 0
+	return err == nil && registry.LongestMatch(sub.Topics, facts.Topic) >= 0
 }
 
 // notify writes to the subscriber. A full queue loses this copy; a connection that

@@ -76,7 +76,7 @@ func FuzzAgentSession(f *testing.F) {
 		if after := desk.state(t, owner); after != before || desk.subscribers.list() != nil {
 			t.Errorf("the daemon has changed: %s, was %s", after, before)
 		}
-		if a := desk.agents.named("reviewer"); a == nil || a.Key != other.Key {
+		if a := desk.agents.AgentNamed("reviewer"); a == nil || a.Key != other.Key {
 			t.Error("the other agent is not what it was")
 		}
 		if s, _ := desk.tasks.stateOf(desk.tasks.find(taken.ID, client.Taken)); s != client.TaskAccepted {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -33,7 +34,7 @@ func (d *Daemon) delegate(ctx context.Context, s *session, p *client.DelegatePar
 	}
 	as := s.caller()
 	t := &task{
-		direction: client.Given, peer: to.ID, id: env.ID, hash: contentOf(env), agent: as.name, holder: as.key,
+		direction: client.Given, peer: to.ID, id: env.ID, hash: contentOf(env), agent: as.Name, holder: as.KeyHash,
 		chain: chainOf(env), reports: what.Reports(), created: time.Now(),
 	}
 	if what.DeadlineMS > 0 {
@@ -199,7 +200,7 @@ func (d *Daemon) onReport(ctx context.Context, sender identity.Peer, env *wire.E
 		state, _ := d.tasks.stateOf(t)
 		return refused(kinds.Errorf(kinds.NotFound, "ref: the delegation %s is %s already: nothing more is expected", t.id, state))
 	}
-	takers := d.agents.takers(env.Kind, "", env.Agent)
+	takers := d.agents.Takers(env.Kind, "", env.Agent)
 	if t.agent != "" {
 		takers = meant(takers, t.agent)
 	}
@@ -208,12 +209,12 @@ func (d *Daemon) onReport(ctx context.Context, sender identity.Peer, env *wire.E
 
 // meant returns who of the takers gets what a delegation of an agent led to: that
 // agent, or where it is away those whom the daemon's owner has attached.
-func meant(takers []*agent, name string) (others []*agent) {
+func meant(takers []*registry.Agent, name string) (others []*registry.Agent) {
 	for _, a := range takers {
 		if a.Name == name {
-			return []*agent{a}
+			return []*registry.Agent{a}
 		}
-		if !a.guest {
+		if !a.IsGuest {
 			others = append(others, a)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
@@ -219,7 +220,7 @@ func TestAnAgentsInboxIsItsOwn(t *testing.T) {
 
 	// A connection that shows the key is the agent too.
 	beside := desk.guest(nil)
-	beside.refused(kinds.NotAuthorized, "speak", client.SpeakParams{Name: "planner", Key: newKey()})
+	beside.refused(kinds.NotAuthorized, "speak", client.SpeakParams{Name: "planner", Key: registry.NewKey()})
 	beside.refused(kinds.NotAuthorized, "speak", client.SpeakParams{Name: "reviewer", Key: key})
 	beside.refused(kinds.NoAgent, "speak", client.SpeakParams{Name: "nobody", Key: key})
 	beside.refused(kinds.Invalid, "speak", client.SpeakParams{Name: "planner", Key: "x"})
@@ -228,7 +229,7 @@ func TestAnAgentsInboxIsItsOwn(t *testing.T) {
 	laptop.dial().must("notify", client.NotifyParams{To: client.To("desk/planner"), Payload: wire.Payload(`{"topic":"t","data":"again"}`)}, nil)
 	is("who speaks as the planner", beside, "again")
 	planner.Close()
-	await.Until(t, "the planner has left", func() bool { return desk.agents.named("planner") == nil })
+	await.Until(t, "the planner has left", func() bool { return desk.agents.AgentNamed("planner") == nil })
 	beside.refused(kinds.NotAuthorized, "inbox", nil)
 
 	// After seven days, and when its peer is untrusted, nothing is left.
@@ -368,7 +369,7 @@ func TestAnAgentsDelegationsAreItsOwn(t *testing.T) {
 
 	// What is over stays with who has the key, and goes to nobody who has the name.
 	planner.Close()
-	await.Until(t, "the planner has left", func() bool { return desk.agents.named("planner") == nil })
+	await.Until(t, "the planner has left", func() bool { return desk.agents.AgentNamed("planner") == nil })
 	next, _ := desk.guestAgent(client.AttachParams{Name: "planner"}, say(`{}`))
 	if n := lists(next); n != 0 {
 		t.Errorf("the next planner lists %d delegations of the last", n)
@@ -421,11 +422,11 @@ func TestChannelsInTheAgentsFolder(t *testing.T) {
 	is(200, "intents", "X-Agent-ID", "planner")
 	planner, key := desk.guestAgent(client.AttachParams{Name: "planner"}, say(`{}`))
 	is(403, "agent_key", "X-Agent-ID", "planner")
-	is(403, "agent_key", "X-Agent-ID", "planner", "X-API-Key", newKey())
+	is(403, "agent_key", "X-Agent-ID", "planner", "X-API-Key", registry.NewKey())
 	is(200, "intents", "X-Agent-ID", "planner", "X-API-Key", key)
 	is(200, "intents", "X-Agent-ID", "reviewer", "X-API-Key", "any")
 	planner.Close()
-	await.Until(t, "the planner has left", func() bool { return desk.agents.named("planner") == nil })
+	await.Until(t, "the planner has left", func() bool { return desk.agents.AgentNamed("planner") == nil })
 	is(200, "intents", "X-Agent-ID", "planner")
 }
 

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 )
@@ -19,7 +19,7 @@ func TestANameWithOpenWorkNeedsItsKey(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	planner, key := desk.guestAgent(client.AttachParams{Name: "planner"}, say(accepted))
-	if _, err := readKey("attach", key); err != nil {
+	if _, err := registry.HashKey("attach", key); err != nil {
 		t.Fatal(err)
 	}
 	g := desk.guest(nil)
@@ -34,7 +34,7 @@ func TestANameWithOpenWorkNeedsItsKey(t *testing.T) {
 	leave := func(l *local) {
 		t.Helper()
 		l.Close()
-		await.Until(t, "it has left", func() bool { return desk.agents.named("planner") == nil })
+		await.Until(t, "it has left", func() bool { return desk.agents.AgentNamed("planner") == nil })
 	}
 	leave(planner)
 	kept := func() {
@@ -43,7 +43,7 @@ func TestANameWithOpenWorkNeedsItsKey(t *testing.T) {
 		if e := g.refused(kinds.NotAuthorized, "attach", client.AttachParams{Name: "planner"}); !strings.Contains(e.Message, "show its key") {
 			t.Errorf("%s", e.Message)
 		}
-		g.refused(kinds.NotAuthorized, "attach", client.AttachParams{Name: "planner", Key: newKey()})
+		g.refused(kinds.NotAuthorized, "attach", client.AttachParams{Name: "planner", Key: registry.NewKey()})
 		g.must("attach", client.AttachParams{Name: "another"}, nil) // any other name is free
 	}
 	kept()
@@ -64,11 +64,7 @@ func TestANameWithOpenWorkNeedsItsKey(t *testing.T) {
 	leave(owned)
 	g = desk.guest(nil)
 	g.refused(kinds.NotAuthorized, "attach", client.AttachParams{Name: "planner", Key: key})
-	desk.agents.mu.Lock()
-	k := desk.agents.kept["planner"]
-	k.since = k.since.Add(-keptFor)
-	desk.agents.kept["planner"] = k
-	desk.agents.mu.Unlock()
+	desk.agents.KeepName("planner", registry.KeyHash{}, time.Now().Add(-registry.NameKept))
 	last, _ := desk.guestAgent(client.AttachParams{Name: "planner"}, say(accepted))
 	var s client.Task
 	if last.must("task", client.TaskParams{ID: taken.ID}, &s); s.State != client.TaskAccepted || s.Agent != "planner" {
@@ -79,70 +75,6 @@ func TestANameWithOpenWorkNeedsItsKey(t *testing.T) {
 	// Without open work the name is for whoever comes.
 	leave(last)
 	desk.guestAgent(client.AttachParams{Name: "planner"}, say(accepted))
-}
-
-// A name is kept for ten minutes, to the nanosecond, and names without work are not.
-func TestNamesAreKeptForTenMinutes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r, open := newAgents(), map[string]bool{"planner": true}
-		attach := func(name, key string) (*agent, error) {
-			a, _, err := r.attach(new(client.Conn), client.AttachParams{Name: name, Key: key}, true, open)
-			return a, err
-		}
-		first, err := attach("planner", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		idle, err := attach("reviewer", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		working := func() map[string]bool { return open }
-		r.detach(first.conn, working)
-		r.detach(idle.conn, working)
-		if len(r.kept) != 1 {
-			t.Errorf("kept: %v", r.kept)
-		}
-		time.Sleep(keptFor - time.Nanosecond)
-		if _, err := attach("planner", ""); !errors.Is(err, &kinds.Error{Code: kinds.NotAuthorized}) {
-			t.Errorf("before the time: %v", err)
-		}
-		if err := r.vouch(holder{"planner", first.key}); err != nil {
-			t.Errorf("its key: %v", err)
-		}
-		time.Sleep(time.Nanosecond)
-		if err := r.vouch(holder{"planner", first.key}); err == nil {
-			t.Error("its key speaks for it after the time")
-		}
-		if _, err := attach("planner", ""); err != nil {
-			t.Errorf("after the time: %v", err)
-		}
-	})
-}
-
-// Agents in the folder shut nobody out of acp.sock.
-func TestGuestsLeavePlacesForTheOwner(t *testing.T) {
-	r := newAgents()
-	attach := func(guest bool) error {
-		_, _, err := r.attach(new(client.Conn), client.AttachParams{Name: newKey()[:32]}, guest, nil)
-		return err
-	}
-	for range maxGuests {
-		if err := attach(true); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := attach(true); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
-		t.Errorf("one guest more: %v", err)
-	}
-	for range maxAgents - maxGuests {
-		if err := attach(false); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := attach(false); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
-		t.Errorf("one agent more: %v", err)
-	}
 }
 
 // Every method without params, and one that panics, gets an answer and ends nothing.

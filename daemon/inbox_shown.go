@@ -5,12 +5,13 @@ import (
 	"slices"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/wire"
 )
 
 // maxShowings is for how many agents is kept what they were shown, as many as can be
 // attached. The one that has looked least recently is forgotten first.
-const maxShowings = maxAgents
+const maxShowings = registry.MaxAgents
 
 // maxShown is how many messages are kept for each, as many as can be held.
 const maxShown = 20000

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -95,10 +96,10 @@ func refuse(c *net.UnixConn, cause error) {
 type session struct {
 	daemon *Daemon
 	conn   *client.Conn
-	guest  bool                   // it came through the agents' folder
-	key    digest                 // of a guest that is no agent, so that what it sent is its own
-	speaks atomic.Pointer[holder] // as whom it calls; nil: as the agent that it attached
-	ending <-chan struct{}        // closed when it is the daemon that ends it
+	guest  bool                                // it came through the agents' folder
+	key    registry.KeyHash                    // of a guest that is no agent, so that what it sent is its own
+	speaks atomic.Pointer[registry.Credential] // as whom it calls; nil: as the agent that it attached
+	ending <-chan struct{}                     // closed when it is the daemon that ends it
 }
 
 func (d *Daemon) newSession(ctx context.Context, c net.Conn, at *door) *session {
@@ -122,7 +123,7 @@ func (s *session) converse(ctx context.Context) {
 	err := s.conn.Run(ctx)
 	// No handler runs any more, so nothing attaches or subscribes after this.
 	d.subscribers.set(s.conn, nil)
-	if a := d.agents.detach(s.conn, d.tasks.openNames); a != nil {
+	if a := d.agents.Detach(s.conn, d.tasks.openNames); a != nil {
 		d.tasks.attend(a.Name)
 		d.log.Info("agent detached", "agent", a.Name)
 	}

@@ -119,12 +119,12 @@ func (d *Daemon) whoami(_ context.Context, s *session, _ *none) (any, error) {
 
 func (d *Daemon) status(ctx context.Context, _ *session, _ *none) (any, error) {
 	d.space.lookAnew(ctx)
-	state, active, _ := d.agents.summary()
+	state, active, _ := d.agents.Summarize()
 	if d.draining.Load() {
 		state = "draining"
 	}
 	return &client.Status{
-		Whoami: d.describeSelf(), State: state, PeersConnected: len(d.node.Peers()), Agents: d.agents.list(), TasksActive: active,
+		Whoami: d.describeSelf(), State: state, PeersConnected: len(d.node.Peers()), Agents: d.agents.List(), TasksActive: active,
 		Messages: client.MessageCount{In: sums(d.count.received), Out: sums(d.count.sent)}, Warnings: d.warnings(),
 	}, nil
 }
@@ -163,7 +163,7 @@ func (d *Daemon) listTasks(ctx context.Context, s *session, p *client.TasksParam
 	limit := min(cmp.Or(p.Limit, few), most)
 	by := s.only()
 	all := d.tasks.list(func(t *task) bool {
-		return (p.After == 0 || uint64(t.row) < p.After) && (by == nil || t.holder == by.key)
+		return (p.After == 0 || uint64(t.row) < p.After) && (by == nil || t.holder == by.KeyHash)
 	})
 	slices.SortFunc(all, func(a, b *task) int { return cmp.Compare(b.row, a.row) })
 	out := &client.Tasks{Tasks: []client.Task{}}
@@ -229,7 +229,7 @@ func (d *Daemon) listInbox(ctx context.Context, s *session, p *client.InboxParam
 		if err != nil {
 			return nil, err
 		}
-		of = &as.name
+		of = &as.Name
 	}
 	peers, err := d.filter(p.Kinds, p.Peers)
 	if err != nil {
@@ -262,7 +262,7 @@ func (d *Daemon) shown(ctx context.Context, s *session, p *client.ShownParams) (
 		if err != nil {
 			return nil, err
 		}
-		of = &as.name
+		of = &as.Name
 	}
 	if err := d.inbox.show(ctx, p.Seqs, of); err != nil {
 		return nil, err
@@ -292,7 +292,7 @@ func (d *Daemon) ack(ctx context.Context, s *session, p *client.AckParams) (any,
 		if fail != nil {
 			return nil, fail
 		}
-		n, err = d.inbox.take(ctx, p, as.name, peers)
+		n, err = d.inbox.take(ctx, p, as.Name, peers)
 	} else {
 		n, err = d.inbox.ack(ctx, p, peers)
 	}

@@ -80,11 +80,7 @@ func TestPeersTakeTurnsAtAnAgent(t *testing.T) {
 			}
 		})
 	}
-	waiting := func(d *running) int {
-		laptop.agents.mu.Lock()
-		defer laptop.agents.mu.Unlock()
-		return laptop.agents.attached[0].peers[d.ID()]
-	}
+	waiting := func(d *running) int { return laptop.agents.RunningFor(d.ID()) }
 	const each = 3 // as many as a peer may have in memory
 	for range each {
 		ask(hog, long(900<<10))

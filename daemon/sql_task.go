@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/store"
 )
 
@@ -97,7 +98,7 @@ func sqlFinal(tx *store.Tx, row int64, e ending) error {
 	return err
 }
 
-func sqlPass(tx *store.Tx, row int64, holder digest) error {
+func sqlPass(tx *store.Tx, row int64, holder registry.KeyHash) error {
 	_, err := tx.Exec("UPDATE daemon_task SET holder = ? WHERE row = ?", holder[:], row)
 	return err
 }

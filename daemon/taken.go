@@ -33,10 +33,10 @@ func (d *Daemon) onDelegate(ctx context.Context, sender identity.Peer, env *wire
 	if err != nil {
 		return refused(err)
 	}
-	defer d.agents.release(place)
-	a := place.agent
+	defer d.agents.Release(place)
+	a := place.Agent
 	t := &task{
-		direction: client.Taken, peer: sender.ID, id: env.ID, hash: hash, agent: a.Name, holder: a.key,
+		direction: client.Taken, peer: sender.ID, id: env.ID, hash: hash, agent: a.Name, holder: a.KeyHash,
 		chain: chainOf(env), reports: p.Reports(), created: time.Now(),
 	}
 	if p.DeadlineMS > 0 {
@@ -133,7 +133,7 @@ func (d *Daemon) onCancel(ctx context.Context, sender identity.Peer, env *wire.E
 		return outcome{reply: &wire.Envelope{Kind: kinds.KindAck, Payload: notAccepted(state)}}, true
 	}
 	ack := kinds.Encode(&kinds.Ack{Accepted: true})
-	if a := d.agents.named(t.agent); a != nil {
+	if a := d.agents.AgentNamed(t.agent); a != nil {
 		if err := ask(ctx, ackTime, a, &client.Inbound{Envelope: *env, Name: sender.Name, Delegation: d.describe(ctx, t, false)}, &ack); err != nil {
 			return refused(err) // cancelling twice does no harm
 		}

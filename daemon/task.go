@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/wire"
 )
@@ -24,7 +25,7 @@ type task struct {
 	deadline  time.Time // zero: none
 
 	// Under tasks.mu.
-	holder   digest // of the key of who delegated, or works on it; zero: an owner's call
+	holder   registry.KeyHash // of the key of who delegated, or works on it; zero: an owner's call
 	state    client.TaskState
 	acked    bool           // the ack is on disk
 	partials uint64         // how many have come

@@ -9,6 +9,7 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
@@ -20,7 +21,7 @@ const (
 	maxTasks      = 1024           // given, and as many taken
 	keptAfter     = time.Hour      // an entry outlives its deadline by this
 	keptWithout   = 24 * time.Hour // and lives this long without one
-	orphanedFor   = 10 * time.Minute
+	orphanedFor   = registry.NameKept
 	firstReport   = 5 * time.Second // between attempts to report a lost task; doubles
 	slowestReport = 10 * time.Minute
 )
@@ -29,7 +30,7 @@ const (
 // Every transition is written before anybody sees it.
 type tasks struct {
 	db     *store.DB
-	agents *agents
+	agents *registry.Registry
 	taken  *budget.Account // delegations that are not final
 	wake   chan struct{}   // something is due earlier than before
 	late   *records
@@ -50,7 +51,7 @@ type taskKey struct {
 func (t *task) key() taskKey { return taskKey{t.direction, t.peer, t.id} }
 
 // openTasks reads the table as the last run of the daemon left it.
-func openTasks(ctx context.Context, db *store.DB, a *agents, book *budget.Book, log *slog.Logger) (*tasks, error) {
+func openTasks(ctx context.Context, db *store.DB, a *registry.Registry, book *budget.Book, log *slog.Logger) (*tasks, error) {
 	ts := &tasks{
 		db: db, agents: a, taken: book.Open(budget.Delegations), wake: make(chan struct{}, 1), late: newRecords(log),
 		table: make(map[taskKey]*task), sizes: map[client.TaskDirection]map[identity.ID]int{client.Given: {}, client.Taken: {}},
@@ -74,7 +75,7 @@ func openTasks(ctx context.Context, db *store.DB, a *agents, book *budget.Book, 
 			ts.count(t, nil)
 		}
 		if t.agent != "" && !t.final() {
-			a.kept[t.agent] = kept{t.holder, now}
+			a.KeepName(t.agent, t.holder, now)
 		}
 		t.retry, t.pause = now, firstReport
 		ts.put(t)
@@ -101,9 +102,9 @@ func (ts *tasks) remove(t *task) {
 }
 
 // count makes t count as work of its agent, from now on without the place that it had, if any.
-func (ts *tasks) count(t *task, had *place) {
+func (ts *tasks) count(t *task, had *registry.Place) {
 	t.counted = true
-	ts.agents.work(t.agent, t.peer, 1, had)
+	ts.agents.AddDelegations(t.agent, t.peer, 1, had)
 }
 
 // get returns the entry of a delegation.
@@ -120,12 +121,12 @@ func (ts *tasks) find(id wire.MessageID, directions ...client.TaskDirection) *ta
 }
 
 // findOf is find among what is the holder's own, nil for all.
-func (ts *tasks) findOf(by *holder, id wire.MessageID, directions ...client.TaskDirection) *task {
+func (ts *tasks) findOf(by *registry.Credential, id wire.MessageID, directions ...client.TaskDirection) *task {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	for _, direction := range directions {
 		for key, t := range ts.table {
-			if key.id == id && key.direction == direction && (by == nil || t.holder == by.key) {
+			if key.id == id && key.direction == direction && (by == nil || t.holder == by.KeyHash) {
 				return t
 			}
 		}
@@ -339,7 +340,7 @@ func (ts *tasks) openNames() map[string]bool {
 }
 
 // pass gives the open delegations of a name to the agent that has it now.
-func (ts *tasks) pass(ctx context.Context, name string, key digest) error {
+func (ts *tasks) pass(ctx context.Context, name string, key registry.KeyHash) error {
 	ts.mu.Lock()
 	var rows []int64
 	for _, t := range ts.table {
@@ -362,10 +363,10 @@ func (ts *tasks) pass(ctx context.Context, name string, key digest) error {
 }
 
 // own reports whether a delegation is the holder's own.
-func (ts *tasks) own(t *task, by holder) bool {
+func (ts *tasks) own(t *task, by registry.Credential) bool {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	return t.holder == by.key
+	return t.holder == by.KeyHash
 }
 
 // list returns the tasks that match, in no order.

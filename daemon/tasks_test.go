@@ -14,6 +14,7 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
@@ -31,7 +32,7 @@ func table(t *testing.T) *tasks {
 	if err := db.Migrate(t.Context(), "daemon", schema); err != nil {
 		t.Fatal(err)
 	}
-	ts, err := openTasks(t.Context(), db, newAgents(), new(budget.Book), slog.New(slog.DiscardHandler))
+	ts, err := openTasks(t.Context(), db, registry.New(), new(budget.Book), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +42,7 @@ func table(t *testing.T) *tasks {
 // reopen reads the table anew, as after a restart.
 func (ts *tasks) reopen(t *testing.T) *tasks {
 	t.Helper()
-	again, err := openTasks(t.Context(), ts.db, newAgents(), new(budget.Book), slog.New(slog.DiscardHandler))
+	again, err := openTasks(t.Context(), ts.db, registry.New(), new(budget.Book), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +115,7 @@ func TestTasksExpire(t *testing.T) {
 				t.Error("an entry without deadline stays after a day")
 			}
 		}
-		if _, active, _ := ts.agents.summary(); active != 0 {
+		if _, active, _ := ts.agents.Summarize(); active != 0 {
 			t.Errorf("%d tasks are active", active)
 		}
 	})
@@ -124,14 +125,14 @@ func TestTasksExpire(t *testing.T) {
 // peer would take the place, for an instant each, that is left for others.
 func TestAcceptedDelegationIsOneOfItsAgents(t *testing.T) {
 	ts := table(t)
-	if _, _, err := ts.agents.attach(new(client.Conn), client.AttachParams{Name: "reviewer", MaxConcurrent: 2}, false, nil); err != nil {
+	if _, _, err := ts.agents.Attach(new(client.Conn), client.AttachParams{Name: "reviewer", MaxConcurrent: 2}, false, nil); err != nil {
 		t.Fatal(err)
 	}
-	place, err := ts.agents.pick(identity.ID{1}, false, kinds.KindDelegate, "", "")
+	place, err := ts.agents.Reserve(identity.ID{1}, false, kinds.KindDelegate, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ts.agents.release(place)
+	defer ts.agents.Release(place)
 	e := &task{direction: client.Taken, peer: identity.ID{1}, id: wire.NewMessageID(), agent: "reviewer", reports: true, created: time.Now()}
 	if _, _, err := ts.begin(t.Context(), e, "mend it"); err != nil {
 		t.Fatal(err)
@@ -139,13 +140,13 @@ func TestAcceptedDelegationIsOneOfItsAgents(t *testing.T) {
 	if err := ts.ack(t.Context(), e, client.TaskAccepted, wire.Payload(accepted), place); err != nil {
 		t.Fatal(err)
 	}
-	other, err := ts.agents.pick(identity.ID{2}, false, kinds.KindQuery, "", "")
+	other, err := ts.agents.Reserve(identity.ID{2}, false, kinds.KindQuery, "", "")
 	if err != nil {
 		t.Fatalf("another peer's query: %v", err)
 	}
-	ts.agents.release(other)
-	ts.agents.release(place)
-	if _, active, _ := ts.agents.summary(); active != 1 {
+	ts.agents.Release(other)
+	ts.agents.Release(place)
+	if _, active, _ := ts.agents.Summarize(); active != 1 {
 		t.Errorf("%d are active, want the delegation alone", active)
 	}
 }
@@ -164,8 +165,8 @@ func TestOrphansAreReported(t *testing.T) {
 		})
 		back, away := ts.enter(t, client.Taken, 0), ts.enter(t, client.Taken, 0)
 		away.agent = "planner"
-		come := func(name string) *agent {
-			a, _, err := ts.agents.attach(new(client.Conn), client.AttachParams{Name: name}, false, nil)
+		come := func(name string) *registry.Agent {
+			a, _, err := ts.agents.Attach(new(client.Conn), client.AttachParams{Name: name}, false, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -173,11 +174,11 @@ func TestOrphansAreReported(t *testing.T) {
 			return a
 		}
 		planner, reviewer := come("planner"), come("reviewer")
-		ts.agents.detach(reviewer.conn, ts.openNames)
+		ts.agents.Detach(reviewer.Conn, ts.openNames)
 		ts.attend("reviewer")
 		time.Sleep(orphanedFor - time.Second)
 		come("reviewer")
-		ts.agents.detach(planner.conn, ts.openNames)
+		ts.agents.Detach(planner.Conn, ts.openNames)
 		ts.attend("planner")
 		left := time.Now()
 		time.Sleep(orphanedFor - time.Nanosecond)
@@ -216,7 +217,7 @@ func TestRestartedTasks(t *testing.T) {
 		if got.state != client.TaskUnknown || got.hash != sent.hash || got.chain != sent.chain || !got.reports || !got.created.Equal(sent.created.Truncate(time.Millisecond)) {
 			t.Errorf("%+v", got)
 		}
-		if _, active, _ := again.agents.summary(); active != 1 {
+		if _, active, _ := again.agents.Summarize(); active != 1 {
 			t.Errorf("%d active", active)
 		}
 		reported := make(chan *task, 1)

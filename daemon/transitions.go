@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
@@ -16,7 +17,7 @@ import (
 // ack records the answer to the delegation, on disk when it returns. An end that
 // came before stays. One that is accepted is work of its agent from then on, instead of the
 // place that it had, if any.
-func (ts *tasks) ack(ctx context.Context, t *task, state client.TaskState, payload wire.Payload, had *place) error {
+func (ts *tasks) ack(ctx context.Context, t *task, state client.TaskState, payload wire.Payload, had *registry.Place) error {
 	err := ts.db.Write(context.WithoutCancel(ctx), true, func(tx *store.Tx) error { return sqlAck(tx, t.row, state, payload.Object()) })
 	if err != nil {
 		return fmt.Errorf("record the ack: %w", err)
@@ -123,7 +124,7 @@ func (ts *tasks) settle(t *task, e ending) {
 	t.retry, t.pause = time.Now(), firstReport
 	if t.counted {
 		t.counted = false
-		ts.agents.work(t.agent, t.peer, -1, nil)
+		ts.agents.AddDelegations(t.agent, t.peer, -1, nil)
 	}
 	ts.change(t)
 }

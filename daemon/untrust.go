@@ -285,7 +285,7 @@ func (d *Daemon) sever(ctx context.Context, t *task, why string) error {
 	if err != nil || !won || t.direction != client.Taken {
 		return err
 	}
-	a := d.agents.named(t.agent)
+	a := d.agents.AgentNamed(t.agent)
 	if a == nil {
 		return nil
 	}

@@ -1,7 +1,6 @@
-package daemon
+package registry
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,24 +12,8 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// overloadedRetryMS is when it makes sense to ask an agent again that was full.
-const overloadedRetryMS = 1000
-
-// pick chooses the agent for a query or delegate of a peer. One place of each agent
-// is left for other peers, while there are any.
-func (d *Daemon) pick(from identity.ID, kind, domain, name string) (*place, error) {
-	p, err := d.agents.pick(from, false, kind, domain, name)
-	if _, noPlace := errors.AsType[*placesError](err); !noPlace {
-		return p, err
-	}
-	if !d.node.ConnectedBut(from) {
-		return d.agents.pick(from, true, kind, domain, name)
-	}
-	d.places.Refuse(from)
-	e := kinds.Errorf(kinds.Overloaded, "%v: try again later", err)
-	e.RetryAfterMS = overloadedRetryMS
-	return nil, e
-}
+// RetryAfterMS is when it makes sense to ask an agent again that was full.
+const RetryAfterMS = 1000
 
 // requests is n of them, in words.
 func requests(n int) string {
@@ -40,25 +23,25 @@ func requests(n int) string {
 	return fmt.Sprintf("%d requests", n)
 }
 
-// placesError says that a peer has all the places of an agent that one may have
+// ShareError says that a peer has all the places of an agent that one may have
 // while others are connected.
-type placesError struct {
+type ShareError struct {
 	agent string
 	n     int
 }
 
-func (e *placesError) Error() string {
+func (e *ShareError) Error() string {
 	return fmt.Sprintf("agent %s works on %s of this peer, as many as it takes of one while others are connected (budget: %s)", e.agent, requests(e.n), budget.Places.Name)
 }
 
-// pick chooses the agent for a query or delegate of a peer and reserves a place of it,
+// Reserve chooses the agent for a query or delegate of a peer and reserves a place of it,
 // which release gives back; with all, the peer may have every place. The agent is the one
 // that is named, else the one with the longest matching domain, of those the least busy,
 // then the last attached.
-func (r *agents) pick(from identity.ID, all bool, kind, domain, name string) (*place, error) {
+func (r *Registry) Reserve(from identity.ID, all bool, kind, domain, name string) (*Place, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var best *agent
+	var best *Agent
 	var bestMatch int
 	candidates := 0
 	for _, a := range r.attached {
@@ -68,7 +51,7 @@ func (r *agents) pick(from identity.ID, all bool, kind, domain, name string) (*p
 		candidates++
 		match := 0
 		if domain != "" && name == "" {
-			if match = longest(a.Domains, domain); match < 0 {
+			if match = LongestMatch(a.Domains, domain); match < 0 {
 				continue
 			}
 		}
@@ -79,14 +62,14 @@ func (r *agents) pick(from identity.ID, all bool, kind, domain, name string) (*p
 	switch {
 	case best != nil && r.active(best) >= best.MaxConcurrent:
 		e := kinds.Errorf(kinds.Overloaded, "agent %s works on %s, as many as it takes: try again later", best.Name, requests(r.active(best)))
-		e.RetryAfterMS = overloadedRetryMS
+		e.RetryAfterMS = RetryAfterMS
 		return nil, e
 	case best != nil && !all && r.activeFor(best, from) >= max(best.MaxConcurrent-1, 1):
-		return nil, &placesError{best.Name, r.activeFor(best, from)}
+		return nil, &ShareError{best.Name, r.activeFor(best, from)}
 	case best != nil:
 		best.running++
 		best.peers[from]++
-		return &place{agent: best, from: from}, nil
+		return &Place{Agent: best, from: from}, nil
 	case candidates > 0:
 		return nil, r.unknownDomain(kind, domain)
 	case name != "":
@@ -104,13 +87,13 @@ func noun(kind string) string {
 }
 
 // activeFor is what an agent has to do for one peer. The caller holds mu.
-func (r *agents) activeFor(a *agent, from identity.ID) int {
+func (r *Registry) activeFor(a *Agent, from identity.ID) int {
 	return a.peers[from] + r.load[a.Name][from]
 }
 
 // before reports whether a, attached after b, is to be chosen of two whose domains
 // match equally: one with a free place, then the less busy, then the later.
-func (r *agents) before(a, b *agent) bool {
+func (r *Registry) before(a, b *Agent) bool {
 	aFull, bFull := r.active(a) >= a.MaxConcurrent, r.active(b) >= b.MaxConcurrent
 	if aFull != bFull {
 		return bFull
@@ -118,9 +101,9 @@ func (r *agents) before(a, b *agent) bool {
 	return r.active(a) <= r.active(b)
 }
 
-// longest returns the length of the longest domain that matches, 0 where none is
+// LongestMatch returns the length of the longest domain that matches, 0 where none is
 // declared, -1 where none matches.
-func longest(domains []string, domain string) int {
+func LongestMatch(domains []string, domain string) int {
 	if len(domains) == 0 {
 		return 0
 	}
@@ -134,7 +117,7 @@ func longest(domains []string, domain string) int {
 }
 
 // unknownDomain names the domains that there are. The caller holds mu.
-func (r *agents) unknownDomain(kind, domain string) error {
+func (r *Registry) unknownDomain(kind, domain string) error {
 	var known []string
 	for _, a := range r.attached {
 		if a.takes(kind) {
@@ -150,14 +133,14 @@ func (r *agents) unknownDomain(kind, domain string) error {
 	return e
 }
 
-// takers returns who wants a message: of a notify those whose topics match, of
+// Takers returns who wants a message: of a notify those whose topics match, of
 // others all; or the one that is named.
-func (r *agents) takers(kind, topic, name string) []*agent {
+func (r *Registry) Takers(kind, topic, name string) []*Agent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var all []*agent
+	var all []*Agent
 	for _, a := range r.attached {
-		if a.takes(kind) && (name == "" || a.Name == name) && (topic == "" || longest(a.Topics, topic) >= 0) {
+		if a.takes(kind) && (name == "" || a.Name == name) && (topic == "" || LongestMatch(a.Topics, topic) >= 0) {
 			all = append(all, a)
 		}
 	}

@@ -1,4 +1,16 @@
-package daemon
+// Package registry holds the agents that are attached to a daemon, and chooses
+// among them.
+//
+// A place of an agent is reserved for each request, and each delegation that an
+// agent has accepted counts as one more. One place of an agent is left to other
+// peers. The name of an agent that leaves open work is kept for whoever has its key.
+//
+// The registry calls nothing of the daemon while it is locked: others, such as the
+// table of delegations, may hold their own lock while they call it.
+//
+// It leaves to others which delegations are open (package delegation), and what is
+// said to an agent (package daemon).
+package registry
 
 import (
 	"slices"
@@ -14,7 +26,7 @@ import (
 
 // Bounds of the registry.
 const (
-	maxAgents         = 256
+	MaxAgents         = 256
 	maxGuests         = 224 // of them in the agents' folder, so that these shut nobody out of acp.sock
 	maxDeclared       = 64  // domains or topics of one agent
 	defaultConcurrent = 4
@@ -23,74 +35,74 @@ const (
 // offered are the kinds that an agent can declare.
 var offered = [...]string{kinds.KindQuery, kinds.KindDelegate, kinds.KindCancel, kinds.KindNotify, kinds.KindResult, kinds.KindError}
 
-// agent is an attached agent: a connection that answers. Its fields but running
+// Agent is an attached agent: a connection that answers. Its fields but running
 // never change.
-type agent struct {
+type Agent struct {
 	client.AttachParams
-	conn  *client.Conn
-	key   digest // of its key
-	guest bool   // it came through the agents' folder
-	since time.Time
+	Conn    *client.Conn
+	KeyHash KeyHash // of its key
+	IsGuest bool    // it came through the agents' folder
+	since   time.Time
 
 	running int                 // requests under way; under agents.mu
 	peers   map[identity.ID]int // of them, by who sent them; likewise
 }
 
-// place is one of an agent's that is reserved for a request.
-type place struct {
-	agent *agent
+// Place is one of an agent's that is reserved for a request.
+type Place struct {
+	Agent *Agent
 	from  identity.ID // who sent the request
 	over  bool        // it is given back; under agents.mu
 }
 
 // takes reports whether the agent wants messages of a kind.
-func (a *agent) takes(kind string) bool { return len(a.Kinds) == 0 || slices.Contains(a.Kinds, kind) }
+func (a *Agent) takes(kind string) bool { return len(a.Kinds) == 0 || slices.Contains(a.Kinds, kind) }
 
-// agents is the registry of what is attached, and the one place that chooses who
+// Registry is the registry of what is attached, and the one place that chooses who
 // gets a message.
-type agents struct {
+type Registry struct {
 	mu       sync.Mutex      // guards the rest, and running of each agent
-	attached []*agent        // the last attached last
+	attached []*Agent        // the last attached last
 	kept     map[string]kept // by name; only names of open delegations, so as bounded as these
 	load     map[string]map[identity.ID]int
 	// load counts the accepted delegations by the agent's name and by who sent them:
 	// they stay its work while it is away.
 }
 
-func newAgents() *agents {
-	return &agents{kept: make(map[string]kept), load: make(map[string]map[identity.ID]int)}
+func New() *Registry {
+	return &Registry{kept: make(map[string]kept), load: make(map[string]map[identity.ID]int)}
 }
 
-// attach registers an agent, whose params then hold its key. open are the names that
+// Attach registers an agent, whose params then hold its key. open are the names that
 // have open work: while one of them is kept, a guest needs its key. Those that it
 // replaces are returned: the one that was on the same connection, and one of the same
 // name.
-func (r *agents) attach(conn *client.Conn, p client.AttachParams, guest bool, open map[string]bool) (a *agent, replaced []*agent, err error) {
+func (r *Registry) Attach(conn *client.Conn, p client.AttachParams, guest bool, open map[string]bool) (a *Agent, replaced []*Agent, err error) {
 	if err := checkAttach(&p); err != nil {
 		return nil, nil, err
 	}
 	shown := p.Key != ""
 	if !shown {
-		p.Key = newKey()
+		p.Key = NewKey()
 	}
-	key, err := readKey("attach", p.Key)
+	key, err := HashKey("attach", p.Key)
 	if err != nil {
 		return nil, nil, err
 	}
 	if p.MaxConcurrent == 0 {
 		p.MaxConcurrent = defaultConcurrent
 	}
-	a = &agent{AttachParams: p, conn: conn, key: key, guest: guest, since: time.Now(), peers: make(map[identity.ID]int)}
+	a = &Agent{AttachParams: p, Conn: conn, KeyHash: key, IsGuest: guest, since: time.Now(), peers: make(map[identity.ID]int)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var others []*agent
+	var others []*Agent
 	guests := 0
 	for _, old := range r.attached {
 		switch {
-		case old.Name == p.Name && (p.TakeOver || old.key == key), old.Name != p.Name && old.conn == conn:
+		case old.Name == p.Name && (p.TakeOver || old.KeyHash == key), old.Name != p.Name && old.Conn == conn:
 			replaced = append(replaced, old)
-		case old.Name == p.Name && old.conn == conn && !shown:
-			a.Key, a.key = old.Key, old.key // the same agent declares itself anew
+		case old.Name == p.Name && old.Conn == conn && !shown:
+			a.Key, a.KeyHash = old.Key, old.KeyHash // the same agent declares itself anew
 			replaced = append(replaced, old)
 		case old.Name == p.Name && guest:
 			return nil, nil, kinds.Errorf(kinds.Invalid, "attach: name: an agent %q is attached already: choose another name", p.Name)
@@ -98,16 +110,16 @@ func (r *agents) attach(conn *client.Conn, p client.AttachParams, guest bool, op
 			return nil, nil, kinds.Errorf(kinds.Invalid, "attach: name: an agent %q is attached already: choose another name, or set take_over to replace it", p.Name)
 		default:
 			others = append(others, old)
-			if old.guest {
+			if old.IsGuest {
 				guests++
 			}
 		}
 	}
-	if len(others) >= maxAgents || guest && guests >= maxGuests {
+	if len(others) >= MaxAgents || guest && guests >= maxGuests {
 		return nil, nil, kinds.Errorf(kinds.Overloaded, "attach: %d agents are attached, the most there can be: detach one first", len(others))
 	}
-	if k, ok := r.kept[p.Name]; ok && guest && k.key != a.key {
-		if left := keptFor - time.Since(k.since); left > 0 && open[p.Name] {
+	if k, ok := r.kept[p.Name]; ok && guest && k.key != a.KeyHash {
+		if left := NameKept - time.Since(k.since); left > 0 && open[p.Name] {
 			return nil, nil, kinds.Errorf(kinds.NotAuthorized, "attach: name: the last agent %q left open delegations, and its name is kept for it for %s more: show its key, choose another name, or wait",
 				p.Name, left.Round(time.Second))
 		}
@@ -149,17 +161,17 @@ func checkAttach(p *client.AttachParams) error {
 	return nil
 }
 
-// detach removes the agent of a connection and returns it, nil if there was none. Its
+// Detach removes the agent of a connection and returns it, nil if there was none. Its
 // name is kept if it is one of those that have open work.
-func (r *agents) detach(conn *client.Conn, open func() map[string]bool) *agent {
-	if r.of(conn) == nil {
+func (r *Registry) Detach(conn *client.Conn, open func() map[string]bool) *Agent {
+	if r.AgentOf(conn) == nil {
 		return nil
 	}
 	working := open() // not under mu: a delegation that changes asks here while it is locked
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, a := range r.attached {
-		if a.conn == conn {
+		if a.Conn == conn {
 			r.attached = slices.Delete(r.attached, i, i+1)
 			r.keep(a, working)
 			return a
@@ -168,21 +180,21 @@ func (r *agents) detach(conn *client.Conn, open func() map[string]bool) *agent {
 	return nil
 }
 
-// of returns the agent of a connection, nil if it has not attached.
-func (r *agents) of(conn *client.Conn) *agent {
+// AgentOf returns the agent of a connection, nil if it has not attached.
+func (r *Registry) AgentOf(conn *client.Conn) *Agent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.attached {
-		if a.conn == conn {
+		if a.Conn == conn {
 			return a
 		}
 	}
 	return nil
 }
 
-// work adds to the accepted delegations of a name. The place that one of them had until now,
+// AddDelegations adds to the accepted delegations of a name. The place that one of them had until now,
 // if any, is given back in the same step: no delegation counts twice.
-func (r *agents) work(name string, from identity.ID, n int, had *place) {
+func (r *Registry) AddDelegations(name string, from identity.ID, n int, had *Place) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.free(had)
@@ -200,36 +212,43 @@ func (r *agents) work(name string, from identity.ID, n int, had *place) {
 }
 
 // active is what an agent has to do. The caller holds mu.
-func (r *agents) active(a *agent) int { return a.running + r.loadOf(a.Name) }
+func (r *Registry) active(a *Agent) int { return a.running + r.loadOf(a.Name) }
 
-func (r *agents) loadOf(name string) (n int) {
+func (r *Registry) loadOf(name string) (n int) {
 	for _, m := range r.load[name] {
 		n += m
 	}
 	return n
 }
 
-// release gives back a place that pick has reserved, unless that was done before.
-func (r *agents) release(p *place) {
+// Release gives back a place that pick has reserved, unless that was done before.
+func (r *Registry) Release(p *Place) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.free(p)
 }
 
 // free is release of a caller that holds mu.
-func (r *agents) free(p *place) {
+func (r *Registry) free(p *Place) {
 	if p == nil || p.over {
 		return
 	}
 	p.over = true
-	p.agent.running--
-	if p.agent.peers[p.from]--; p.agent.peers[p.from] == 0 {
-		delete(p.agent.peers, p.from)
+	p.Agent.running--
+	if p.Agent.peers[p.from]--; p.Agent.peers[p.from] == 0 {
+		delete(p.Agent.peers, p.from)
 	}
 }
 
-// named returns the attached agent of a name, or nil.
-func (r *agents) named(name string) *agent {
+// KeepName keeps a name for the holder of a key whose agent left at a time.
+func (r *Registry) KeepName(name string, key KeyHash, since time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.kept[name] = kept{key, since}
+}
+
+// AgentNamed returns the attached agent of a name, or nil.
+func (r *Registry) AgentNamed(name string) *Agent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.attached {
@@ -240,8 +259,8 @@ func (r *agents) named(name string) *agent {
 	return nil
 }
 
-// summary is what pong says of all agents together.
-func (r *agents) summary() (status string, active, attached int) {
+// Summarize is what pong says of all agents together.
+func (r *Registry) Summarize() (status string, active, attached int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	full := len(r.attached) > 0
@@ -263,8 +282,18 @@ func (r *agents) summary() (status string, active, attached int) {
 	return status, active, len(r.attached)
 }
 
-// list describes the attached agents.
-func (r *agents) list() []client.Agent {
+// RunningFor returns how many requests of a peer are under way at all agents.
+func (r *Registry) RunningFor(peer identity.ID) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.attached {
+		n += a.peers[peer]
+	}
+	return n
+}
+
+// List describes the attached agents.
+func (r *Registry) List() []client.Agent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := make([]client.Agent, 0, len(r.attached))
@@ -277,9 +306,9 @@ func (r *agents) list() []client.Agent {
 	return all
 }
 
-// capabilities answers discover: what the named agent registered, or all of them
+// Capabilities answers discover: what the named agent registered, or all of them
 // together under the daemon's name.
-func (r *agents) capabilities(self, name string) (*kinds.Capabilities, error) {
+func (r *Registry) Capabilities(self, name string) (*kinds.Capabilities, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	sum := &kinds.Capabilities{AgentName: self}

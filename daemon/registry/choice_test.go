@@ -1,0 +1,100 @@
+package registry
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+)
+
+func TestAgentsAreChosen(t *testing.T) {
+	type attach struct {
+		name    string
+		domains string
+		kinds   string
+		running int
+		most    int
+	}
+	list := func(s string) []string { return strings.Fields(s) }
+	for _, c := range []struct {
+		name     string
+		attached []attach
+		domain   string
+		to       string
+		want     string // an agent or a code
+	}{
+		{"nobody", nil, "", "", "no_agent"},
+		{"the only one", []attach{{name: "a"}}, "", "", "a"},
+		{"the longest domain", []attach{{name: "a", domains: "code"}, {name: "b", domains: "code.go docs"}, {name: "c", domains: "code"}}, "code.go.test", "", "b"},
+		{"on label boundaries", []attach{{name: "a", domains: "code"}, {name: "b"}}, "codec", "", "b"},
+		{"one without domains takes any", []attach{{name: "a"}, {name: "b", domains: "docs"}}, "code", "", "a"},
+		{"a domain goes before none", []attach{{name: "a", domains: "code"}, {name: "b"}}, "code", "", "a"},
+		{"no domain matches", []attach{{name: "a", domains: "code"}}, "docs", "", "unknown_domain"},
+		{"no domain is asked for", []attach{{name: "a", domains: "code", running: 1}, {name: "b", domains: "docs"}, {name: "c", running: 1}}, "", "", "b"},
+		{"ties go to the least busy", []attach{{name: "a", running: 1}, {name: "b", running: 2}}, "", "", "a"},
+		{"then to the last attached", []attach{{name: "a"}, {name: "b"}}, "", "", "b"},
+		{"one that is full is passed by", []attach{{name: "a", running: 2}, {name: "b", running: 1, most: 1}}, "", "", "a"},
+		{"all are full", []attach{{name: "a", running: 4}}, "", "", "overloaded"},
+		{"the best domain is full", []attach{{name: "a", domains: "code", running: 4}, {name: "b"}}, "code", "", "overloaded"},
+		{"named", []attach{{name: "a"}, {name: "b"}}, "", "a", "a"},
+		{"named, whatever its domains", []attach{{name: "a", domains: "code"}, {name: "b"}}, "docs", "a", "a"},
+		{"named, and away", []attach{{name: "a"}}, "", "b", "no_agent"},
+		{"kinds count", []attach{{name: "a"}, {name: "b", kinds: "notify"}}, "", "", "a"},
+		{"none takes the kind", []attach{{name: "b", kinds: "notify"}}, "", "", "no_agent"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := New()
+			for _, a := range c.attached {
+				got, _, err := r.Attach(new(client.Conn), client.AttachParams{Name: a.name, Domains: list(a.domains), Kinds: list(a.kinds), MaxConcurrent: a.most}, false, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got.running = a.running
+			}
+			p, err := r.Reserve(identity.ID{}, true, kinds.KindQuery, c.domain, c.to)
+			got := ""
+			switch e, ok := errors.AsType[*kinds.Error](err); {
+			case ok:
+				got = string(e.Code)
+			case err == nil:
+				got = p.Agent.Name
+			}
+			if got != c.want {
+				t.Errorf("got %q (%v), want %q", got, err, c.want)
+			}
+		})
+	}
+}
+
+func TestOnePlaceIsLeftForOtherPeers(t *testing.T) {
+	for _, c := range []struct{ concurrent, shared, whole int }{{4, 3, 4}, {2, 1, 2}, {1, 1, 1}} {
+		for _, all := range []bool{false, true} {
+			r := New()
+			if _, _, err := r.Attach(new(client.Conn), client.AttachParams{Name: "reviewer", MaxConcurrent: c.concurrent}, false, nil); err != nil {
+				t.Fatal(err)
+			}
+			var had []*Place
+			for range 10 * c.concurrent {
+				if p, err := r.Reserve(identity.ID{1}, all, kinds.KindQuery, "", ""); err == nil {
+					had = append(had, p)
+				}
+			}
+			want := c.shared
+			if all {
+				want = c.whole
+			}
+			if len(had) != want {
+				t.Errorf("of %d places one peer has %d (all: %v), want %d", c.concurrent, len(had), all, want)
+			}
+			for _, p := range had {
+				r.Release(p)
+			}
+			if a := had[0].Agent; len(a.peers) != 0 || a.running != 0 {
+				t.Errorf("%d running after all were released, of %v", a.running, a.peers)
+			}
+		}
+	}
+}

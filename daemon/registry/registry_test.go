@@ -1,0 +1,87 @@
+package registry
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+)
+
+// A name is kept for ten minutes, to the nanosecond, and names without work are not.
+func TestNamesAreKeptForTenMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, open := New(), map[string]bool{"planner": true}
+		attach := func(name, key string) (*Agent, error) {
+			a, _, err := r.Attach(new(client.Conn), client.AttachParams{Name: name, Key: key}, true, open)
+			return a, err
+		}
+		first, err := attach("planner", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		idle, err := attach("reviewer", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		working := func() map[string]bool { return open }
+		r.Detach(first.Conn, working)
+		r.Detach(idle.Conn, working)
+		if len(r.kept) != 1 {
+			t.Errorf("kept: %v", r.kept)
+		}
+		time.Sleep(NameKept - time.Nanosecond)
+		if _, err := attach("planner", ""); !errors.Is(err, &kinds.Error{Code: kinds.NotAuthorized}) {
+			t.Errorf("before the time: %v", err)
+		}
+		if err := r.Check(Credential{"planner", first.KeyHash}); err != nil {
+			t.Errorf("its key: %v", err)
+		}
+		time.Sleep(time.Nanosecond)
+		if err := r.Check(Credential{"planner", first.KeyHash}); err == nil {
+			t.Error("its key speaks for it after the time")
+		}
+		if _, err := attach("planner", ""); err != nil {
+			t.Errorf("after the time: %v", err)
+		}
+	})
+}
+
+// Agents in the folder shut nobody out of acp.sock.
+func TestGuestsLeavePlacesForTheOwner(t *testing.T) {
+	r := New()
+	attach := func(guest bool) error {
+		_, _, err := r.Attach(new(client.Conn), client.AttachParams{Name: NewKey()[:32]}, guest, nil)
+		return err
+	}
+	for range maxGuests {
+		if err := attach(true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := attach(true); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
+		t.Errorf("one guest more: %v", err)
+	}
+	for range MaxAgents - maxGuests {
+		if err := attach(false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := attach(false); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
+		t.Errorf("one agent more: %v", err)
+	}
+}
+
+// TestEveryKindIsOffered: an agent can declare each kind that the daemon does not
+// answer by itself.
+func TestEveryKindIsOffered(t *testing.T) {
+	for _, k := range kinds.Table() {
+		own := k.Name == kinds.KindPing || k.Name == kinds.KindDiscover || k.Class == kinds.Reply
+		if slices.Contains(offered[:], k.Name) == own {
+			t.Errorf("%s: offered to agents is %t", k.Name, !own)
+		}
+	}
+}
