@@ -1,14 +1,15 @@
 package identity
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"syscall"
 )
+
+// privateMode is the mode of all that is written here: its owner's alone.
+const privateMode = 0o600
 
 // Problem is what can be wrong with a file of the identity.
 type Problem string
@@ -81,30 +82,4 @@ func checkPrivate(path string, info fs.FileInfo) error {
 		return &FileError{path, ProblemTooOpen, fmt.Sprintf("mode %04o", mode.Perm()), "run chmod 600 " + path}
 	}
 	return nil
-}
-
-// writeNew creates path with mode 0600 and the data, on disk when it returns; or
-// leaves nothing there.
-func writeNew(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		os.Remove(path)
-	}
-	return err
-}
-
-// syncDir makes the names in a file's directory durable.
-func syncDir(path string) error {
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/acpd/acpd/internal/durable"
 )
 
 const (
@@ -51,14 +53,14 @@ func CreateKey(path string) (*Key, error) {
 		return nil, fmt.Errorf("create key: %w", err)
 	}
 	temp := path + "." + rand.Text()
-	if err := writeNew(temp, data); err != nil {
+	if err := durable.Create(temp, data, privateMode); err != nil {
 		return nil, fmt.Errorf("create key: %w", err)
 	}
 	// Unlike rename, link refuses to replace what is there.
 	err = os.Link(temp, path)
 	os.Remove(temp) // where it stays, removeLeft comes to it
 	if err == nil {
-		err = syncDir(path)
+		err = durable.SyncDir(filepath.Dir(path))
 	}
 	if _, there := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && there == nil {
 		err = fs.ErrExist // whoever has made the key has removed this one

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/acpd/acpd/internal/durable"
 )
 
 // The trust store's two files. Each is replaced as a whole, and the copy first:
@@ -192,7 +194,7 @@ func replaceFiles(dir string, old, next record) error {
 	defer os.Remove(tempName(main))
 	defer os.Remove(tempName(second))
 	for _, path := range []string{second, main} {
-		if err := writeTemp(path, data); err != nil {
+		if err := durable.Rewrite(tempName(path), data, privateMode); err != nil {
 			return err
 		}
 	}
@@ -202,7 +204,7 @@ func replaceFiles(dir string, old, next record) error {
 	if err := os.Rename(tempName(main), main); err != nil {
 		return errors.Join(err, restore(second, old))
 	}
-	return syncDir(main)
+	return durable.SyncDir(dir)
 }
 
 func restore(path string, old record) error {
@@ -210,21 +212,12 @@ func restore(path string, old record) error {
 		return os.Remove(path)
 	}
 	data, err := old.encode()
-	if err == nil {
-		err = writeTemp(path, data)
-	}
-	if err == nil {
-		err = os.Rename(tempName(path), path)
-	}
-	return err
-}
-
-func tempName(path string) string { return path + ".tmp" }
-
-// writeTemp writes beside path, over what a crash has left there.
-func writeTemp(path string, data []byte) error {
-	if err := os.Remove(tempName(path)); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err != nil {
 		return err
 	}
-	return writeNew(tempName(path), data)
+	return durable.Replace(path, tempName(path), data, privateMode)
 }
+
+// tempName is where a file is written before it gets its name. What a crash leaves there
+// is written over.
+func tempName(path string) string { return path + ".tmp" }

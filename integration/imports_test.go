@@ -29,10 +29,11 @@ var arrows = map[string][]string{
 	"openintent/chain":  {},
 	"store":             {"disk"},
 	"disk":              {},
-	"oacp/mailbox":      {"oacp/message"},
-	"oacp/transfer":     {"store", "oacp/message", "kinds", "budget"},
+	"oacp/mailbox":      {"oacp/message", "internal/durable"},
+	"oacp/transfer":     {"store", "oacp/message", "kinds", "budget", "internal/durable"},
 	"oacp/message":      {},
-	"identity":          {},
+	"identity":          {"internal/durable"},
+	"internal/durable":  {},
 }
 
 // importers names the packages that may import a heavy dependency: one, and what is below it.

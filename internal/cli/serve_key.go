@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/durable"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -60,19 +61,7 @@ func writeKeyFile(path, key string) error {
 	if old, err := readKeyFile(path); err == nil && old == key {
 		return nil
 	}
-	made := path + ".new"
-	if err := os.Remove(made); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := os.OpenFile(made, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(key + "\n")
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(made, path)
+	return durable.Replace(path, path+".new", []byte(key+"\n"), 0o600)
 }
 
 // keyRemedy tells, in the refusal of a name that is kept, how the key is shown here.

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/acpd/acpd/internal/durable"
 	"github.com/acpd/acpd/oacp/message"
 )
 
@@ -64,7 +65,7 @@ func AttachAudit(path string, judgement any) error {
 		os.Remove(temp)
 		return err
 	}
-	return syncDir(dir)
+	return durable.SyncDir(dir)
 }
 
 // lockFile waits for a lock. The file stays, as the reference's does.

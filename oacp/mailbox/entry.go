@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/acpd/acpd/internal/durable"
 	"github.com/acpd/acpd/oacp/message"
 )
 
@@ -161,14 +162,14 @@ func (a Agent) Done(e Entry, discard bool) (string, error) {
 		if err := os.Remove(e.Path); err != nil {
 			return "", fmt.Errorf("done: %w", err)
 		}
-		return "", syncDir(a.Inbox())
+		return "", durable.SyncDir(a.Inbox())
 	}
 	if err := os.Mkdir(a.Archive(), folderMode); err != nil && !isFolder(a.Archive()) {
 		return "", fmt.Errorf("done: %w", err)
 	}
 	path, err := publish(e.Path, filepath.Join("archive", e.Name), e.Data)
 	if err == nil {
-		err = errors.Join(syncDir(a.Archive()), syncDir(a.Inbox()))
+		err = errors.Join(durable.SyncDir(a.Archive()), durable.SyncDir(a.Inbox()))
 	}
 	if err != nil {
 		return "", fmt.Errorf("done: %w", err)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/acpd/acpd/internal/durable"
 	"github.com/acpd/acpd/oacp/message"
 )
 
@@ -74,19 +75,7 @@ func stage(dir, name string, data []byte) (temp string, err error) {
 	var random [4]byte
 	rand.Read(random[:])
 	temp = filepath.Join(dir, "."+name+tempMark+hex.EncodeToString(random[:]))
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, fileMode)
-	if err != nil {
-		return "", err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		os.Remove(temp)
+	if err := durable.Create(temp, data, fileMode); err != nil {
 		return "", err
 	}
 	return temp, nil
@@ -108,7 +97,7 @@ const tempMark = ".tmp-acpctl-"
 func publish(file, name string, data []byte) (string, error) {
 	for n := 1; ; n++ {
 		path := filepath.Join(filepath.Dir(file), nth(name, n))
-		err := move(file, path)
+		err := durable.RenameNew(file, path)
 		switch {
 		case err == nil:
 			return path, nil
@@ -135,24 +124,4 @@ func nth(name string, n int) string {
 func holds(path string, data []byte) bool {
 	b, _, err := Read(path)
 	return err == nil && data != nil && bytes.Equal(b, data)
-}
-
-// linkOver is [move] where the system cannot rename without replacing.
-func linkOver(from, to string) error {
-	if err := os.Link(from, to); err != nil {
-		return err
-	}
-	return os.Remove(from)
-}
-
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = f.Sync()
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	return err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/acpd/acpd/internal/durable"
 	"github.com/acpd/acpd/oacp/message"
 )
 
@@ -161,7 +162,7 @@ func create(path, text string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return nil
 	}
-	err := putWhole(path, []byte(text), move)
+	err := putWhole(path, []byte(text), durable.RenameNew)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}

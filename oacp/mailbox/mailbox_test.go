@@ -240,21 +240,6 @@ func TestPut(t *testing.T) {
 	}
 }
 
-func TestLinkOver(t *testing.T) { // where the system has no better way
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "a"), "a")
-	write(t, filepath.Join(dir, "b"), "b")
-	if err := linkOver(filepath.Join(dir, "a"), filepath.Join(dir, "b")); !errors.Is(err, os.ErrExist) {
-		t.Errorf("over another file: %v", err)
-	}
-	if err := linkOver(filepath.Join(dir, "a"), filepath.Join(dir, "c")); err != nil {
-		t.Error(err)
-	}
-	if got := strings.Join(files(t, dir), " "); got != "b c" || content(t, filepath.Join(dir, "b")) != "b" {
-		t.Errorf("the folder holds %s", got)
-	}
-}
-
 // strange puts into dir what is no message but has the name of one.
 func strange(t testing.TB, dir string) {
 	t.Helper()

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/acpd/acpd/internal/durable"
 	"github.com/acpd/acpd/oacp/message"
 )
 
@@ -47,8 +48,8 @@ func Quarantine(path string, data []byte) (string, error) {
 			name = fmt.Sprintf("%s.%d", stem, n)
 		}
 		copied := filepath.Join(dir, name)
-		if err = move(temp, copied); err == nil {
-			return copied, syncDir(dir)
+		if err = durable.RenameNew(temp, copied); err == nil {
+			return copied, durable.SyncDir(dir)
 		}
 		if errors.Is(err, fs.ErrExist) && n+1 < maxTwins {
 			err = nil

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/acpd/acpd/internal/durable"
 	"github.com/acpd/acpd/oacp/message"
 )
 
@@ -190,7 +191,7 @@ func (s *Sent) write(sender Agent, draw func() string) error {
 					name = draw()
 				}
 				paths[i] = filepath.Join(dirs[i], name)
-				err = move(temps[i], paths[i])
+				err = durable.RenameNew(temps[i], paths[i])
 			}
 		} else {
 			paths[i], err = publish(temps[i], name, s.Data)
@@ -198,7 +199,7 @@ func (s *Sent) write(sender Agent, draw func() string) error {
 		done := order[:n]
 		if err == nil {
 			temps[i], done = "", order[:n+1]
-			err = syncDir(dirs[i])
+			err = durable.SyncDir(dirs[i])
 		}
 		if err != nil {
 			return partial(paths, done, err)
@@ -232,7 +233,7 @@ func makeFolder(dir string) error {
 	if !isFolder(dir) {
 		return fmt.Errorf("%s is a link: put a folder in its place", dir)
 	}
-	return syncDir(filepath.Dir(dir))
+	return durable.SyncDir(filepath.Dir(dir))
 }
 
 // Away reports whether an agent lives on another machine by what its folder says: acpd

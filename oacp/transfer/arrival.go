@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/durable"
 	"github.com/acpd/acpd/store"
 )
 
@@ -108,7 +109,7 @@ func (c *Carrier) salvage(a *arrival) (string, error) {
 func (a *arrival) lies(inbox *os.Root) (string, error) {
 	name := a.key.name()
 	if n := find(inbox, name, a.size, a.key.hash); n != "" {
-		return n, syncDir(inbox)
+		return n, durable.SyncRoot(inbox)
 	}
 	archive, err := inbox.OpenRoot("archive")
 	if errors.Is(err, fs.ErrNotExist) {

@@ -16,6 +16,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/acpd/acpd/internal/durable"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/oacp/message"
 	"github.com/acpd/acpd/wire"
@@ -204,20 +205,13 @@ func put(dir *os.Root, temp, name string, data []byte) (string, error) {
 		return "", err
 	}
 	if there := find(dir, name, int64(len(data)), sha256.Sum256(data)); there != "" {
-		return there, syncDir(dir)
+		return there, durable.SyncRoot(dir)
 	}
-	f, err := dir.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, fileMode)
+	err := durable.CreateIn(dir, temp, data, fileMode)
 	if err != nil {
 		return "", err
 	}
 	defer dir.Remove(temp)
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return "", err
-	}
 	for _, final := range numbered(name, maxNumbered) {
 		err = dir.Link(temp, final)
 		if errors.Is(err, fs.ErrExist) {
@@ -229,7 +223,7 @@ func put(dir *os.Root, temp, name string, data []byte) (string, error) {
 		// The temporary name goes first: that tells those who watch the folder, and
 		// one fsync is for both.
 		dir.Remove(temp)
-		return final, syncDir(dir)
+		return final, durable.SyncRoot(dir)
 	}
 	return "", err // another was quicker; it is tried again
 }
@@ -267,14 +261,6 @@ func numbered(name string, most int) []string {
 		all = append(all, fmt.Sprintf("%s_%d%s", stem, i, extension))
 	}
 	return all
-}
-
-func syncDir(dir *os.Root) error {
-	d, err := dir.Open(".")
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // find returns the name under which a message lies in dir, "" if it does not. Those

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/durable"
 	"github.com/acpd/acpd/oacp/message"
 	"github.com/acpd/acpd/store"
 )
@@ -274,7 +275,7 @@ func (c *Carrier) discard(ctx context.Context, inbox *os.Root, e *entry) {
 		err = inbox.Remove(e.file)
 	}
 	if err == nil {
-		err = syncDir(inbox)
+		err = durable.SyncRoot(inbox)
 	}
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		c.mu.Lock()

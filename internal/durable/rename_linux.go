@@ -1,4 +1,4 @@
-package mailbox
+package durable
 
 import (
 	"errors"
@@ -7,14 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// move renames a file, never over another: then the error is fs.ErrExist.
-func move(from, to string) error {
+// RenameNew renames a file, never over another: then the error is [io/fs.ErrExist].
+func RenameNew(from, to string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS): // the file system cannot
-		return linkOver(from, to)
+		return linkNew(from, to)
 	}
 	return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
 }
