@@ -103,7 +103,7 @@ type Daemon struct {
 	sightings   *sightings
 	crowd       crowd
 	refusers    sync.Map // ids of trusted peers that have said that they do not trust this daemon, until they are connected
-	mail        *transfer.Carrier
+	mail        *transfer.Mailer
 	mailHome    string // of the mailboxes whose mail is carried
 	channels    *channels
 

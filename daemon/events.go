@@ -138,7 +138,7 @@ func (d *Daemon) onEvent(e peer.Event) {
 		d.crowd.link(e.Type == peer.EventUp, d.options.Connected)
 		d.sightings.at(e.Peer, e.Addr, e.At)
 		d.place(e.Peer)
-		d.mail.Link(e.Peer, e.Type == peer.EventUp)
+		d.mail.SetConnected(e.Peer, e.Type == peer.EventUp)
 		d.channels.Link(e.Peer, e.Type == peer.EventUp)
 	case peer.EventMoved:
 		d.sightings.at(e.Peer, e.Addr, e.At)

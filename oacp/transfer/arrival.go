@@ -34,7 +34,7 @@ type arrival struct {
 
 	size    int64 // 0 of what came before sizes were kept
 	counted bool  // it and its size, in the peer's shares
-	kept    bool  // among Carrier.arrivals, which has a say in counted
+	kept    bool  // among Mailer.arrivals, which has a say in counted
 
 	tries int       // of telling the sender, which did not take this one
 	due   time.Time // of the next
@@ -44,7 +44,7 @@ type arrival struct {
 // peer is one id, one name and the same bytes, twice.
 type arrivalKey struct {
 	peer identity.ID
-	place
+	mailbox
 	file string // its name at the sender
 	hash [32]byte
 }
@@ -52,43 +52,43 @@ type arrivalKey struct {
 // name is the message's name here, if no other message has it.
 func (k arrivalKey) name() string { return localName(k.file, k.hash) }
 
-// temp is the name under which the message is written. It is the same at each attempt,
+// tempName is the name under which the message is written. It is the same at each attempt,
 // and no other message's, so that what a crash leaves behind is found without a look at
 // files of others.
-func (k arrivalKey) temp() string {
+func (k arrivalKey) tempName() string {
 	id := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%s/%x/%s", k.peer, k.project, k.agent, k.hash, k.file))
 	return "." + k.name() + tempMark + hex.EncodeToString(id[:8])
 }
 
-// mend settles what a crash left half stored: it is there, or it never came and
+// recoverArrival settles what a crash left half stored: it is there, or it never came and
 // will come again. Its temporary file goes, and nobody else's.
-func (c *Carrier) mend(ctx context.Context, a *arrival) (err error) {
-	name, err := c.salvage(a)
+func (m *Mailer) recoverArrival(ctx context.Context, a *arrival) (err error) {
+	name, err := m.findHalfStored(a)
 	if err != nil {
 		return err
 	}
 	if name == "" {
 		defer func() {
 			if err == nil {
-				c.shares.ledger.Give(a.key.peer, 1)
+				m.shares.ledger.Give(a.key.peer, 1)
 			}
 		}()
 	}
 	// It is found out again if that is lost.
-	return c.cfg.DB.Write(ctx, false, func(tx *store.Tx) error {
+	return m.cfg.DB.Write(ctx, false, func(tx *store.Tx) error {
 		if name == "" {
 			a.state = ""
-			return sqlUnarrive(tx, a.key)
+			return sqlDeleteArrival(tx, a.key)
 		}
 		a.state, a.name = stored, name
-		return sqlProceed(tx, a)
+		return sqlUpdateArrival(tx, a)
 	})
 }
 
-// salvage returns the name that a half-stored message has in the inbox, or had
+// findHalfStored returns the name that a half-stored message has in the inbox, or had
 // before it went into the archive; "" if it is in neither.
-func (c *Carrier) salvage(a *arrival) (string, error) {
-	inbox, err := c.openInbox(a.key.place)
+func (m *Mailer) findHalfStored(a *arrival) (string, error) {
+	inbox, err := m.openInbox(a.key.mailbox)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -96,19 +96,19 @@ func (c *Carrier) salvage(a *arrival) (string, error) {
 		return "", err
 	}
 	defer inbox.Close()
-	if err := inbox.Remove(a.key.temp()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := inbox.Remove(a.key.tempName()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	if a.folder, err = folderOf(inbox); err != nil {
+	if a.folder, err = inodeOf(inbox); err != nil {
 		return "", err
 	}
-	return a.lies(inbox)
+	return a.locate(inbox)
 }
 
-// lies returns a message's name in an inbox or its archive, "" if it is in neither.
-func (a *arrival) lies(inbox *os.Root) (string, error) {
+// locate returns a message's name in an inbox or its archive, "" if it is in neither.
+func (a *arrival) locate(inbox *os.Root) (string, error) {
 	name := a.key.name()
-	if n := find(inbox, name, a.size, a.key.hash); n != "" {
+	if n := findMessage(inbox, name, a.size, a.key.hash); n != "" {
 		return n, durable.SyncRoot(inbox)
 	}
 	archive, err := inbox.OpenRoot("archive")
@@ -119,23 +119,23 @@ func (a *arrival) lies(inbox *os.Root) (string, error) {
 		return "", err
 	}
 	defer archive.Close()
-	return find(archive, name, a.size, a.key.hash), nil
+	return findMessage(archive, name, a.size, a.key.hash), nil
 }
 
-// notice finds what is consumed of the mail that came to a place: it is no more in
+// findConsumed finds what is consumed of the mail that came to a place: it is no more in
 // the inbox, while the inbox is there, and not another in its place.
-func (c *Carrier) notice(ctx context.Context, p place, inbox *os.Root, found map[string]sighting, which names) {
-	folder, err := folderOf(inbox)
+func (m *Mailer) findConsumed(ctx context.Context, p mailbox, inbox *os.Root, found map[string]foundFile, files names) {
+	folder, err := inodeOf(inbox)
 	if err != nil {
 		return // the next look finds it too
 	}
-	c.mu.Lock()
+	m.mu.Lock()
 	var missing, moved []*arrival
-	for name, all := range asked(c.arrivals[p], which) {
+	for name, all := range selected(m.arrivals[p], files) {
 		_, there := found[name]
 		for _, a := range all {
 			if there {
-				c.count(a)
+				m.countRoom(a)
 			}
 			switch {
 			case there && a.folder != folder: // as after a restored backup
@@ -145,49 +145,49 @@ func (c *Carrier) notice(ctx context.Context, p place, inbox *os.Root, found map
 			case a.folder == folder || a.folder == 0:
 				missing = append(missing, a)
 			default: // it went with another folder
-				c.release(a)
+				m.releaseRoom(a)
 			}
 		}
 	}
-	c.mu.Unlock()
+	m.mu.Unlock()
 	// One that came after the look is not missing.
-	over := slices.DeleteFunc(missing, func(a *arrival) bool {
+	done := slices.DeleteFunc(missing, func(a *arrival) bool {
 		_, err := inbox.Lstat(a.name)
 		return !errors.Is(err, fs.ErrNotExist)
 	})
-	if len(over) == 0 && len(moved) == 0 {
+	if len(done) == 0 && len(moved) == 0 {
 		return
 	}
-	for _, a := range over {
+	for _, a := range done {
 		a.state = consumed
 	}
-	c.record(ctx, func(tx *store.Tx) error {
-		for _, a := range slices.Concat(over, moved) {
-			if err := sqlProceed(tx, a); err != nil {
+	m.writeStore(ctx, func(tx *store.Tx) error {
+		for _, a := range slices.Concat(done, moved) {
+			if err := sqlUpdateArrival(tx, a); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, a := range over {
-		c.drop(a)
-		c.keep(a)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, a := range done {
+		m.removeArrival(a)
+		m.addArrival(a)
 	}
 }
 
-// drop takes an arrival out of those that lie in an inbox. The caller holds c.mu.
-func (c *Carrier) drop(a *arrival) {
-	c.release(a)
-	p := a.key.place
-	left := slices.DeleteFunc(c.arrivals[p][a.name], func(b *arrival) bool { return a == b })
+// removeArrival takes an arrival out of those that lie in an inbox. The caller holds m.mu.
+func (m *Mailer) removeArrival(a *arrival) {
+	m.releaseRoom(a)
+	p := a.key.mailbox
+	left := slices.DeleteFunc(m.arrivals[p][a.name], func(b *arrival) bool { return a == b })
 	if len(left) > 0 {
-		c.arrivals[p][a.name] = left
+		m.arrivals[p][a.name] = left
 		return
 	}
-	delete(c.arrivals[p], a.name)
-	if len(c.arrivals[p]) == 0 {
-		delete(c.arrivals, p)
+	delete(m.arrivals[p], a.name)
+	if len(m.arrivals[p]) == 0 {
+		delete(m.arrivals, p)
 	}
 }

@@ -38,14 +38,14 @@ type Binding struct {
 	Linger  time.Duration // whole seconds, with OnStored; 0 is DefaultLinger
 }
 
-func (b Binding) place() place { return place{b.Project, b.Agent} }
+func (b Binding) mailbox() mailbox { return mailbox{b.Project, b.Agent} }
 
 // Bind makes an agent one that lives at a peer, or changes its binding, durably.
 // The agent's folder is made if it is missing; the project's is not. An agent that
 // has sent from here lives here: it is bound only with take, as one that has moved.
-func (c *Carrier) Bind(ctx context.Context, b Binding, take bool) (Binding, error) {
+func (m *Mailer) Bind(ctx context.Context, b Binding, take bool) (Binding, error) {
 	b.Mode = cmp.Or(b.Mode, Mirror)
-	p := b.place()
+	p := b.mailbox()
 	if err := p.check(); err != nil {
 		return b, err
 	}
@@ -59,54 +59,54 @@ func (c *Carrier) Bind(ctx context.Context, b Binding, take bool) (Binding, erro
 	case b.Mode == OnStored:
 		b.Linger = cmp.Or(b.Linger, DefaultLinger)
 	}
-	c.mu.Lock()
-	_, bound := c.spools[p]
-	full := len(c.spools) >= maxBindings
-	c.mu.Unlock()
+	m.mu.Lock()
+	_, bound := m.bound[p]
+	full := len(m.bound) >= maxBindings
+	m.mu.Unlock()
 	if !bound {
 		if full {
 			return b, kinds.Errorf(kinds.Overloaded, "bind: %d agents are bound, the most there can be: unbind some", maxBindings)
 		}
-		if err := c.makeFolders(p, take); err != nil {
+		if err := m.makeAgentFolders(p, take); err != nil {
 			return b, err
 		}
 	}
-	if err := c.cfg.DB.Write(ctx, true, func(tx *store.Tx) error { return sqlBind(tx, b) }); err != nil {
+	if err := m.cfg.DB.Write(ctx, true, func(tx *store.Tx) error { return sqlBind(tx, b) }); err != nil {
 		return b, fmt.Errorf("bind: %w", err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := c.spools[p]
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.bound[p]
 	if s == nil {
-		s = newSpool(b)
-		c.spools[p] = s
+		s = newBoundInbox(b)
+		m.bound[p] = s
 	}
 	if s.Peer != b.Peer { // what the agent has not dealt with goes where it lives now
-		s.status = ""
-		s.forsake()
+		s.peerStatus = ""
+		s.abandonEntries()
 	}
 	s.Binding = b
-	c.offerAgain(s)
-	c.touch(p, nil)
-	k := c.courier(b.Peer) // which learns that its agents' states matter here now
+	m.requeueRefused(s)
+	m.markDirty(p, nil)
+	k := m.queueOf(b.Peer) // which learns that its agents' states matter here now
 	k.stale = true
-	k.regreet()
+	k.announceAgain()
 	return b, nil
 }
 
-// makeFolders makes the folders of an agent that is about to be bound.
-func (c *Carrier) makeFolders(p place, take bool) error {
-	project, err := c.open(path.Join("projects", p.project))
+// makeAgentFolders makes the folders of an agent that is about to be bound.
+func (m *Mailer) makeAgentFolders(p mailbox, take bool) error {
+	project, err := m.openFolder(path.Join("projects", p.project))
 	if errors.Is(err, fs.ErrNotExist) {
-		return kinds.Errorf(kinds.NotFound, "bind: there is no project %s in %s: make it with acpctl oacp init %s", p.project, c.cfg.Home, p.project)
+		return kinds.Errorf(kinds.NotFound, "bind: there is no project %s in %s: make it with acpctl oacp init %s", p.project, m.cfg.Home, p.project)
 	}
 	if err != nil {
-		return fmt.Errorf("bind: %w: the project's folder must be readable, and no link out of %s", err, c.cfg.Home)
+		return fmt.Errorf("bind: %w: the project's folder must be readable, and no link out of %s", err, m.cfg.Home)
 	}
 	defer project.Close()
 	dir := path.Join("agents", p.agent)
 	if !take {
-		n, err := messages(project, path.Join(dir, outboxDir))
+		n, err := countMessages(project, path.Join(dir, outboxDir))
 		if err != nil {
 			return fmt.Errorf("bind: %w", err)
 		}
@@ -119,7 +119,7 @@ func (c *Carrier) makeFolders(p place, take bool) error {
 			return fmt.Errorf("bind: %w", err)
 		}
 	}
-	if err := c.checkSpelling(p); errors.Is(err, fs.ErrNotExist) {
+	if err := m.checkSpelling(p); errors.Is(err, fs.ErrNotExist) {
 		return kinds.Errorf(kinds.Invalid, "bind: the folder of %s in project %s is called otherwise, or is a link: name project and agent as their folders are called", p.agent, p.project)
 	} else if err != nil {
 		return fmt.Errorf("bind: %w", err)
@@ -127,8 +127,8 @@ func (c *Carrier) makeFolders(p place, take bool) error {
 	return nil
 }
 
-// messages counts the messages in a folder, which may be missing.
-func messages(root *os.Root, dir string) (n int, err error) {
+// countMessages counts the messages in a folder, which may be missing.
+func countMessages(root *os.Root, dir string) (n int, err error) {
 	d, err := root.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
@@ -147,57 +147,57 @@ func messages(root *os.Root, dir string) (n int, err error) {
 }
 
 // Unbind makes an agent one that is hosted here, durably. Its inbox stays as it is.
-func (c *Carrier) Unbind(ctx context.Context, project, agent string) (Binding, error) {
-	p := place{project, agent}
-	c.mu.Lock()
-	s := c.spools[p]
-	c.mu.Unlock()
+func (m *Mailer) Unbind(ctx context.Context, project, agent string) (Binding, error) {
+	p := mailbox{project, agent}
+	m.mu.Lock()
+	s := m.bound[p]
+	m.mu.Unlock()
 	if s == nil {
-		return Binding{}, c.notBound("unbind", p)
+		return Binding{}, m.notBound("unbind", p)
 	}
-	if err := c.cfg.DB.Write(ctx, true, func(tx *store.Tx) error { return sqlUnbind(tx, p) }); err != nil {
+	if err := m.cfg.DB.Write(ctx, true, func(tx *store.Tx) error { return sqlUnbind(tx, p) }); err != nil {
 		return Binding{}, fmt.Errorf("unbind: %w", err)
 	}
-	c.mu.Lock()
-	s.forsake()
-	delete(c.spools, p)
-	c.rouse() // who took mail to the peer may be needed no more
-	c.mu.Unlock()
-	c.unfeed(p)
+	m.mu.Lock()
+	s.abandonEntries()
+	delete(m.bound, p)
+	m.signalChange() // who took mail to the peer may be needed no more
+	m.mu.Unlock()
+	m.removeStatusFile(p)
 	return s.Binding, nil
 }
 
-func (c *Carrier) notBound(op string, p place) error {
+func (m *Mailer) notBound(op string, p mailbox) error {
 	return kinds.Errorf(kinds.NotFound, "%s: %.64q of project %.64q is bound to nobody: see acpctl oacp bindings", op, p.agent, p.project)
 }
 
 // Bindings returns the bindings of a project, or of all for "", by their names.
-func (c *Carrier) Bindings(project string) []Binding {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	all := make([]Binding, 0, len(c.spools))
-	for p, s := range c.spools {
+func (m *Mailer) Bindings(project string) []Binding {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make([]Binding, 0, len(m.bound))
+	for p, s := range m.bound {
 		if project == "" || p.project == project {
 			all = append(all, s.Binding)
 		}
 	}
-	slices.SortFunc(all, func(a, b Binding) int { return a.place().compare(b.place()) })
+	slices.SortFunc(all, func(a, b Binding) int { return a.mailbox().compare(b.mailbox()) })
 	return all
 }
 
-func (p place) compare(q place) int {
+func (p mailbox) compare(q mailbox) int {
 	return cmp.Or(cmp.Compare(p.project, q.project), cmp.Compare(p.agent, q.agent))
 }
 
-// boundTo reports whether an agent of a project, or any for "", lives at a peer.
-func (c *Carrier) boundTo(peer identity.ID, project, agent string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// isBoundTo reports whether an agent of a project, or any for "", lives at a peer.
+func (m *Mailer) isBoundTo(peer identity.ID, project, agent string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if agent != "" {
-		s := c.spools[place{project, agent}]
+		s := m.bound[mailbox{project, agent}]
 		return s != nil && s.Peer == peer
 	}
-	for p, s := range c.spools {
+	for p, s := range m.bound {
 		if p.project == project && s.Peer == peer {
 			return true
 		}
@@ -205,11 +205,11 @@ func (c *Carrier) boundTo(peer identity.ID, project, agent string) bool {
 	return false
 }
 
-// bound returns to whom an agent is bound; ok is false if it is hosted here.
-func (c *Carrier) bound(p place) (peer identity.ID, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := c.spools[p]
+// boundPeer returns to whom an agent is bound; ok is false if it is hosted here.
+func (m *Mailer) boundPeer(p mailbox) (peer identity.ID, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.bound[p]
 	if s == nil {
 		return peer, false
 	}

@@ -25,8 +25,8 @@ func TestMend(t *testing.T) {
 	}
 	arrive := func(file, text string) {
 		t.Helper()
-		a := &arrival{key: arrivalKey{desk.key.ID(), place{"demo", "reviewer"}, file, sha256.Sum256([]byte(text))}, state: writing}
-		if err := db.Write(t.Context(), true, func(tx *store.Tx) error { return sqlArrive(tx, a) }); err != nil {
+		a := &arrival{key: arrivalKey{desk.key.ID(), mailbox{"demo", "reviewer"}, file, sha256.Sum256([]byte(text))}, state: writing}
+		if err := db.Write(t.Context(), true, func(tx *store.Tx) error { return sqlAddArrival(tx, a) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -45,8 +45,8 @@ func TestMend(t *testing.T) {
 	}
 	deposit(t, filepath.Join(inbox, "archive"), "archived.yaml", want["archived.yaml"])
 	for _, name := range []string{"lost.yaml", "linked.yaml"} {
-		key := arrivalKey{desk.key.ID(), place{"demo", "reviewer"}, name, sha256.Sum256([]byte(want[name]))}
-		if err := os.WriteFile(filepath.Join(inbox, key.temp()), []byte("id: "), 0o666); err != nil {
+		key := arrivalKey{desk.key.ID(), mailbox{"demo", "reviewer"}, name, sha256.Sum256([]byte(want[name]))}
+		if err := os.WriteFile(filepath.Join(inbox, key.tempName()), []byte("id: "), 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -125,18 +125,18 @@ func TestLateArrival(t *testing.T) {
 	file, text := desk.question("late")
 	laptop.holds("reviewer", file, text)
 	desk.becomes(file, Delivered)
-	p := place{"demo", "reviewer"}
+	p := mailbox{"demo", "reviewer"}
 	inbox, err := laptop.openInbox(p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer inbox.Close()
 	known := func() bool {
-		laptop.Carrier.mu.Lock()
-		defer laptop.Carrier.mu.Unlock()
+		laptop.Mailer.mu.Lock()
+		defer laptop.Mailer.mu.Unlock()
 		return laptop.arrivals[p][file] != nil
 	}
-	laptop.notice(t.Context(), p, inbox, map[string]sighting{}, nil) // a look from before
+	laptop.findConsumed(t.Context(), p, inbox, map[string]foundFile{}, nil) // a look from before
 	if !known() || desk.files("reviewer")[file] != text {
 		t.Error("it was taken for consumed")
 	}
@@ -150,9 +150,9 @@ func TestRetention(t *testing.T) {
 	laptop.start()
 	write := func(file, state string, age time.Duration) {
 		t.Helper()
-		a := &arrival{key: arrivalKey{desk.key.ID(), place{"demo", "reviewer"}, file, sha256.Sum256([]byte(file))}, name: file, state: state}
+		a := &arrival{key: arrivalKey{desk.key.ID(), mailbox{"demo", "reviewer"}, file, sha256.Sum256([]byte(file))}, name: file, state: state}
 		err := laptop.db.Write(t.Context(), true, func(tx *store.Tx) error {
-			if err := sqlArrive(tx, a); err != nil {
+			if err := sqlAddArrival(tx, a); err != nil {
 				return err
 			}
 			_, err := tx.Exec("UPDATE oacp_arrival SET at = ? WHERE file = ?", time.Now().Add(-age).UnixMilli(), file)

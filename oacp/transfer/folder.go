@@ -22,8 +22,8 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// place is an agent of a project.
-type place struct{ project, agent string }
+// mailbox is an agent of a project.
+type mailbox struct{ project, agent string }
 
 // Folders and endings of names.
 const (
@@ -41,10 +41,10 @@ const (
 	fileMode   = 0o600
 )
 
-func (p place) dir() string { return path.Join("projects", p.project, "agents", p.agent) }
+func (p mailbox) dir() string { return path.Join("projects", p.project, "agents", p.agent) }
 
 // check refuses names that are no names, or that would lead out of the home.
-func (p place) check() error {
+func (p mailbox) check() error {
 	if err := checkProject(p.project); err != nil {
 		return err
 	}
@@ -62,10 +62,10 @@ func checkProject(name string) error {
 	return nil
 }
 
-// open opens a folder below the home. What a root opens stays within it, links or
+// openFolder opens a folder below the home. What a root opens stays within it, links or
 // not. The home is opened anew each time: it may have been replaced.
-func (c *Carrier) open(dir string) (*os.Root, error) {
-	home, err := os.OpenRoot(c.cfg.Home)
+func (m *Mailer) openFolder(dir string) (*os.Root, error) {
+	home, err := os.OpenRoot(m.cfg.Home)
 	if err != nil {
 		return nil, err
 	}
@@ -73,17 +73,19 @@ func (c *Carrier) open(dir string) (*os.Root, error) {
 	return home.OpenRoot(dir)
 }
 
-func (c *Carrier) openAgent(p place) (*os.Root, error) { return c.open(p.dir()) }
-func (c *Carrier) openInbox(p place) (*os.Root, error) { return c.open(path.Join(p.dir(), inboxDir)) }
+func (m *Mailer) openAgent(p mailbox) (*os.Root, error) { return m.openFolder(p.dir()) }
+func (m *Mailer) openInbox(p mailbox) (*os.Root, error) {
+	return m.openFolder(path.Join(p.dir(), inboxDir))
+}
 
 // checkSpelling fails with [fs.ErrNotExist] if there is no agent of exactly this name: a
 // file system that ignores case, and a link, open the folder of another for it.
-func (c *Carrier) checkSpelling(p place) error {
+func (m *Mailer) checkSpelling(p mailbox) error {
 	for _, of := range []struct {
 		dir, name string
 		link      bool // it may be one
 	}{{"projects", p.project, true}, {path.Join("projects", p.project, "agents"), p.agent, false}} {
-		dir, err := c.open(of.dir)
+		dir, err := m.openFolder(of.dir)
 		if err != nil {
 			return err
 		}
@@ -99,24 +101,24 @@ func (c *Carrier) checkSpelling(p place) error {
 	return nil
 }
 
-// mark tells one state of a file from the next without reading it.
-type mark struct {
+// fileVersion tells one state of a file from the next without reading it.
+type fileVersion struct {
 	inode uint64
 	size  int64
 	mtime int64
 }
 
-func markOf(info fs.FileInfo) mark {
-	m := mark{size: info.Size(), mtime: info.ModTime().UnixNano()}
+func versionOf(info fs.FileInfo) fileVersion {
+	m := fileVersion{size: info.Size(), mtime: info.ModTime().UnixNano()}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		m.inode = st.Ino
 	}
 	return m
 }
 
-// came is when a file came to lie where it does, or was changed last, as the file system
+// arrivedAt is when a file came to lie where it does, or was changed last, as the file system
 // has it: the same after a restart, and never later than now.
-func came(info fs.FileInfo, now time.Time) time.Time {
+func arrivedAt(info fs.FileInfo, now time.Time) time.Time {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		since := changed(st)
 		if at := time.Unix(since.Unix()); at.Before(now) {
@@ -126,21 +128,21 @@ func came(info fs.FileInfo, now time.Time) time.Time {
 	return now
 }
 
-// folderOf tells a folder from another that takes its place. Its device is left out: a
+// inodeOf tells a folder from another that takes its place. Its device is left out: a
 // disk may have another at the next start.
-func folderOf(dir *os.Root) (uint64, error) {
+func inodeOf(dir *os.Root) (uint64, error) {
 	info, err := dir.Stat(".")
 	if err != nil {
 		return 0, err
 	}
-	return markOf(info).inode, nil
+	return versionOf(info).inode, nil
 }
 
-// letter is a message as it lies in a file.
-type letter struct {
-	mark mark
-	hash [sha256.Size]byte
-	data []byte
+// mailFile is a message as it lies in a file.
+type mailFile struct {
+	version fileVersion
+	hash    [sha256.Size]byte
+	data    []byte
 }
 
 // errChanging says that a file was written to while it was read.
@@ -151,8 +153,8 @@ type unfitError string
 
 func (e unfitError) Error() string { return string(e) }
 
-// read reads a message's file. It follows no link and waits for no FIFO.
-func read(dir *os.Root, name string) (*letter, error) {
+// readMailFile reads a message's file. It follows no link and waits for no FIFO.
+func readMailFile(dir *os.Root, name string) (*mailFile, error) {
 	f, err := dir.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -165,7 +167,7 @@ func read(dir *os.Root, name string) (*letter, error) {
 	if reason := unfit(before); reason != "" {
 		return nil, unfitError(reason)
 	}
-	l := &letter{mark: markOf(before)}
+	l := &mailFile{version: versionOf(before)}
 	if l.data, err = io.ReadAll(io.LimitReader(f, message.MaxBytes+1)); err != nil {
 		return nil, err
 	}
@@ -173,7 +175,7 @@ func read(dir *os.Root, name string) (*letter, error) {
 	if err != nil {
 		return nil, err
 	}
-	if int64(len(l.data)) != l.mark.size || markOf(after) != l.mark {
+	if int64(len(l.data)) != l.version.size || versionOf(after) != l.version {
 		return nil, errChanging
 	}
 	l.hash = sha256.Sum256(l.data)
@@ -195,16 +197,16 @@ func unfit(info fs.FileInfo) string {
 	return ""
 }
 
-// put writes data into temp, and stores it under name, or, where another message has that, under name_2 and
+// storeFile writes data into temp, and stores it under name, or, where another message has that, under name_2 and
 // so on, and returns when it is durable. A message with the same bytes that is
 // there already is the same message. The file is never seen in part: temp is a name
 // that no reader takes for mail, and is then linked. Nobody else writes temp: what has
 // that name was left behind.
-func put(dir *os.Root, temp, name string, data []byte) (string, error) {
+func storeFile(dir *os.Root, temp, name string, data []byte) (string, error) {
 	if err := dir.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	if there := find(dir, name, int64(len(data)), sha256.Sum256(data)); there != "" {
+	if there := findMessage(dir, name, int64(len(data)), sha256.Sum256(data)); there != "" {
 		return there, durable.SyncRoot(dir)
 	}
 	err := durable.CreateIn(dir, temp, data, fileMode)
@@ -212,7 +214,7 @@ func put(dir *os.Root, temp, name string, data []byte) (string, error) {
 		return "", err
 	}
 	defer dir.Remove(temp)
-	for _, final := range numbered(name, maxNumbered) {
+	for _, final := range numberedNames(name, maxNumbered) {
 		err = dir.Link(temp, final)
 		if errors.Is(err, fs.ErrExist) {
 			continue
@@ -232,28 +234,28 @@ func put(dir *os.Root, temp, name string, data []byte) (string, error) {
 // before the next gets its name.
 const maxNumbered = 16
 
-// free fails if an inbox has no name left for a message, which is not there already.
-func free(dir *os.Root, name string, size int64, hash [sha256.Size]byte) error {
-	for _, n := range numbered(name, maxNumbered) {
-		if _, err := dir.Lstat(n); errors.Is(err, fs.ErrNotExist) || same(dir, n, size, hash) {
+// checkFreeName fails if an inbox has no name left for a message, which is not there already.
+func checkFreeName(dir *os.Root, name string, size int64, hash [sha256.Size]byte) error {
+	for _, n := range numberedNames(name, maxNumbered) {
+		if _, err := dir.Lstat(n); errors.Is(err, fs.ErrNotExist) || holdsMessage(dir, n, size, hash) {
 			return nil
 		}
 	}
-	return &alone{kinds.Errorf(kinds.Overloaded, "%d messages of the name %s wait there to be read: it is tried again", maxNumbered, name)}
+	return &singleError{kinds.Errorf(kinds.Overloaded, "%d messages of the name %s wait there to be read: it is tried again", maxNumbered, name)}
 }
 
-// same reports whether a file is a message of so many bytes and that hash. It reads no
+// holdsMessage reports whether a file is a message of so many bytes and that hash. It reads no
 // file of another size; size 0 is any.
-func same(dir *os.Root, name string, size int64, hash [sha256.Size]byte) bool {
+func holdsMessage(dir *os.Root, name string, size int64, hash [sha256.Size]byte) bool {
 	if info, err := dir.Lstat(name); err != nil || size != 0 && info.Size() != size {
 		return false
 	}
-	l, err := read(dir, name)
+	l, err := readMailFile(dir, name)
 	return err == nil && l.hash == hash
 }
 
-// numbered are the names that a message may have: its own, then name_2 and so on.
-func numbered(name string, most int) []string {
+// numberedNames are the names that a message may have: its own, then name_2 and so on.
+func numberedNames(name string, most int) []string {
 	stem := strings.TrimSuffix(name, extension)
 	all := make([]string, 1, most)
 	all[0] = name
@@ -263,11 +265,11 @@ func numbered(name string, most int) []string {
 	return all
 }
 
-// find returns the name under which a message lies in dir, "" if it does not. Those
+// findMessage returns the name under which a message lies in dir, "" if it does not. Those
 // before it may have gone.
-func find(dir *os.Root, name string, size int64, hash [sha256.Size]byte) string {
-	for _, n := range numbered(name, maxNumbered) {
-		if same(dir, n, size, hash) {
+func findMessage(dir *os.Root, name string, size int64, hash [sha256.Size]byte) string {
+	for _, n := range numberedNames(name, maxNumbered) {
+		if holdsMessage(dir, n, size, hash) {
 			return n
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/oacp/mailbox"
+	oacpfiles "github.com/acpd/acpd/oacp/mailbox"
 	"github.com/acpd/acpd/oacp/message"
 	"github.com/acpd/acpd/wire"
 )
@@ -88,7 +88,7 @@ func TestOthersTemporaryFiles(t *testing.T) {
 				return
 			default:
 			}
-			_, err := mailbox.Home(laptop.home).Send("demo", mailbox.Letter{Create: true, Message: message.Message{
+			_, err := oacpfiles.Home(laptop.home).Send("demo", oacpfiles.Letter{Create: true, Message: message.Message{
 				From: "local", To: []string{"reviewer"}, Type: "question", Priority: "P2", Subject: "s", Body: "b",
 			}})
 			if err != nil {
@@ -97,31 +97,31 @@ func TestOthersTemporaryFiles(t *testing.T) {
 			}
 		}
 	})
-	a := &arrival{key: arrivalKey{desk.key.ID(), place{"demo", "reviewer"}, "a.yaml", sha256.Sum256([]byte("x"))}, state: writing}
-	other := arrivalKey{a.key.peer, a.key.place, "b.yaml", a.key.hash}
+	a := &arrival{key: arrivalKey{desk.key.ID(), mailbox{"demo", "reviewer"}, "a.yaml", sha256.Sum256([]byte("x"))}, state: writing}
+	other := arrivalKey{a.key.peer, a.key.mailbox, "b.yaml", a.key.hash}
 	for range 300 {
 		for _, key := range []arrivalKey{a.key, other} {
-			if err := os.WriteFile(filepath.Join(laptop.inbox("reviewer"), key.temp()), []byte("id: "), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(laptop.inbox("reviewer"), key.tempName()), []byte("id: "), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if name, err := laptop.salvage(a); name != "" || err != nil {
+		if name, err := laptop.findHalfStored(a); name != "" || err != nil {
 			t.Fatal(name, err)
 		}
-		if _, err := os.Stat(filepath.Join(laptop.inbox("reviewer"), a.key.temp())); err == nil {
+		if _, err := os.Stat(filepath.Join(laptop.inbox("reviewer"), a.key.tempName())); err == nil {
 			t.Fatal("its own is left")
 		}
-		if _, err := os.Stat(filepath.Join(laptop.inbox("reviewer"), other.temp())); err != nil {
+		if _, err := os.Stat(filepath.Join(laptop.inbox("reviewer"), other.tempName())); err != nil {
 			t.Fatal("another's is gone")
 		}
 	}
 	// What is left behind hinders no later attempt.
-	inbox, err := laptop.openInbox(other.place)
+	inbox, err := laptop.openInbox(other.mailbox)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer inbox.Close()
-	if name, err := put(inbox, other.temp(), other.name(), []byte("id: m")); err != nil || name != "b.yaml" {
+	if name, err := storeFile(inbox, other.tempName(), other.name(), []byte("id: m")); err != nil || name != "b.yaml" {
 		t.Errorf("stored as %q, %v", name, err)
 	}
 }

@@ -4,33 +4,33 @@ import "time"
 
 // Limits of the tables that are kept in memory.
 const (
-	maxBindings = 1024
-	maxUntold   = 1000 // reports for a peer; the ledger has the others
-	maxReading  = 2    // files of peers that are read at a time
+	maxBindings    = 1024
+	maxReportsKept = 1000 // reports for a peer; the ledger has the others
+	maxParsing     = 2    // files of peers that are read at a time
 )
 
 // Times.
 const (
-	rescanEvery  = 5 * time.Second        // events get lost: the folder is the truth
-	lookShare    = 50                     // looking through a folder takes one part in so many of the time
-	lookTime     = 100 * time.Microsecond // that a name may take of it
-	settleTime   = 300 * time.Millisecond // that a file has to rest which somebody may still be writing
-	settleTick   = 100 * time.Millisecond
-	strangeTime  = 10 * time.Second // the same, of one that is no valid message
-	firstPause   = 250 * time.Millisecond
-	longestPause = 30 * time.Second // between tries to reach a peer
-	longestRetry = time.Minute      // between tries of what a peer does not take for now
-	offerEvery   = time.Minute      // of what a peer has refused, at its word
-	refusedPause = 5 * time.Minute  // after a refusal that should be permanent
-	idleTime     = 30 * time.Second
-	streamTime   = 2 * time.Minute // of one stream, from its opening to the answer
-	retention    = 90 * 24 * time.Hour
+	rescanEvery       = 5 * time.Second        // events get lost: the folder is the truth
+	scanShare         = 50                     // looking through a folder takes one part in so many of the time
+	scanTimePerName   = 100 * time.Microsecond // that a name may take of it
+	settleTime        = 300 * time.Millisecond // that a file has to rest which somebody may still be writing
+	settleTick        = 100 * time.Millisecond
+	invalidRestTime   = 10 * time.Second // the same, of one that is no valid message
+	firstPause        = 250 * time.Millisecond
+	longestPause      = 30 * time.Second // between tries to reach a peer
+	longestRetry      = time.Minute      // between tries of what a peer does not take for now
+	retryRefusedEvery = time.Minute      // of what a peer has refused, at its word
+	refusedPause      = 5 * time.Minute  // after a refusal that should be permanent
+	idleTime          = 30 * time.Second
+	streamTime        = 2 * time.Minute // of one stream, from its opening to the answer
+	retention         = 90 * 24 * time.Hour
 
 	// shortRetention is for a peer that has used up its share of the ledger.
 	shortRetention = 30 * 24 * time.Hour
 
-	pruneEvery  = 24 * time.Hour
-	greetEvery  = time.Minute
-	statusEvery = 30 * time.Minute // readers take a status for stale after an hour
-	feedEvery   = time.Second      // peers say how their agents are as often as they like
+	pruneEvery    = 24 * time.Hour
+	announceEvery = time.Minute
+	statusEvery   = 30 * time.Minute // readers take a status for stale after an hour
+	statusPause   = time.Second      // peers say how their agents are as often as they like
 )

@@ -63,17 +63,17 @@ func TestUnreadable(t *testing.T) {
 	desk, laptop := bound(t)
 	file, _ := desk.question("later")
 	desk.becomes(file, Delivered)
-	p := place{"demo", "reviewer"}
+	p := mailbox{"demo", "reviewer"}
 	inbox, err := desk.openInbox(p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	inbox.Close() // so that reading fails
-	desk.Carrier.mu.Lock()
-	e := desk.spools[p].entries[file]
+	desk.Mailer.mu.Lock()
+	e := desk.bound[p].entries[file]
 	e.state = settling
-	desk.Carrier.mu.Unlock()
-	desk.examine(t.Context(), laptop.key.ID(), p, inbox, []*entry{e})
+	desk.Mailer.mu.Unlock()
+	desk.classifyEntries(t.Context(), laptop.key.ID(), p, inbox, []*entry{e})
 	if q := desk.queued(file); q.State == Parked {
 		t.Errorf("it is parked: %s", q.Reason)
 	}
@@ -129,7 +129,7 @@ func TestEditedBack(t *testing.T) {
 // consumed. It is when it goes from that folder, or from one into which it was copied.
 func TestInboxReplaced(t *testing.T) {
 	desk, laptop := bound(t)
-	p := place{"demo", "reviewer"}
+	p := mailbox{"demo", "reviewer"}
 	look := func() {
 		t.Helper()
 		inbox, err := laptop.openInbox(p)
@@ -137,11 +137,11 @@ func TestInboxReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer inbox.Close()
-		found, _, err := sight(inbox, nil, false)
+		found, _, err := listFiles(inbox, nil, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		laptop.notice(t.Context(), p, inbox, found, nil)
+		laptop.findConsumed(t.Context(), p, inbox, found, nil)
 	}
 	var files, texts []string
 	for _, body := range []string{"comes back", "is copied"} {

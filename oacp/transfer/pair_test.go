@@ -26,7 +26,7 @@ import (
 
 // side is a machine: a node, a database, an OACP home and its carrier.
 type side struct {
-	*Carrier
+	*Mailer
 	t     testing.TB
 	name  string
 	dir   string
@@ -98,9 +98,9 @@ func (s *side) listen() {
 	s.node, err = peer.Listen(peer.Config{Key: s.key, Trust: s.trust, Listen: s.addr, Event: func(e peer.Event) {
 		switch e.Type {
 		case peer.EventUp:
-			s.Link(e.Peer, true)
+			s.SetConnected(e.Peer, true)
 		case peer.EventDown:
-			s.Link(e.Peer, false)
+			s.SetConnected(e.Peer, false)
 		}
 	}})
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *side) start() {
 		log = slog.NewMultiHandler(log, loud)
 	}
 	node := s.node
-	s.Carrier, err = Open(s.t.Context(), Config{
+	s.Mailer, err = Open(s.t.Context(), Config{
 		Home: s.home, DB: s.db, Log: slog.New(log),
 		Open: func(ctx context.Context, to identity.ID) (Stream, error) {
 			stream, err := node.OpenStream(ctx, to, wire.StreamMail)

@@ -28,36 +28,36 @@ const (
 )
 
 const (
-	statusFile = "status.yaml"
-	maxStatus  = 64 << 10
-	maxGreeted = 256 // agents that a peer is told of
+	statusFile   = "status.yaml"
+	maxStatus    = 64 << 10
+	maxAnnounced = 256 // agents that a peer is told of
 )
 
-// present notes how an agent is that lives at a peer. Word from the peer is also a
+// notePresence notes how an agent is that lives at a peer. Word from the peer is also a
 // reason to offer it again what it has refused.
-func (c *Carrier) present(from identity.ID, p place, status string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (m *Mailer) notePresence(from identity.ID, p mailbox, status string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	known := false
-	for q, s := range c.spools {
+	for q, s := range m.bound {
 		if s.Peer != from || q.project != p.project {
 			continue
 		}
 		known = true
 		if q == p && (status == available || status == busy || status == offline) {
-			s.status = status
-			c.touch(p, names{})
+			s.peerStatus = status
+			m.markDirty(p, names{})
 		}
 	}
 	if !known {
 		return
 	}
-	c.offerRefused(from)
-	if c.residing[from] == nil {
-		c.residing[from] = make(map[place]struct{})
+	m.retryRefused(from)
+	if m.peerAgents[from] == nil {
+		m.peerAgents[from] = make(map[mailbox]struct{})
 	}
-	if len(c.residing[from]) < maxGreeted {
-		c.residing[from][p] = struct{}{}
+	if len(m.peerAgents[from]) < maxAnnounced {
+		m.peerAgents[from][p] = struct{}{}
 	}
 }
 
@@ -73,59 +73,59 @@ type Twin struct {
 const maxTwins = 64
 
 // Twins returns twins of a project, or of all for "".
-func (c *Carrier) Twins(project string) []Twin {
-	c.mu.Lock()
+func (m *Mailer) Twins(project string) []Twin {
+	m.mu.Lock()
 	var all []Twin
-	for peer, agents := range c.residing {
+	for peer, agents := range m.peerAgents {
 		for p := range agents {
-			if _, bound := c.spools[p]; !bound && (project == "" || p.project == project) {
+			if _, bound := m.bound[p]; !bound && (project == "" || p.project == project) {
 				all = append(all, Twin{p.project, p.agent, peer})
 			}
 		}
 	}
-	c.mu.Unlock()
+	m.mu.Unlock()
 	slices.SortFunc(all, func(a, b Twin) int {
-		return cmp.Or(place{a.Project, a.Agent}.compare(place{b.Project, b.Agent}), bytes.Compare(a.Peer[:], b.Peer[:]))
+		return cmp.Or(mailbox{a.Project, a.Agent}.compare(mailbox{b.Project, b.Agent}), bytes.Compare(a.Peer[:], b.Peer[:]))
 	})
 	var here []Twin
 	for _, t := range all {
-		if len(here) < maxTwins && c.checkSpelling(place{t.Project, t.Agent}) == nil {
+		if len(here) < maxTwins && m.checkSpelling(mailbox{t.Project, t.Agent}) == nil {
 			here = append(here, t)
 		}
 	}
 	return here
 }
 
-// greet tells a peer of the agents that live here, in projects in which it has
+// announceAgents tells a peer of the agents that live here, in projects in which it has
 // agents too, where it does not know yet.
-func (c *Carrier) greet(ctx context.Context, k *courier) {
-	c.mu.Lock()
-	if k.greeted != nil && time.Since(k.greetedAt) < greetEvery {
-		c.mu.Unlock()
+func (m *Mailer) announceAgents(ctx context.Context, k *peerQueue) {
+	m.mu.Lock()
+	if k.announced != nil && time.Since(k.announcedAt) < announceEvery {
+		m.mu.Unlock()
 		return
 	}
-	linked := c.linked[k.peer]
+	linked := m.connected[k.peer]
 	projects := make(map[string]struct{})
-	for p, s := range c.spools {
+	for p, s := range m.bound {
 		if s.Peer == k.peer {
 			projects[p.project] = struct{}{}
 		}
 	}
-	told, reason := k.greeted, k.greetings
-	k.greetedAt = time.Now()
-	c.mu.Unlock()
+	told, reason := k.announced, k.announcements
+	k.announcedAt = time.Now()
+	m.mu.Unlock()
 	if !linked || len(projects) == 0 {
 		return
 	}
-	next := make(map[place]string)
+	next := make(map[mailbox]string)
 	for project := range projects {
-		for _, p := range c.residents(project) {
-			if len(next) == maxGreeted {
+		for _, p := range m.hostedAgents(project) {
+			if len(next) == maxAnnounced {
 				break
 			}
-			status := c.statusOf(p)
+			status := m.readAgentStatus(p)
 			if told[p] != status {
-				reply, err := c.ask(ctx, k.peer, &wire.MailRequest{
+				reply, err := m.request(ctx, k.peer, &wire.MailRequest{
 					Op: wire.MailPresence, Project: p.project, Agent: p.agent, Status: status, UpdatedAt: message.Stamp(time.Now()),
 				})
 				if err != nil || reply.Result != wire.MailOK {
@@ -135,23 +135,23 @@ func (c *Carrier) greet(ctx context.Context, k *courier) {
 			next[p] = status
 		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if k.greetings == reason {
-		k.greeted = next
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if k.announcements == reason {
+		k.announced = next
 	}
 }
 
-// regreet has the peer told of all agents. The caller holds Carrier.mu.
-func (k *courier) regreet() {
-	k.greeted = nil
-	k.greetings++
-	k.signal()
+// announceAgain has the peer told of all agents. The caller holds Mailer.mu.
+func (k *peerQueue) announceAgain() {
+	k.announced = nil
+	k.announcements++
+	k.wake()
 }
 
-// residents are the agents of a project that are hosted here.
-func (c *Carrier) residents(project string) (all []place) {
-	root, err := c.open(path.Join("projects", project, "agents"))
+// hostedAgents are the agents of a project that are hosted here.
+func (m *Mailer) hostedAgents(project string) (all []mailbox) {
+	root, err := m.openFolder(path.Join("projects", project, "agents"))
 	if err != nil {
 		return nil
 	}
@@ -163,23 +163,23 @@ func (c *Carrier) residents(project string) (all []place) {
 	defer d.Close()
 	entries, _ := d.ReadDir(-1)
 	for _, e := range entries {
-		p := place{project, e.Name()}
-		if _, bound := c.bound(p); e.IsDir() && !bound && message.LegalAgent(p.agent) {
+		p := mailbox{project, e.Name()}
+		if _, bound := m.boundPeer(p); e.IsDir() && !bound && message.LegalAgent(p.agent) {
 			all = append(all, p)
 		}
 	}
-	slices.SortFunc(all, place.compare)
+	slices.SortFunc(all, mailbox.compare)
 	return all
 }
 
-// statusOf reads how an agent says that it is: available, unless it says otherwise.
-func (c *Carrier) statusOf(p place) string {
-	dir, err := c.openAgent(p)
+// readAgentStatus reads how an agent says that it is: available, unless it says otherwise.
+func (m *Mailer) readAgentStatus(p mailbox) string {
+	dir, err := m.openAgent(p)
 	if err != nil {
 		return available
 	}
 	defer dir.Close()
-	text, _ := readStatus(dir)
+	text, _ := readStatusFile(dir)
 	for in := bufio.NewScanner(bytes.NewReader(text)); in.Scan(); {
 		if word, ok := strings.CutPrefix(in.Text(), "status:"); ok {
 			switch word = strings.ToLower(strings.Trim(strings.TrimSpace(word), `"'`)); word {
@@ -191,7 +191,7 @@ func (c *Carrier) statusOf(p place) string {
 	return available
 }
 
-func readStatus(dir *os.Root) ([]byte, error) {
+func readStatusFile(dir *os.Root) ([]byte, error) {
 	info, err := dir.Lstat(statusFile)
 	if err != nil {
 		return nil, err
@@ -207,94 +207,94 @@ func readStatus(dir *os.Root) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxStatus))
 }
 
-// feed keeps the status.yaml of a bound agent in step with what its peer says and
+// updateStatusFile keeps the status.yaml of a bound agent in step with what its peer says and
 // with the link to it, so that senders are warned of one that is offline. A file
 // that somebody else wrote is left alone.
-func (c *Carrier) feed(p place) {
-	c.mu.Lock()
-	s := c.spools[p]
+func (m *Mailer) updateStatusFile(p mailbox) {
+	m.mu.Lock()
+	s := m.bound[p]
 	if s == nil {
-		c.mu.Unlock()
+		m.mu.Unlock()
 		return
 	}
 	status := offline
-	if c.linked[s.Peer] {
+	if m.connected[s.Peer] {
 		status = available
-		if s.status != "" {
-			status = s.status
+		if s.peerStatus != "" {
+			status = s.peerStatus
 		}
 	}
-	fresh := s.fed == status && time.Since(s.fedAt) < statusEvery
-	if since := time.Since(s.fedAt); !fresh && since < feedEvery {
-		if fresh = true; !s.feeding {
-			s.feeding = true
-			time.AfterFunc(feedEvery-since, func() { c.feedAgain(s) })
+	fresh := s.fileStatus == status && time.Since(s.fileStatusAt) < statusEvery
+	if since := time.Since(s.fileStatusAt); !fresh && since < statusPause {
+		if fresh = true; !s.statusPlanned {
+			s.statusPlanned = true
+			time.AfterFunc(statusPause-since, func() { m.statusDue(s) })
 		}
 	}
 	if !fresh {
-		s.fed, s.fedAt = status, time.Now()
+		s.fileStatus, s.fileStatusAt = status, time.Now()
 	}
-	c.mu.Unlock()
+	m.mu.Unlock()
 	if fresh {
 		return
 	}
-	if err := c.writeStatus(p, status); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		c.cfg.Log.Debug("mail: a status is not written", "project", p.project, "agent", p.agent, "err", err)
+	if err := m.writeStatusFile(p, status); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		m.cfg.Log.Debug("mail: a status is not written", "project", p.project, "agent", p.agent, "err", err)
 	}
-	c.mu.Lock()
-	bound := c.spools[p] != nil
-	c.mu.Unlock()
+	m.mu.Lock()
+	bound := m.bound[p] != nil
+	m.mu.Unlock()
 	if !bound { // meanwhile: whoever unbound it may have found no file yet
-		c.unfeed(p)
+		m.removeStatusFile(p)
 	}
 }
 
-// unfeed removes the status.yaml that feed has written of an agent which is bound no
+// removeStatusFile removes the status.yaml that feed has written of an agent which is bound no
 // more: nobody would change it again, and the agent writes its own.
-func (c *Carrier) unfeed(p place) {
-	dir, err := c.openAgent(p)
+func (m *Mailer) removeStatusFile(p mailbox) {
+	dir, err := m.openAgent(p)
 	if err == nil {
 		defer dir.Close()
 		var old []byte
-		if old, err = readStatus(dir); err == nil && bytes.HasPrefix(old, []byte(message.StatusMark)) {
+		if old, err = readStatusFile(dir); err == nil && bytes.HasPrefix(old, []byte(message.StatusMark)) {
 			err = dir.Remove(statusFile)
 		}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		c.cfg.Log.Warn("mail: the status that was kept of an agent is not removed: remove it, or the agent seems to be as it was", "project", p.project, "agent", p.agent, "err", err)
+		m.cfg.Log.Warn("mail: the status that was kept of an agent is not removed: remove it, or the agent seems to be as it was", "project", p.project, "agent", p.agent, "err", err)
 	}
 }
 
-// feedAgain has a status written that changed too soon after the last.
-func (c *Carrier) feedAgain(s *spool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s.feeding = false
-	c.touch(s.place(), names{})
+// statusDue has a status written that changed too soon after the last.
+func (m *Mailer) statusDue(s *boundInbox) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s.statusPlanned = false
+	m.markDirty(s.mailbox(), names{})
 }
 
-// feedOffline says at the end that nobody is reached any more.
-func (c *Carrier) feedOffline() {
-	c.mu.Lock()
-	clear(c.linked)
-	c.mu.Unlock()
-	for _, b := range c.Bindings("") {
-		c.mu.Lock()
-		if s := c.spools[b.place()]; s != nil {
-			s.fedAt = time.Time{}
+// writeAllOffline says at the end that nobody is reached any more.
+func (m *Mailer) writeAllOffline() {
+	m.mu.Lock()
+	clear(m.connected)
+	m.mu.Unlock()
+	for _, b := range m.Bindings("") {
+		m.mu.Lock()
+		if s := m.bound[b.mailbox()]; s != nil {
+			s.fileStatusAt = time.Time{}
 		}
-		c.mu.Unlock()
-		c.feed(b.place())
+		m.mu.Unlock()
+		m.updateStatusFile(b.mailbox())
 	}
 }
 
-func (c *Carrier) writeStatus(p place, status string) error {
-	dir, err := c.openAgent(p)
+func (m *Mailer) writeStatusFile(p mailbox, status string) error {
+	dir, err := m.openAgent(p)
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
-	switch old, err := readStatus(dir); {
+	switch old, err := readStatusFile(dir); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return err

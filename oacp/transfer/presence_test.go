@@ -43,9 +43,9 @@ func TestPresence(t *testing.T) {
 	}
 	desk.start()
 	await.Until(t, "the first look is over", func() bool {
-		desk.Carrier.mu.Lock()
-		defer desk.Carrier.mu.Unlock()
-		return desk.spools[place{"demo", "reviewer"}].fed != ""
+		desk.Mailer.mu.Lock()
+		defer desk.Mailer.mu.Unlock()
+		return desk.bound[mailbox{"demo", "reviewer"}].fileStatus != ""
 	})
 	desk.stop()
 	if text, _ := os.ReadFile(status); string(text) != mine {

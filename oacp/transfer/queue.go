@@ -32,17 +32,17 @@ func (q Queued) path() string { return q.Project + "/" + q.Agent + "/" + q.File 
 
 // Queue returns the files of all bound agents of a project, or of all projects for
 // "", by project, agent and file with slashes between them.
-func (c *Carrier) Queue(project string) []Queued {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (m *Mailer) Queue(project string) []Queued {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	var all []Queued
-	for p, s := range c.spools {
+	for p, s := range m.bound {
 		if project != "" && p.project != project {
 			continue
 		}
 		for _, e := range s.entries {
 			if e.state != gone {
-				all = append(all, c.describe(s, e))
+				all = append(all, m.describeEntry(s, e))
 			}
 		}
 	}
@@ -50,11 +50,11 @@ func (c *Carrier) Queue(project string) []Queued {
 	return all
 }
 
-// describe is what the queue says of an entry. The caller holds c.mu.
-func (c *Carrier) describe(s *spool, e *entry) Queued {
-	q := Queued{Project: s.Project, Agent: s.Agent, Peer: s.Peer, File: e.file, Hash: e.hash, Size: e.mark.size, State: shown(e.state), Reason: e.reason, Since: e.since}
-	if e.state == Waiting || e.state == flying {
-		if k := c.couriers[s.Peer]; k != nil && q.Reason == "" {
+// describeEntry is what the queue says of an entry. The caller holds m.mu.
+func (m *Mailer) describeEntry(s *boundInbox, e *entry) Queued {
+	q := Queued{Project: s.Project, Agent: s.Agent, Peer: s.Peer, File: e.file, Hash: e.hash, Size: e.version.size, State: shownState(e.state), Reason: e.reason, Since: e.since}
+	if e.state == Waiting || e.state == sending {
+		if k := m.queues[s.Peer]; k != nil && q.Reason == "" {
 			q.Reason = k.trouble
 		}
 	}
@@ -64,17 +64,17 @@ func (c *Carrier) describe(s *spool, e *entry) Queued {
 // Trace returns what Queue says of one file or, where it is not there, what was last
 // delivered from it: that is kept for 90 days, whatever becomes of the binding. It is
 // nil for a file that is unknown, and for one that went before it was delivered.
-func (c *Carrier) Trace(ctx context.Context, project, agent, file string) (*Queued, error) {
-	p := place{project, agent}
-	c.mu.Lock()
-	if s := c.spools[p]; s != nil && s.entries[file] != nil && s.entries[file].state != gone {
-		defer c.mu.Unlock()
-		q := c.describe(s, s.entries[file])
+func (m *Mailer) Trace(ctx context.Context, project, agent, file string) (*Queued, error) {
+	p := mailbox{project, agent}
+	m.mu.Lock()
+	if s := m.bound[p]; s != nil && s.entries[file] != nil && s.entries[file].state != gone {
+		defer m.mu.Unlock()
+		q := m.describeEntry(s, s.entries[file])
 		return &q, nil
 	}
-	c.mu.Unlock()
+	m.mu.Unlock()
 	q := &Queued{Project: project, Agent: agent, File: file, State: Delivered}
-	err := c.cfg.DB.Read(ctx, func(tx *store.Tx) error {
+	err := m.cfg.DB.Read(ctx, func(tx *store.Tx) error {
 		var ok bool
 		var err error
 		if q.Peer, q.Hash, q.Since, ok, err = sqlLastDelivery(tx, p, file); !ok {
@@ -90,21 +90,21 @@ func (c *Carrier) Trace(ctx context.Context, project, agent, file string) (*Queu
 
 // Drop moves a file out of a bound agent's inbox into its dead_letter folder, where
 // nothing carries it, and returns its path below the home.
-func (c *Carrier) Drop(_ context.Context, project, agent, file string) (string, error) {
-	p := place{project, agent}
-	c.mu.Lock()
-	s := c.spools[p]
-	busy := s != nil && s.entries[file] != nil && s.entries[file].state == flying
-	c.mu.Unlock()
+func (m *Mailer) Drop(_ context.Context, project, agent, file string) (string, error) {
+	p := mailbox{project, agent}
+	m.mu.Lock()
+	s := m.bound[p]
+	busy := s != nil && s.entries[file] != nil && s.entries[file].state == sending
+	m.mu.Unlock()
 	switch {
 	case s == nil:
-		return "", c.notBound("drop", p)
+		return "", m.notBound("drop", p)
 	case busy:
 		return "", kinds.Errorf(kinds.Overloaded, "drop: %s is being delivered just now: look again in a moment", file)
 	case file == "" || strings.ContainsAny(file, "/\x00") || !strings.HasSuffix(file, extension):
 		return "", notHere("drop", p, file)
 	}
-	dir, err := c.openAgent(p)
+	dir, err := m.openAgent(p)
 	if err != nil {
 		return "", fmt.Errorf("drop: %w", err)
 	}
@@ -119,7 +119,7 @@ func (c *Carrier) Drop(_ context.Context, project, agent, file string) (string, 
 	if err := dir.MkdirAll(deadDir, folderMode); err != nil {
 		return "", fmt.Errorf("drop: %w", err)
 	}
-	for _, name := range numbered(file, maxDropped) {
+	for _, name := range numberedNames(file, maxDropped) {
 		to := path.Join(deadDir, name)
 		if _, err := dir.Lstat(to); err == nil {
 			continue
@@ -127,9 +127,9 @@ func (c *Carrier) Drop(_ context.Context, project, agent, file string) (string, 
 		if err := dir.Rename(from, to); err != nil {
 			return "", fmt.Errorf("drop: %w", err)
 		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.touch(p, names{file: {}})
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.markDirty(p, names{file: {}})
 		return path.Join(p.dir(), to), nil
 	}
 	return "", kinds.Errorf(kinds.Overloaded, "drop: %s holds %d files of that name: tidy it up", deadDir, maxDropped)
@@ -139,6 +139,6 @@ func (c *Carrier) Drop(_ context.Context, project, agent, file string) (string, 
 const maxDropped = 99
 
 // notHere is what a caller hears who names a file that is not there.
-func notHere(op string, p place, file string) error {
+func notHere(op string, p mailbox, file string) error {
 	return kinds.Errorf(kinds.NotFound, "%s: there is no %.200q in the inbox of %s: see acpctl oacp queue", op, file, p.agent)
 }

@@ -11,50 +11,50 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// reportAll tells a peer what is consumed of its mail, and how the agents are that
+// reportLoop tells a peer what is consumed of its mail, and how the agents are that
 // live here and have to do with it.
-func (c *Carrier) reportAll(ctx context.Context, k *courier) {
+func (m *Mailer) reportLoop(ctx context.Context, k *peerQueue) {
 	var pause time.Duration // since the peer does not take reports, or the ledger does not give them
 	later := func() {
 		pause = min(max(2*pause, firstPause), longestRetry)
-		pauseFor(ctx, jitter(pause))
+		waitFor(ctx, nil, jitter(pause))
 	}
 	for ctx.Err() == nil {
-		c.mu.Lock()
-		wait := time.Until(k.until)
+		m.mu.Lock()
+		wait := time.Until(k.unreachedUntil)
 		var all []*arrival
 		if wait <= 0 {
-			all, k.reports = append(k.reports, k.dueAlone(time.Now())...), nil
-			k.telling = true
+			all, k.reports = append(k.reports, k.takePostponed(time.Now())...), nil
+			k.reporting = true
 		}
-		c.mu.Unlock()
+		m.mu.Unlock()
 		if wait > 0 {
-			rest(ctx, k.report, wait)
+			waitFor(ctx, k.reportSignal, wait)
 			continue
 		}
 		if len(all) == 0 {
 			var err error
-			if all, err = c.remember(ctx, k); err != nil {
-				c.mu.Lock()
-				k.telling = false // it is untold
-				c.mu.Unlock()
+			if all, err = m.readUnreported(ctx, k); err != nil {
+				m.mu.Lock()
+				k.reporting = false // it is untold
+				m.mu.Unlock()
 				later()
 				continue
 			}
 		}
-		left := c.tell(ctx, k, all)
-		c.mu.Lock()
-		k.reports, k.telling = append(k.reports, left...), false // the next round begins with others
-		more := k.untold && len(k.reports) == 0
-		wait = max(time.Until(k.until), 0)
-		next := k.nextAlone()
-		c.mu.Unlock()
+		left := m.reportBatch(ctx, k, all)
+		m.mu.Lock()
+		k.reports, k.reporting = append(k.reports, left...), false // the next round begins with others
+		more := k.unread && len(k.reports) == 0
+		wait = max(time.Until(k.unreachedUntil), 0)
+		next := k.postponedWait()
+		m.mu.Unlock()
 		if len(left) < len(all) {
 			pause = 0
 		}
 		switch {
 		case len(left) == 0:
-			c.greet(ctx, k)
+			m.announceAgents(ctx, k)
 		case wait == 0: // it says that it cannot take them now
 			later()
 			continue
@@ -63,43 +63,43 @@ func (c *Carrier) reportAll(ctx context.Context, k *courier) {
 			if wait == 0 {
 				wait = next
 			}
-			rest(ctx, k.report, wait)
+			waitFor(ctx, k.reportSignal, wait)
 		}
 	}
 }
 
-// maxAlone bounds the reports that wait alone: where a peer does not take so many, all
+// maxPostponed bounds the reports that wait alone: where a peer does not take so many, all
 // wait with them. The ledger is read for more than that at once, so that it always gives
 // some that do not wait.
-const maxAlone = maxUntold / 2
+const maxPostponed = maxReportsKept / 2
 
-// putOff has a report that the peer does not take yet wait alone, and reports whether it
-// does. The caller holds Carrier.mu.
-func (k *courier) putOff(a *arrival) bool {
-	if len(k.alone) == maxAlone {
+// postpone has a report that the peer does not take yet wait alone, and reports whether it
+// does. The caller holds Mailer.mu.
+func (k *peerQueue) postpone(a *arrival) bool {
+	if len(k.postponed) == maxPostponed {
 		return false
 	}
 	a.due = time.Now().Add(jitter(min(firstPause<<min(a.tries, 10), longestRetry)))
 	a.tries++
-	k.alone[a.key] = a
+	k.postponed[a.key] = a
 	return true
 }
 
-// dueAlone takes the reports that have waited long enough. The caller holds Carrier.mu.
-func (k *courier) dueAlone(now time.Time) (all []*arrival) {
-	for key, a := range k.alone {
+// takePostponed takes the reports that have waited long enough. The caller holds Mailer.mu.
+func (k *peerQueue) takePostponed(now time.Time) (all []*arrival) {
+	for key, a := range k.postponed {
 		if !a.due.After(now) {
 			all = append(all, a)
-			delete(k.alone, key)
+			delete(k.postponed, key)
 		}
 	}
 	return all
 }
 
-// nextAlone is how long the next of them has to wait, 0 if there is none. The caller
-// holds Carrier.mu.
-func (k *courier) nextAlone() (wait time.Duration) {
-	for _, a := range k.alone {
+// postponedWait is how long the next of them has to wait, 0 if there is none. The caller
+// holds Mailer.mu.
+func (k *peerQueue) postponedWait() (wait time.Duration) {
+	for _, a := range k.postponed {
 		if left := max(time.Until(a.due), time.Millisecond); wait == 0 || left < wait {
 			wait = left
 		}
@@ -107,33 +107,30 @@ func (k *courier) nextAlone() (wait time.Duration) {
 	return wait
 }
 
-// pauseFor waits for d, whatever happens meanwhile but the end of ctx.
-func pauseFor(ctx context.Context, d time.Duration) { rest(ctx, nil, d) }
-
-// remember returns what the ledger has to be told to a peer, some of it.
-func (c *Carrier) remember(ctx context.Context, k *courier) (all []*arrival, err error) {
-	c.mu.Lock()
-	untold := k.untold
-	k.untold = false
-	c.mu.Unlock()
+// readUnreported returns what the ledger has to be told to a peer, some of it.
+func (m *Mailer) readUnreported(ctx context.Context, k *peerQueue) (all []*arrival, err error) {
+	m.mu.Lock()
+	untold := k.unread
+	k.unread = false
+	m.mu.Unlock()
 	if !untold {
 		return nil, nil
 	}
-	err = c.consult(ctx, func(tx *store.Tx) (err error) {
-		all, err = sqlUntold(tx, k.peer, maxUntold)
+	err = m.readStore(ctx, func(tx *store.Tx) (err error) {
+		all, err = sqlUnreported(tx, k.peer, maxReportsKept)
 		return err
 	})
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err != nil || len(all) == maxUntold {
-		k.untold = true
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err != nil || len(all) == maxReportsKept {
+		k.unread = true
 	}
-	return slices.DeleteFunc(all, func(a *arrival) bool { return k.alone[a.key] != nil }), err
+	return slices.DeleteFunc(all, func(a *arrival) bool { return k.postponed[a.key] != nil }), err
 }
 
-// tell reports what is consumed and returns what could not be reported: after the first
+// reportBatch reports what is consumed and returns what could not be reported: after the first
 // that the peer does not take it is asked to take no further ones.
-func (c *Carrier) tell(ctx context.Context, k *courier, all []*arrival) (left []*arrival) {
+func (m *Mailer) reportBatch(ctx context.Context, k *peerQueue, all []*arrival) (left []*arrival) {
 	var (
 		mu    sync.Mutex // guards left
 		tasks sync.WaitGroup
@@ -150,7 +147,7 @@ func (c *Carrier) tell(ctx context.Context, k *courier, all []*arrival) (left []
 		}
 		tasks.Go(func() {
 			defer func() { <-slots }()
-			if c.tellOf(ctx, k, a) {
+			if m.reportArrival(ctx, k, a) {
 				return
 			}
 			mu.Lock()
@@ -162,31 +159,31 @@ func (c *Carrier) tell(ctx context.Context, k *courier, all []*arrival) (left []
 	return left
 }
 
-// tellOf reports one message, and reports whether that is over, or waits alone.
-func (c *Carrier) tellOf(ctx context.Context, k *courier, a *arrival) bool {
-	c.mu.Lock()
-	resting := time.Now().Before(k.until)
-	c.mu.Unlock()
+// reportArrival reports one message, and reports whether that is over, or waits alone.
+func (m *Mailer) reportArrival(ctx context.Context, k *peerQueue, a *arrival) bool {
+	m.mu.Lock()
+	resting := time.Now().Before(k.unreachedUntil)
+	m.mu.Unlock()
 	if resting || ctx.Err() != nil {
 		return false
 	}
-	reply, err := c.ask(ctx, k.peer, &wire.MailRequest{Op: wire.MailConsumed, Project: a.key.project, Agent: a.key.agent, File: a.key.file, Hash: a.key.hash})
-	switch unreached, ok := errors.AsType[*unreached](err); {
+	reply, err := m.request(ctx, k.peer, &wire.MailRequest{Op: wire.MailConsumed, Project: a.key.project, Agent: a.key.agent, File: a.key.file, Hash: a.key.hash})
+	switch unreached, ok := errors.AsType[*unreachedError](err); {
 	case ok:
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		k.lost(unreached.cause)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		k.backOffUnreached(unreached.cause)
 		return false
 	case err == nil && reply.Result == wire.MailRetry && reply.Scope == wire.MailScopeMessage:
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return k.putOff(a)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return k.postpone(a)
 	case err != nil || reply.Result == wire.MailRetry:
 		return false
 	case reply.Result == wire.MailRefused:
-		c.cfg.Log.Debug("mail: the sender does not want to hear what became of a message", "peer", k.peer.Label(), "file", a.key.file, "code", reply.Code)
+		m.cfg.Log.Debug("mail: the sender does not want to hear what became of a message", "peer", k.peer.Label(), "file", a.key.file, "code", reply.Code)
 	}
 	a.state = reported
 	// What is not written would be told again and again; so it comes later.
-	return c.record(ctx, func(tx *store.Tx) error { return sqlProceed(tx, a) }) == nil
+	return m.writeStore(ctx, func(tx *store.Tx) error { return sqlUpdateArrival(tx, a) }) == nil
 }

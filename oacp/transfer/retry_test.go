@@ -30,10 +30,10 @@ func (s *side) wasAsked() int {
 }
 
 // courierTo is the side's courier to another.
-func (s *side) courierTo(to *side) *courier {
-	s.Carrier.mu.Lock()
-	defer s.Carrier.mu.Unlock()
-	return s.courier(to.key.ID())
+func (s *side) courierTo(to *side) *peerQueue {
+	s.Mailer.mu.Lock()
+	defer s.Mailer.mu.Unlock()
+	return s.queueOf(to.key.ID())
 }
 
 // TestNoRoomThere: of many messages for a peer that has no room few are tried, ever more
@@ -48,24 +48,24 @@ func TestNoRoomThere(t *testing.T) {
 	desk.examined(letters)
 	k := desk.courierTo(laptop)
 	pause := func() time.Duration {
-		desk.Carrier.mu.Lock()
-		defer desk.Carrier.mu.Unlock()
+		desk.Mailer.mu.Lock()
+		defer desk.Mailer.mu.Unlock()
 		return k.fullPause
 	}
 	await.Until(t, "the desk waits for long", func() bool { return pause() >= 8*firstPause })
 	// Four rounds have passed, of what can be on its way at once.
-	if n := laptop.wasAsked(); n > 8*maxFlying {
+	if n := laptop.wasAsked(); n > 8*maxSending {
 		t.Errorf("%d attempts", n)
 	}
 	laptop.deny(nil)
-	desk.Carrier.mu.Lock()
+	desk.Mailer.mu.Lock()
 	k.fullUntil = time.Time{} // so that this test need not wait
 	k.stale = true
-	for _, e := range desk.spools[place{"demo", "reviewer"}].entries {
-		e.due = time.Time{}
+	for _, e := range desk.bound[mailbox{"demo", "reviewer"}].entries {
+		e.nextTry = time.Time{}
 	}
-	k.signal()
-	desk.Carrier.mu.Unlock()
+	k.wake()
+	desk.Mailer.mu.Unlock()
 	await.Until(t, "all arrive", func() bool { return len(laptop.arrivedFiles()) == letters })
 	await.Until(t, "nothing is put off", func() bool { return pause() == 0 })
 }
@@ -93,21 +93,21 @@ func TestOneWithoutRoom(t *testing.T) {
 	name, _ := desk.question("now")
 	await.Until(t, "another arrives", func() bool { return slices.Contains(laptop.arrivedFiles(), name) })
 	k := desk.courierTo(laptop)
-	desk.Carrier.mu.Lock()
+	desk.Mailer.mu.Lock()
 	if !k.fullUntil.IsZero() {
 		t.Errorf("all mail was put off until %v", k.fullUntil)
 	}
-	desk.Carrier.mu.Unlock()
+	desk.Mailer.mu.Unlock()
 	other.Cancel()
 	await.Until(t, "its place is free", func() bool { return laptop.shares.underWay.Held(desk.key.ID()) == 0 })
 	os.Remove(filepath.Join(laptop.inbox("reviewer"), "a_7.yaml"))
-	desk.Carrier.mu.Lock()
+	desk.Mailer.mu.Lock()
 	k.stale = true
-	for _, e := range desk.spools[place{"demo", "reviewer"}].entries {
-		e.due = time.Time{} // so that this test need not wait
+	for _, e := range desk.bound[mailbox{"demo", "reviewer"}].entries {
+		e.nextTry = time.Time{} // so that this test need not wait
 	}
-	k.signal()
-	desk.Carrier.mu.Unlock()
+	k.wake()
+	desk.Mailer.mu.Unlock()
 	await.Until(t, "the two arrive", func() bool {
 		got := laptop.arrivedFiles()
 		return slices.Contains(got, "a_7.yaml") && slices.Contains(got, "m-0.yaml")
@@ -118,20 +118,20 @@ func TestOneWithoutRoom(t *testing.T) {
 func TestPauses(t *testing.T) {
 	desk, laptop := desks(t)
 	desk.start()
-	desk.Carrier.mu.Lock()
-	defer desk.Carrier.mu.Unlock()
-	k := desk.courier(laptop.key.ID())
+	desk.Mailer.mu.Lock()
+	defer desk.Mailer.mu.Unlock()
+	k := desk.queueOf(laptop.key.ID())
 	e := &entry{}
 	now := time.Now()
 	for range 100 {
 		k.fullUntil = time.Time{}
-		k.full(now)
-		desk.later(k, e, "no")
+		k.backOffFull(now)
+		desk.retryLater(k, e, "no")
 	}
 	if k.fullPause != time.Minute || k.fullUntil.Sub(now) > time.Minute || k.fullUntil.Sub(now) < time.Minute/2 {
 		t.Errorf("without room: %v, until %v", k.fullPause, k.fullUntil.Sub(now))
 	}
-	if wait := time.Until(e.due); wait > time.Minute || wait < 29*time.Second {
+	if wait := time.Until(e.nextTry); wait > time.Minute || wait < 29*time.Second {
 		t.Errorf("a message is tried after %v", wait)
 	}
 }
@@ -141,29 +141,29 @@ func TestPauses(t *testing.T) {
 func TestManyPauses(t *testing.T) {
 	desk, laptop := desks(t)
 	desk.start()
-	desk.Carrier.mu.Lock()
-	k := desk.courier(laptop.key.ID())
+	desk.Mailer.mu.Lock()
+	k := desk.queueOf(laptop.key.ID())
 	now := time.Now()
-	at := place{"demo", "reviewer"}
+	at := mailbox{"demo", "reviewer"}
 	entries := make(map[string]*entry)
 	for n := range 100 {
-		e := &entry{at: at, state: flying}
-		desk.later(k, e, "no")
-		e.due = now.Add(time.Hour + time.Duration(n)*time.Millisecond)
+		e := &entry{mailbox: at, state: sending}
+		desk.retryLater(k, e, "no")
+		e.nextTry = now.Add(time.Hour + time.Duration(n)*time.Millisecond)
 		entries[fmt.Sprint(n)] = e
 	}
-	if k.stale || k.again.IsZero() || time.Until(k.again) > firstPause {
-		t.Errorf("after refusals: stale %t, again in %v", k.stale, k.again.Sub(now))
+	if k.stale || k.refillAt.IsZero() || time.Until(k.refillAt) > firstPause {
+		t.Errorf("after refusals: stale %t, again in %v", k.stale, k.refillAt.Sub(now))
 	}
-	desk.spools[at] = newSpool(Binding{Project: at.project, Agent: at.agent, Peer: k.peer})
-	desk.spools[at].entries = entries
-	desk.collect(k, now.Add(time.Hour+50*time.Millisecond))
-	if len(k.todo) != 51 || k.again.Sub(now) != time.Hour+50*time.Millisecond+collectPause {
-		t.Errorf("%d are to be sent, again after %v", len(k.todo), k.again.Sub(now))
+	desk.bound[at] = newBoundInbox(Binding{Project: at.project, Agent: at.agent, Peer: k.peer})
+	desk.bound[at].entries = entries
+	desk.refillTodo(k, now.Add(time.Hour+50*time.Millisecond))
+	if len(k.todo) != 51 || k.refillAt.Sub(now) != time.Hour+50*time.Millisecond+refillPause {
+		t.Errorf("%d are to be sent, again after %v", len(k.todo), k.refillAt.Sub(now))
 	}
-	delete(desk.spools, at)
-	k.todo, k.again = nil, time.Time{}
-	desk.Carrier.mu.Unlock()
+	delete(desk.bound, at)
+	k.todo, k.refillAt = nil, time.Time{}
+	desk.Mailer.mu.Unlock()
 }
 
 // TestReportsNotTaken: a peer that does not take reports is asked ever more rarely, and
@@ -225,23 +225,23 @@ func TestManyReports(t *testing.T) {
 	}
 	desk.stop()
 	k := laptop.courierTo(desk)
-	laptop.Carrier.mu.Lock()
-	k.reports = make([]*arrival, maxUntold) // so that none of these has room
+	laptop.Mailer.mu.Lock()
+	k.reports = make([]*arrival, maxReportsKept) // so that none of these has room
 	for i := range k.reports {
-		k.reports[i] = &arrival{key: arrivalKey{desk.key.ID(), place{"demo", "reviewer"}, fmt.Sprint(i), [32]byte{}}}
+		k.reports[i] = &arrival{key: arrivalKey{desk.key.ID(), mailbox{"demo", "reviewer"}, fmt.Sprint(i), [32]byte{}}}
 	}
-	laptop.Carrier.mu.Unlock()
+	laptop.Mailer.mu.Unlock()
 	for n := range letters {
 		os.Remove(filepath.Join(laptop.inbox("reviewer"), fmt.Sprintf("m-%d.yaml", n)))
 	}
 	await.Until(t, "all are dealt with", func() bool { return laptop.shares.files.Held(desk.key.ID()) == 0 })
 	laptop.stop()
 	laptop.start()
-	laptop.Carrier.mu.Lock()
-	if k := laptop.couriers[desk.key.ID()]; k == nil || len(k.reports) > maxUntold {
+	laptop.Mailer.mu.Lock()
+	if k := laptop.queues[desk.key.ID()]; k == nil || len(k.reports) > maxReportsKept {
 		t.Errorf("after the restart: %+v", k)
 	}
-	laptop.Carrier.mu.Unlock()
+	laptop.Mailer.mu.Unlock()
 	desk.start()
 	laptop.eventuallyReported()
 }
@@ -258,10 +258,10 @@ func TestPresenceAsReason(t *testing.T) {
 	}
 	k := desk.courierTo(laptop)
 	await.Until(t, "they are connected", func() bool { // which is a reason too
-		desk.Carrier.mu.Lock()
-		defer desk.Carrier.mu.Unlock()
-		k.offeredAt = time.Time{}
-		return desk.linked[laptop.key.ID()]
+		desk.Mailer.mu.Lock()
+		defer desk.Mailer.mu.Unlock()
+		k.retriedAt = time.Time{}
+		return desk.connected[laptop.key.ID()]
 	})
 	before := laptop.wasAsked()
 	for range 100 {
@@ -282,8 +282,8 @@ func TestPresenceAsReason(t *testing.T) {
 		t.Errorf("%d messages were offered %d times", letters, n)
 	}
 	for range 10 {
-		desk.Link(laptop.key.ID(), false)
-		desk.Link(laptop.key.ID(), true)
+		desk.SetConnected(laptop.key.ID(), false)
+		desk.SetConnected(laptop.key.ID(), true)
 	}
 	if n := laptop.wasAsked() - before; n > 2*letters {
 		t.Errorf("by connections that come and go: %d times", n)
@@ -292,12 +292,12 @@ func TestPresenceAsReason(t *testing.T) {
 		t.Errorf("%d lines of the log: %s", len(said), strings.Join(said, ""))
 	}
 	// What it has given a reason for is offered in the next minute.
-	desk.Carrier.mu.Lock()
-	if !k.offerLater {
+	desk.Mailer.mu.Lock()
+	if !k.retryPending {
 		t.Error("its reason is forgotten")
 	}
-	k.offeredAt = time.Now().Add(-offerEvery)
-	desk.Carrier.mu.Unlock()
+	k.retriedAt = time.Now().Add(-retryRefusedEvery)
+	desk.Mailer.mu.Unlock()
 	laptop.deny(nil)
 	await.Until(t, "all arrive", func() bool { return len(laptop.arrivedFiles()) == letters })
 }
@@ -307,41 +307,41 @@ func TestPresenceAsReason(t *testing.T) {
 // not, however busy the machine is.
 func TestSlowFolders(t *testing.T) {
 	desk, _ := bound(t)
-	p := place{"demo", "reviewer"}
+	p := mailbox{"demo", "reviewer"}
 	desk.stop() // so that nothing looks
 	now := time.Now()
 	looked := func() bool {
 		clear(desk.dirty)
-		desk.rescan()
+		desk.markAllDirty()
 		_, is := desk.dirty[p]
 		return is
 	}
 	const many = 100_000
-	desk.tookToLook(p, many, rescanEvery/lookShare, now)
+	desk.delayScan(p, many, rescanEvery/scanShare, now)
 	if !looked() {
 		t.Error("a folder that takes its share is not looked through")
 	}
-	desk.tookToLook(p, 100, time.Hour, now)
+	desk.delayScan(p, 100, time.Hour, now)
 	if !looked() {
 		t.Error("a folder of few names is not looked through")
 	}
-	desk.tookToLook(p, many, time.Second, now)
-	if wait := desk.lookAfter[p].Sub(now); wait != lookShare*time.Second || looked() {
+	desk.delayScan(p, many, time.Second, now)
+	if wait := desk.scanAfter[p].Sub(now); wait != scanShare*time.Second || looked() {
 		t.Errorf("one that takes a second is looked through before %v", wait)
 	}
-	desk.touch(p, names{"a.yaml": {}})
+	desk.markDirty(p, names{"a.yaml": {}})
 	if which := desk.dirty[p]; len(which) != 1 {
 		t.Errorf("what is heard of: %v", which)
 	}
-	desk.lookAfter[p] = now.Add(-time.Second)
+	desk.scanAfter[p] = now.Add(-time.Second)
 	if !looked() {
 		t.Error("its turn has come")
 	}
-	desk.spools = nil
-	desk.tookToLook(p, many, time.Second, now)
-	desk.rescan()
-	if len(desk.lookAfter) != 0 {
-		t.Errorf("left: %v", desk.lookAfter)
+	desk.bound = nil
+	desk.delayScan(p, many, time.Second, now)
+	desk.markAllDirty()
+	if len(desk.scanAfter) != 0 {
+		t.Errorf("left: %v", desk.scanAfter)
 	}
 }
 
@@ -351,26 +351,26 @@ func TestStatusWrites(t *testing.T) {
 	desk, laptop := bound(t)
 	desk.node.Connect(laptop.key.ID())
 	await.Until(t, "they are connected", func() bool {
-		desk.Carrier.mu.Lock()
-		defer desk.Carrier.mu.Unlock()
-		return desk.linked[laptop.key.ID()]
+		desk.Mailer.mu.Lock()
+		defer desk.Mailer.mu.Unlock()
+		return desk.connected[laptop.key.ID()]
 	})
 	path := filepath.Join(desk.folder("demo", "reviewer"), statusFile)
-	p := place{"demo", "reviewer"}
+	p := mailbox{"demo", "reviewer"}
 	files := make(map[int64]bool)
 	begun := time.Now()
 	for n := range 1000 {
-		desk.present(laptop.key.ID(), p, []string{busy, available}[n%2])
-		desk.feed(p)
+		desk.notePresence(laptop.key.ID(), p, []string{busy, available}[n%2])
+		desk.updateStatusFile(p)
 		if info, err := os.Stat(path); err == nil {
 			files[info.ModTime().UnixNano()] = true
 		}
 	}
-	if most := 3 + int(time.Since(begun)/feedEvery); len(files) > most {
+	if most := 3 + int(time.Since(begun)/statusPause); len(files) > most {
 		t.Errorf("%d files were written, expected %d at most", len(files), most)
 	}
 	await.Until(t, "the last word is written", func() bool {
-		desk.present(laptop.key.ID(), p, busy) // the laptop says that it is available, once
+		desk.notePresence(laptop.key.ID(), p, busy) // the laptop says that it is available, once
 		text, _ := os.ReadFile(path)
 		return strings.Contains(string(text), "\nstatus: busy\n")
 	})
@@ -387,12 +387,12 @@ func TestReportsOfALedgerThatCannotBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		c := &Carrier{failures: make(map[failure]struct{}), cfg: Config{DB: db, Log: slog.New(slog.DiscardHandler)}}
+		c := &Mailer{failures: make(map[failure]struct{}), cfg: Config{DB: db, Log: slog.New(slog.DiscardHandler)}}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		k := &courier{untold: true, report: make(chan struct{}, 1)}
-		c.reportAll(ctx, k) // without pauses the hour would not pass
-		if !k.untold {
+		k := &peerQueue{unread: true, reportSignal: make(chan struct{}, 1)}
+		c.reportLoop(ctx, k) // without pauses the hour would not pass
+		if !k.unread {
 			t.Error("what is to be told was given up")
 		}
 	})

@@ -54,7 +54,7 @@ func TestInvalid(t *testing.T) {
 	begun := time.Now()
 	desk.send("reviewer", "renamed.yaml", fragment)
 	laptop.holds("reviewer", "renamed.yaml", fragment)
-	if took := time.Since(begun); took >= strangeTime {
+	if took := time.Since(begun); took >= invalidRestTime {
 		t.Errorf("it took %s", took)
 	}
 	path := filepath.Join(desk.inbox("reviewer"), "written.yaml")
@@ -64,7 +64,7 @@ func TestInvalid(t *testing.T) {
 	await.Until(t, "it was looked at", func() bool {
 		return strings.Contains(desk.queued("written.yaml").Reason, "field 'type' must be non-empty")
 	})
-	longAgo := time.Now().Add(-strangeTime)
+	longAgo := time.Now().Add(-invalidRestTime)
 	if err := os.Chtimes(path, longAgo, longAgo); err != nil {
 		t.Fatal(err)
 	}
@@ -75,13 +75,13 @@ func TestInvalid(t *testing.T) {
 // was not renamed into place.
 func TestReason(t *testing.T) {
 	desk, _ := bound(t)
-	p := place{"demo", "reviewer"}
-	now := mark{inode: 1, size: 1, mtime: time.Now().UnixNano()}
-	desk.Carrier.mu.Lock()
-	defer desk.Carrier.mu.Unlock()
-	s := desk.spools[p]
-	desk.hints[p] = names{"renamed.yaml": {}}
-	ripe, _, _ := desk.merge(s, map[string]sighting{"renamed.yaml": {mark: now}, "written.yaml": {mark: now}}, nil)
+	p := mailbox{"demo", "reviewer"}
+	now := fileVersion{inode: 1, size: 1, mtime: time.Now().UnixNano()}
+	desk.Mailer.mu.Lock()
+	defer desk.Mailer.mu.Unlock()
+	s := desk.bound[p]
+	desk.whole[p] = names{"renamed.yaml": {}}
+	ripe, _, _ := desk.updateEntries(s, map[string]foundFile{"renamed.yaml": {version: now}, "written.yaml": {version: now}}, nil)
 	if len(ripe) != 1 || ripe[0].file != "renamed.yaml" || ripe[0].reason != "" {
 		t.Errorf("ripe: %+v", ripe)
 	}
@@ -94,15 +94,15 @@ func TestReason(t *testing.T) {
 func TestHint(t *testing.T) {
 	desk, _ := desks(t)
 	desk.start()
-	p := place{"demo", "planner"}
+	p := mailbox{"demo", "planner"}
 	desk.stop() // so that nothing looks
-	desk.Carrier.mu.Lock()
-	desk.hints[p] = names{"a.yaml": {}}
-	desk.touch(p, names{"a.yaml": {}})
-	desk.Carrier.mu.Unlock()
+	desk.Mailer.mu.Lock()
+	desk.whole[p] = names{"a.yaml": {}}
+	desk.markDirty(p, names{"a.yaml": {}})
+	desk.Mailer.mu.Unlock()
 	for _, want := range []int{1, 0} {
-		desk.rescan()
-		if got := len(desk.hints[p]); got != want {
+		desk.markAllDirty()
+		if got := len(desk.whole[p]); got != want {
 			t.Errorf("%d hints, want %d", got, want)
 		}
 		clear(desk.dirty) // it is looked at, and not there

@@ -23,25 +23,25 @@ func TestSinceAndReasonStay(t *testing.T) {
 		first = desk.queued(file)
 		return strings.Contains(first.Reason, "no room")
 	})
-	at := place{"demo", "reviewer"}
+	at := mailbox{"demo", "reviewer"}
 	await.Until(t, "it is tried again", func() bool {
 		if q := desk.queued(file); q != first {
 			t.Fatalf("%+v, want %+v", q, first)
 		}
-		desk.Carrier.mu.Lock()
-		defer desk.Carrier.mu.Unlock()
-		return desk.spools[at].entries[file].tries >= 3
+		desk.Mailer.mu.Lock()
+		defer desk.Mailer.mu.Unlock()
+		return desk.bound[at].entries[file].tries >= 3
 	})
 	laptop.deny(kinds.Errorf(kinds.NotAuthorized, "not you"))
 	refused := desk.becomes(file, Parked)
 	asked := laptop.wasAsked()
-	desk.Carrier.mu.Lock()
-	s := desk.spools[at]
-	desk.offer(s.entries[file])
-	if q := desk.describe(s, s.entries[file]); q.State != Waiting || q.Reason != refused.Reason {
+	desk.Mailer.mu.Lock()
+	s := desk.bound[at]
+	desk.requeue(s.entries[file])
+	if q := desk.describeEntry(s, s.entries[file]); q.State != Waiting || q.Reason != refused.Reason {
 		t.Errorf("offered again: %+v", q)
 	}
-	desk.Carrier.mu.Unlock()
+	desk.Mailer.mu.Unlock()
 	await.Until(t, "it is offered again", func() bool { return laptop.wasAsked() > asked })
 	if q := desk.becomes(file, Parked); q != refused {
 		t.Errorf("%+v, want %+v", q, refused)
@@ -102,16 +102,16 @@ func TestOneReportThatWaits(t *testing.T) {
 		return file
 	}
 	held := deliver("held")
-	desk.Carrier.mu.Lock()
-	e := desk.spools[place{"demo", "reviewer"}].entries[held]
-	e.state = flying // as if its delivery were not over
-	desk.Carrier.mu.Unlock()
+	desk.Mailer.mu.Lock()
+	e := desk.bound[mailbox{"demo", "reviewer"}].entries[held]
+	e.state = sending // as if its delivery were not over
+	desk.Mailer.mu.Unlock()
 	consume(held)
 	k := laptop.courierTo(desk)
 	alone := func(tries int) bool {
-		laptop.Carrier.mu.Lock()
-		defer laptop.Carrier.mu.Unlock()
-		for _, a := range k.alone {
+		laptop.Mailer.mu.Lock()
+		defer laptop.Mailer.mu.Unlock()
+		for _, a := range k.postponed {
 			if a.key.file == held && a.tries >= tries {
 				return true
 			}
@@ -127,24 +127,24 @@ func TestOneReportThatWaits(t *testing.T) {
 	if told(held) {
 		t.Error("the one that waits is told")
 	}
-	desk.Carrier.mu.Lock()
+	desk.Mailer.mu.Lock()
 	e.state = Delivered
-	desk.Carrier.mu.Unlock()
+	desk.Mailer.mu.Unlock()
 	laptop.eventuallyReported()
 }
 
 // TestManyReportsThatWait: no more wait alone than are read from the ledger beside them.
 func TestManyReportsThatWait(t *testing.T) {
-	k := &courier{alone: make(map[arrivalKey]*arrival)}
-	for n := range maxUntold {
-		if put := k.putOff(&arrival{key: arrivalKey{file: string(rune('a' + n))}}); put != (n < maxUntold/2) {
+	k := &peerQueue{postponed: make(map[arrivalKey]*arrival)}
+	for n := range maxReportsKept {
+		if put := k.postpone(&arrival{key: arrivalKey{file: string(rune('a' + n))}}); put != (n < maxReportsKept/2) {
 			t.Fatalf("report %d waits alone: %t", n, put)
 		}
 	}
-	if wait := k.nextAlone(); wait <= 0 || wait > firstPause {
+	if wait := k.postponedWait(); wait <= 0 || wait > firstPause {
 		t.Errorf("the next in %v", wait)
 	}
-	if due := k.dueAlone(time.Now().Add(firstPause)); len(due) != maxUntold/2 || len(k.alone) != 0 || k.nextAlone() != 0 {
-		t.Errorf("%d are due, %d wait", len(due), len(k.alone))
+	if due := k.takePostponed(time.Now().Add(firstPause)); len(due) != maxReportsKept/2 || len(k.postponed) != 0 || k.postponedWait() != 0 {
+		t.Errorf("%d are due, %d wait", len(due), len(k.postponed))
 	}
 }

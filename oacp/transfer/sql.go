@@ -76,7 +76,7 @@ func sqlBind(tx *store.Tx, b Binding) error {
 	return err
 }
 
-func sqlUnbind(tx *store.Tx, p place) error {
+func sqlUnbind(tx *store.Tx, p mailbox) error {
 	if _, err := tx.Exec("UPDATE oacp_delivered SET gone = TRUE WHERE project = ? AND agent = ?", p.project, p.agent); err != nil {
 		return err
 	}
@@ -87,20 +87,20 @@ func sqlUnbind(tx *store.Tx, p place) error {
 // What was delivered. Of a file that is gone, or of an agent that is bound no more, a
 // row is only the answer to who asks what became of it.
 
-func sqlDelivered(tx *store.Tx, peer identity.ID, p place, file string, hash [32]byte, at time.Time) error {
+func sqlDelivered(tx *store.Tx, peer identity.ID, p mailbox, file string, hash [32]byte, at time.Time) error {
 	_, err := tx.Exec("INSERT OR REPLACE INTO oacp_delivered (project, agent, file, hash, at, peer, consumed, gone) VALUES (?, ?, ?, ?, ?, ?, FALSE, FALSE)", p.project, p.agent, file, hash[:], at.UnixMilli(), peer[:])
 	return err
 }
 
-// sqlConsumed notes that a peer's agent is done with what was delivered from a file.
-func sqlConsumed(tx *store.Tx, peer identity.ID, p place, file string, hash [32]byte) error {
+// sqlMarkConsumed notes that a peer's agent is done with what was delivered from a file.
+func sqlMarkConsumed(tx *store.Tx, peer identity.ID, p mailbox, file string, hash [32]byte) error {
 	_, err := tx.Exec("UPDATE oacp_delivered SET consumed = TRUE WHERE project = ? AND agent = ? AND file = ? AND peer = ? AND hash = ?", p.project, p.agent, file, peer[:], hash[:])
 	return err
 }
 
 // sqlDelivery returns what was delivered to a peer from a file that still lies here, and
 // whether the agent there is done with it; ok is false if nothing was.
-func sqlDelivery(tx *store.Tx, peer identity.ID, p place, file string) (hash [32]byte, at time.Time, consumed, ok bool, err error) {
+func sqlDelivery(tx *store.Tx, peer identity.ID, p mailbox, file string) (hash [32]byte, at time.Time, consumed, ok bool, err error) {
 	var sum []byte
 	var ms int64
 	err = tx.QueryRow("SELECT hash, at, consumed FROM oacp_delivered WHERE project = ? AND agent = ? AND file = ? AND peer = ? AND NOT gone", p.project, p.agent, file, peer[:]).Scan(&sum, &ms, &consumed)
@@ -111,7 +111,7 @@ func sqlDelivery(tx *store.Tx, peer identity.ID, p place, file string) (hash [32
 	return hash, time.UnixMilli(ms), consumed, err == nil, err
 }
 
-func sqlDeliveredFiles(tx *store.Tx, p place) (files []string, err error) {
+func sqlDeliveredFiles(tx *store.Tx, p mailbox) (files []string, err error) {
 	err = tx.Each("SELECT file FROM oacp_delivered WHERE project = ? AND agent = ? AND NOT gone", func(scan func(...any) error) error {
 		var file string
 		err := scan(&file)
@@ -121,15 +121,15 @@ func sqlDeliveredFiles(tx *store.Tx, p place) (files []string, err error) {
 	return files, err
 }
 
-// sqlGone notes that a file is gone.
-func sqlGone(tx *store.Tx, p place, file string) error {
+// sqlMarkGone notes that a file is gone.
+func sqlMarkGone(tx *store.Tx, p mailbox, file string) error {
 	_, err := tx.Exec("UPDATE oacp_delivered SET gone = TRUE WHERE project = ? AND agent = ? AND file = ?", p.project, p.agent, file)
 	return err
 }
 
 // sqlLastDelivery returns what was last delivered from a file, which may be gone; ok is
 // false if nothing was.
-func sqlLastDelivery(tx *store.Tx, p place, file string) (peer identity.ID, hash [32]byte, at time.Time, ok bool, err error) {
+func sqlLastDelivery(tx *store.Tx, p mailbox, file string) (peer identity.ID, hash [32]byte, at time.Time, ok bool, err error) {
 	var to, sum []byte
 	var ms int64
 	err = tx.QueryRow("SELECT peer, hash, at FROM oacp_delivered WHERE project = ? AND agent = ? AND file = ?", p.project, p.agent, file).Scan(&to, &sum, &ms)
@@ -163,14 +163,14 @@ func sqlOpenArrivals(tx *store.Tx) ([]*arrival, error) {
 	return sqlArrivals(tx, "state IN (?, ?)", writing, stored)
 }
 
-// sqlUntold returns what a peer does not know to be consumed, some of it.
-func sqlUntold(tx *store.Tx, peer identity.ID, most int) ([]*arrival, error) {
+// sqlUnreported returns what a peer does not know to be consumed, some of it.
+func sqlUnreported(tx *store.Tx, peer identity.ID, most int) ([]*arrival, error) {
 	return sqlArrivals(tx, "peer = ? AND state = 'consumed' LIMIT ?", peer[:], most)
 }
 
-// sqlSenders returns who sent what the ledger knows, with the number of messages, and to
+// sqlPeers returns who sent what the ledger knows, with the number of messages, and to
 // whom something is to be told.
-func sqlSenders(tx *store.Tx) (rows map[identity.ID]int64, untold []identity.ID, err error) {
+func sqlPeers(tx *store.Tx) (rows map[identity.ID]int64, untold []identity.ID, err error) {
 	rows = make(map[identity.ID]int64)
 	err = tx.Each("SELECT peer, COUNT(*) FROM oacp_arrival GROUP BY peer", func(scan func(...any) error) error {
 		var peer []byte
@@ -200,34 +200,34 @@ func sqlArrival(tx *store.Tx, k arrivalKey) (*arrival, error) {
 	return all[0], nil
 }
 
-// sqlArrived reports whether a message for a place ever came from a peer.
-func sqlArrived(tx *store.Tx, p place, hash [32]byte) (arrived bool, err error) {
+// sqlHasArrived reports whether a message for a place ever came from a peer.
+func sqlHasArrived(tx *store.Tx, p mailbox, hash [32]byte) (arrived bool, err error) {
 	err = tx.QueryRow("SELECT EXISTS (SELECT 1 FROM oacp_arrival WHERE hash = ? AND project = ? AND agent = ? AND state != ?)", hash[:], p.project, p.agent, writing).Scan(&arrived)
 	return arrived, err
 }
 
-// sqlArrive notes a message that the ledger does not know.
-func sqlArrive(tx *store.Tx, a *arrival) error {
+// sqlAddArrival notes a message that the ledger does not know.
+func sqlAddArrival(tx *store.Tx, a *arrival) error {
 	_, err := tx.Exec("INSERT INTO oacp_arrival (peer, project, agent, file, hash, name, state, at, folder, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		a.key.peer[:], a.key.project, a.key.agent, a.key.file, a.key.hash[:], a.name, a.state, time.Now().UnixMilli(), int64(a.folder), a.size)
 	return err
 }
 
-// sqlProceed notes what has become of a message, unless it is forgotten by now.
-func sqlProceed(tx *store.Tx, a *arrival) error {
+// sqlUpdateArrival notes what has become of a message, unless it is forgotten by now.
+func sqlUpdateArrival(tx *store.Tx, a *arrival) error {
 	_, err := tx.Exec("UPDATE oacp_arrival SET name = ?, state = ?, at = ?, folder = ? WHERE peer = ? AND project = ? AND agent = ? AND file = ? AND hash = ?",
 		a.name, a.state, time.Now().UnixMilli(), int64(a.folder), a.key.peer[:], a.key.project, a.key.agent, a.key.file, a.key.hash[:])
 	return err
 }
 
-func sqlUnarrive(tx *store.Tx, k arrivalKey) error {
+func sqlDeleteArrival(tx *store.Tx, k arrivalKey) error {
 	_, err := tx.Exec("DELETE FROM oacp_arrival WHERE peer = ? AND project = ? AND agent = ? AND file = ? AND hash = ?", k.peer[:], k.project, k.agent, k.file, k.hash[:])
 	return err
 }
 
-// sqlForgetOver forgets messages of a peer that have been over since before, the oldest
+// sqlForgetReported forgets messages of a peer that have been over since before, the oldest
 // first, most at a time, and returns how many.
-func sqlForgetOver(tx *store.Tx, peer identity.ID, before time.Time, most int) (int, error) {
+func sqlForgetReported(tx *store.Tx, peer identity.ID, before time.Time, most int) (int, error) {
 	r, err := tx.Exec(`DELETE FROM oacp_arrival WHERE (peer, project, agent, file, hash) IN (
 		SELECT peer, project, agent, file, hash FROM oacp_arrival WHERE peer = ? AND at < ? AND state IN ('consumed', 'reported') ORDER BY at LIMIT ?)`,
 		peer[:], before.UnixMilli(), most)

@@ -108,7 +108,7 @@ type machine struct {
 	other *machine
 
 	mu   sync.RWMutex // guards what follows
-	c    *Carrier     // nil while the process is away
+	c    *Mailer      // nil while the process is away
 	stop func()
 }
 
@@ -172,7 +172,7 @@ func (m *machine) end() {
 	stop()
 }
 
-func (m *machine) carrier() *Carrier {
+func (m *machine) carrier() *Mailer {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.c
@@ -299,8 +299,8 @@ func (w *weather) pass() {
 // link tells both that they are connected.
 func (w *weather) link() {
 	for _, m := range []*machine{w.desk, w.laptop} {
-		m.carrier().Link(m.other.id, false)
-		m.carrier().Link(m.other.id, true)
+		m.carrier().SetConnected(m.other.id, false)
+		m.carrier().SetConnected(m.other.id, true)
 	}
 }
 
@@ -334,7 +334,7 @@ func (w *weather) write(agent string) {
 	deposit(w.t, inbox, name, m.text)
 	if c := w.desk.carrier(); c != nil && w.N(2) == 0 { // as if it was watched
 		c.mu.Lock()
-		c.touch(place{"demo", "reviewer"}, names{name: {}})
+		c.markDirty(mailbox{"demo", "reviewer"}, names{name: {}})
 		c.mu.Unlock()
 	}
 	if w.N(20) == 0 {
@@ -397,7 +397,7 @@ func (w *weather) trouble() {
 		m.end()
 		time.Sleep(w.ms(1000))
 		m.start()
-		m.carrier().Link(m.other.id, true)
+		m.carrier().SetConnected(m.other.id, true)
 	case folderGone:
 		w.move(true)
 		time.Sleep(w.ms(4000))

@@ -79,7 +79,7 @@ func TestTrace(t *testing.T) {
 	desk.becomes(file, Delivered)
 
 	err := desk.db.Write(t.Context(), false, func(tx *store.Tx) error {
-		if err := sqlGone(tx, place{"demo", "reviewer"}, file); err != nil {
+		if err := sqlMarkGone(tx, mailbox{"demo", "reviewer"}, file); err != nil {
 			return err
 		}
 		_, err := sqlPruneDelivered(tx, time.Now().Add(time.Hour), pruneSlice)
@@ -89,7 +89,7 @@ func TestTrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = desk.db.Read(t.Context(), func(tx *store.Tx) error {
-		_, _, _, known, err := sqlLastDelivery(tx, place{"demo", "reviewer"}, file)
+		_, _, _, known, err := sqlLastDelivery(tx, mailbox{"demo", "reviewer"}, file)
 		if known {
 			t.Error("it is kept for ever")
 		}

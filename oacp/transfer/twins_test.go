@@ -30,25 +30,25 @@ func TestHostedTwice(t *testing.T) {
 	if got := desk.Twins("other"); got != nil {
 		t.Errorf("in another project: %v", got)
 	}
-	for n := range 10 * maxGreeted {
+	for n := range 10 * maxAnnounced {
 		reply := laptop.says(desk, &wire.MailRequest{Op: wire.MailPresence, Project: "demo", Agent: fmt.Sprintf("made-up-%d", n), Status: "busy"}, "")
 		if reply.Result != wire.MailOK {
 			t.Fatalf("%+v", reply)
 		}
 	}
-	desk.Carrier.mu.Lock()
-	if n := len(desk.residing[laptop.key.ID()]); n != maxGreeted {
+	desk.Mailer.mu.Lock()
+	if n := len(desk.peerAgents[laptop.key.ID()]); n != maxAnnounced {
 		t.Errorf("%d agents are kept", n)
 	}
-	desk.Carrier.mu.Unlock()
+	desk.Mailer.mu.Unlock()
 	desk.bind("demo", "helper", laptop)
 	if got := desk.Twins(""); got != nil {
 		t.Errorf("a bound agent: %v", got)
 	}
 	laptop.stop()
 	await.Until(t, "the desk forgets", func() bool {
-		desk.Carrier.mu.Lock()
-		defer desk.Carrier.mu.Unlock()
-		return len(desk.residing) == 0
+		desk.Mailer.mu.Lock()
+		defer desk.Mailer.mu.Unlock()
+		return len(desk.peerAgents) == 0
 	})
 }

@@ -8,55 +8,55 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// watch hears of changes in folders, which makes mail fast. It promises nothing:
+// folderWatch hears of changes in folders, which makes mail fast. It promises nothing:
 // what it misses the next rescan finds. It begins with the first folder, since most
 // daemons have none.
-type watch struct {
-	carrier *Carrier
+type folderWatch struct {
+	carrier *Mailer
 	tasks   *sync.WaitGroup // of Run, which waits for it
 
 	events *fsnotify.Watcher // nil before the first folder, or where the system gives none; Run's alone
-	said   bool              // that something cannot be watched; Run's alone
+	warned bool              // that something cannot be watched; Run's alone
 
 	mu   sync.Mutex // guards dirs
-	dirs map[string]place
+	dirs map[string]mailbox
 }
 
-func newWatch(c *Carrier, tasks *sync.WaitGroup) *watch {
-	return &watch{carrier: c, tasks: tasks, dirs: make(map[string]place)}
+func newFolderWatch(c *Mailer, tasks *sync.WaitGroup) *folderWatch {
+	return &folderWatch{carrier: c, tasks: tasks, dirs: make(map[string]mailbox)}
 }
 
 // close ends it, and with it the goroutine that listens.
-func (w *watch) close() {
+func (w *folderWatch) close() {
 	if w.events != nil {
 		w.events.Close()
 	}
 }
 
-func (w *watch) dir(p place) string {
+func (w *folderWatch) dir(p mailbox) string {
 	return filepath.Join(w.carrier.cfg.Home, filepath.FromSlash(p.dir()), inboxDir)
 }
 
 // add watches an inbox; again, if it was replaced.
-func (w *watch) add(p place) {
+func (w *folderWatch) add(p mailbox) {
 	if w.carrier.cfg.unwatched {
 		return
 	}
 	dir := w.dir(p)
-	err := w.begin()
+	err := w.startWatcher()
 	if err == nil {
 		w.mu.Lock()
 		w.dirs[dir] = p
 		w.mu.Unlock()
 		err = w.events.Add(dir)
 	}
-	if err != nil && !w.said {
-		w.said = true
+	if err != nil && !w.warned {
+		w.warned = true
 		w.carrier.cfg.Log.Warn("mail: a folder is looked at every few seconds, since it cannot be watched", "folder", dir, "err", err)
 	}
 }
 
-func (w *watch) begin() error {
+func (w *folderWatch) startWatcher() error {
 	if w.events != nil {
 		return nil
 	}
@@ -69,8 +69,8 @@ func (w *watch) begin() error {
 	return nil
 }
 
-// keep stops watching all but some inboxes.
-func (w *watch) keep(places map[place]struct{}) {
+// removeOthers stops watching all but some inboxes.
+func (w *folderWatch) removeOthers(places map[mailbox]struct{}) {
 	w.mu.Lock()
 	var old []string
 	for dir, p := range w.dirs {
@@ -86,25 +86,25 @@ func (w *watch) keep(places map[place]struct{}) {
 }
 
 // listen passes on what it hears until the watch is closed.
-func (w *watch) listen(events *fsnotify.Watcher) {
+func (w *folderWatch) listen(events *fsnotify.Watcher) {
 	for {
 		select {
 		case e, ok := <-events.Events:
 			if !ok {
 				return
 			}
-			w.hear(e)
+			w.handleEvent(e)
 		case err, ok := <-events.Errors:
 			if !ok {
 				return
 			}
 			w.carrier.cfg.Log.Debug("mail: some changes of folders were missed", "err", err)
-			w.carrier.rescan()
+			w.carrier.markAllDirty()
 		}
 	}
 }
 
-func (w *watch) hear(e fsnotify.Event) {
+func (w *folderWatch) handleEvent(e fsnotify.Event) {
 	dir, name := filepath.Split(e.Name)
 	w.mu.Lock()
 	p, known := w.dirs[filepath.Clean(dir)]
@@ -123,12 +123,12 @@ func (w *watch) hear(e fsnotify.Event) {
 			return
 		}
 		name = name[1 : end+len(extension)]
-		if c.hints[p] == nil {
-			c.hints[p] = make(names)
+		if c.whole[p] == nil {
+			c.whole[p] = make(names)
 		}
-		c.hints[p][name] = struct{}{}
+		c.whole[p][name] = struct{}{}
 	}
 	if strings.HasSuffix(name, extension) {
-		c.touch(p, names{name: {}})
+		c.markDirty(p, names{name: {}})
 	}
 }

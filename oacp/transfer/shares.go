@@ -46,85 +46,85 @@ const (
 	remedyLedger   = "the oldest are forgotten after 30 days"
 )
 
-// reserve takes room for a message that is about to come. release gives it back.
-func (c *Carrier) reserve(a *arrival) error {
+// reserveRoom takes room for a message that is about to come. release gives it back.
+func (m *Mailer) reserveRoom(a *arrival) error {
 	who := a.key.peer
-	if err := c.shares.files.Take(who, 1); err != nil {
+	if err := m.shares.files.Take(who, 1); err != nil {
 		return exceeded(err, remedyUnread)
 	}
-	if err := c.shares.bytes.Take(who, a.size); err != nil {
-		c.shares.files.Give(who, 1)
+	if err := m.shares.bytes.Take(who, a.size); err != nil {
+		m.shares.files.Give(who, 1)
 		return exceeded(err, remedyUnread)
 	}
 	a.counted = true
 	return nil
 }
 
-// count counts a message that lies in an inbox, whatever the bounds say. The caller holds
-// c.mu or is Open.
-func (c *Carrier) count(a *arrival) {
+// countRoom counts a message that lies in an inbox, whatever the bounds say. The caller holds
+// m.mu or is Open.
+func (m *Mailer) countRoom(a *arrival) {
 	if !a.counted {
 		a.counted = true
-		c.shares.files.Add(a.key.peer, 1)
-		c.shares.bytes.Add(a.key.peer, a.size)
+		m.shares.files.Add(a.key.peer, 1)
+		m.shares.bytes.Add(a.key.peer, a.size)
 	}
 }
 
-// release gives back the room of a message that lies in no inbox. The caller holds c.mu,
+// releaseRoom gives back the room of a message that lies in no inbox. The caller holds m.mu,
 // or nobody else has the arrival.
-func (c *Carrier) release(a *arrival) {
+func (m *Mailer) releaseRoom(a *arrival) {
 	if a.counted {
 		a.counted = false
-		c.shares.files.Give(a.key.peer, 1)
-		c.shares.bytes.Give(a.key.peer, a.size)
+		m.shares.files.Give(a.key.peer, 1)
+		m.shares.bytes.Give(a.key.peer, a.size)
 	}
 }
 
-// releaseAll gives back the room of what lay in an inbox that is not there.
-func (c *Carrier) releaseAll(p place) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, all := range c.arrivals[p] {
+// releaseInbox gives back the room of what lay in an inbox that is not there.
+func (m *Mailer) releaseInbox(p mailbox) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, all := range m.arrivals[p] {
 		for _, a := range all {
-			c.release(a)
+			m.releaseRoom(a)
 		}
 	}
 }
 
-// enroll takes a row of the ledger. Where there is none left, old rows of the same peer
+// reserveRow takes a row of the ledger. Where there is none left, old rows of the same peer
 // make room: no sender repeats those.
-func (c *Carrier) enroll(ctx context.Context, who identity.ID) error {
-	err := c.shares.ledger.Take(who, 1)
+func (m *Mailer) reserveRow(ctx context.Context, who identity.ID) error {
+	err := m.shares.ledger.Take(who, 1)
 	if err == nil {
 		return nil
 	}
-	if n := c.forgetOver(ctx, who, time.Now().Add(-shortRetention)); n == 0 {
+	if n := m.forgetReported(ctx, who, time.Now().Add(-shortRetention)); n == 0 {
 		return exceeded(err, remedyLedger)
 	}
-	if err := c.shares.ledger.Take(who, 1); err != nil {
+	if err := m.shares.ledger.Take(who, 1); err != nil {
 		return exceeded(err, remedyLedger)
 	}
 	return nil
 }
 
-// pruneAll forgets what has been over for long, until ctx ends.
-func (c *Carrier) pruneAll(ctx context.Context) {
+// pruneLoop forgets what has been over for long, until ctx ends.
+func (m *Mailer) pruneLoop(ctx context.Context) {
 	for ctx.Err() == nil {
-		c.prune(ctx)
-		rest(ctx, nil, pruneEvery)
+		m.prune(ctx)
+		waitFor(ctx, nil, pruneEvery)
 	}
 }
 
 // prune forgets what has been over for long, by and by.
-func (c *Carrier) prune(ctx context.Context) {
+func (m *Mailer) prune(ctx context.Context) {
 	before := time.Now().Add(-retention)
-	for _, u := range c.cfg.Budget.Usage() {
-		for u.Row.Name == budget.MailLedger.Name && ctx.Err() == nil && c.forgetOver(ctx, u.Peer, before) == pruneSlice {
+	for _, u := range m.cfg.Budget.Usage() {
+		for u.Row.Name == budget.MailLedger.Name && ctx.Err() == nil && m.forgetReported(ctx, u.Peer, before) == pruneSlice {
 		}
 	}
 	for ctx.Err() == nil {
 		n := 0
-		err := c.record(ctx, func(tx *store.Tx) (err error) {
+		err := m.writeStore(ctx, func(tx *store.Tx) (err error) {
 			n, err = sqlPruneDelivered(tx, before, pruneSlice)
 			return err
 		})
@@ -137,50 +137,50 @@ func (c *Carrier) prune(ctx context.Context) {
 // pruneSlice is how many rows one write removes: the daemon has one writer.
 const pruneSlice = 64
 
-// forgetOver removes from the ledger up to pruneSlice messages of a peer that have been
+// forgetReported removes from the ledger up to pruneSlice messages of a peer that have been
 // over since before, and returns how many.
-func (c *Carrier) forgetOver(ctx context.Context, who identity.ID, before time.Time) (n int) {
-	err := c.record(ctx, func(tx *store.Tx) (err error) {
-		n, err = sqlForgetOver(tx, who, before, pruneSlice)
+func (m *Mailer) forgetReported(ctx context.Context, who identity.ID, before time.Time) (n int) {
+	err := m.writeStore(ctx, func(tx *store.Tx) (err error) {
+		n, err = sqlForgetReported(tx, who, before, pruneSlice)
 		return err
 	})
 	if err != nil {
 		return 0
 	}
-	c.shares.ledger.Give(who, int64(n))
+	m.shares.ledger.Give(who, int64(n))
 	return n
 }
 
-// gate lets in as many as there are places, and of each peer one at a time, in the order
+// parseSlots lets in as many as there are places, and of each peer one at a time, in the order
 // in which they come.
-type gate struct {
+type parseSlots struct {
 	places int
 
 	mu      sync.Mutex // guards what follows
-	inside  map[identity.ID]bool
-	waiting []*visit
+	busy    map[identity.ID]bool
+	waiting []*slotRequest
 }
 
-type visit struct {
-	who identity.ID
-	in  chan struct{} // closed when it is let in
+type slotRequest struct {
+	peer    identity.ID
+	granted chan struct{} // closed when it is let in
 }
 
 // enter waits to be let in; leave must be called then. The error is that of ctx.
-func (g *gate) enter(ctx context.Context, who identity.ID) (leave func(), err error) {
-	v := &visit{who, make(chan struct{})}
+func (g *parseSlots) enter(ctx context.Context, who identity.ID) (leave func(), err error) {
+	v := &slotRequest{who, make(chan struct{})}
 	g.mu.Lock()
 	g.waiting = append(g.waiting, v)
-	g.admit()
+	g.letIn()
 	g.mu.Unlock()
 	leave = func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		delete(g.inside, who)
-		g.admit()
+		delete(g.busy, who)
+		g.letIn()
 	}
 	select {
-	case <-v.in:
+	case <-v.granted:
 		return leave, nil
 	case <-ctx.Done():
 	}
@@ -197,16 +197,16 @@ func (g *gate) enter(ctx context.Context, who identity.ID) (leave func(), err er
 	return nil, ctx.Err()
 }
 
-// admit lets in who may be. The caller holds g.mu.
-func (g *gate) admit() {
-	if g.inside == nil {
-		g.inside = make(map[identity.ID]bool)
+// letIn lets in who may be. The caller holds g.mu.
+func (g *parseSlots) letIn() {
+	if g.busy == nil {
+		g.busy = make(map[identity.ID]bool)
 	}
 	rest := g.waiting[:0]
 	for _, v := range g.waiting {
-		if len(g.inside) < g.places && !g.inside[v.who] {
-			g.inside[v.who] = true
-			close(v.in)
+		if len(g.busy) < g.places && !g.busy[v.peer] {
+			g.busy[v.peer] = true
+			close(v.granted)
 		} else {
 			rest = append(rest, v)
 		}
@@ -215,17 +215,17 @@ func (g *gate) admit() {
 	g.waiting = rest
 }
 
-// judge reads a message that has come. A file that is made for that takes up to 40 MiB of
+// parseArrived reads a message that has come. A file that is made for that takes up to 40 MiB of
 // memory and half a second to read, so few are read at a time.
-func (c *Carrier) judge(ctx context.Context, from identity.ID, data []byte) (message.Message, error) {
-	leave, err := c.readers.enter(ctx, from)
+func (m *Mailer) parseArrived(ctx context.Context, from identity.ID, data []byte) (message.Message, error) {
+	leave, err := m.parsing.enter(ctx, from)
 	if err != nil {
 		return message.Message{}, kinds.Errorf(kinds.Cancelled, "the daemon is stopping, or the connection broke: %v", err)
 	}
 	defer leave()
-	m, err := message.Carriable(data)
+	msg, err := message.Carriable(data)
 	if err != nil {
-		return m, kinds.Errorf(kinds.Invalid, "message: %v", err)
+		return msg, kinds.Errorf(kinds.Invalid, "message: %v", err)
 	}
-	return m, nil
+	return msg, nil
 }

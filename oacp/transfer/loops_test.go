@@ -15,13 +15,13 @@ import (
 func loops() int {
 	all := make([]byte, 4<<20)
 	all = all[:runtime.Stack(all, true)]
-	return strings.Count(string(all), "transfer.(*Carrier).deliverAll(") + strings.Count(string(all), "transfer.(*Carrier).reportAll(")
+	return strings.Count(string(all), "transfer.(*Mailer).deliverLoop(") + strings.Count(string(all), "transfer.(*Mailer).reportLoop(")
 }
 
 func (s *side) hasCourier(to *side) bool {
-	s.Carrier.mu.Lock()
-	defer s.Carrier.mu.Unlock()
-	return s.couriers[to.key.ID()] != nil
+	s.Mailer.mu.Lock()
+	defer s.Mailer.mu.Unlock()
+	return s.queues[to.key.ID()] != nil
 }
 
 func (s *side) untrust(other *side) {
@@ -87,11 +87,11 @@ func TestUntrustEndsItsCouriers(t *testing.T) {
 	await.Until(t, "all loops end", func() bool { return loops() == 0 })
 	for range 3 { // rounds of Run, in which they would begin again
 		for _, s := range []*side{desk, laptop} {
-			s.rescan()
+			s.markAllDirty()
 			await.Until(t, "Run has taken it", func() bool {
-				s.Carrier.mu.Lock()
-				defer s.Carrier.mu.Unlock()
-				return len(s.wake) == 0 && len(s.dirty) == 0
+				s.Mailer.mu.Lock()
+				defer s.Mailer.mu.Unlock()
+				return len(s.changed) == 0 && len(s.dirty) == 0
 			})
 		}
 	}

@@ -53,9 +53,9 @@ func TestFullLedger(t *testing.T) {
 					told++
 				}
 			}
-			desk.Carrier.mu.Lock()
-			defer desk.Carrier.mu.Unlock()
-			for _, e := range desk.spools[place{"demo", "reviewer"}].entries {
+			desk.Mailer.mu.Lock()
+			defer desk.Mailer.mu.Unlock()
+			for _, e := range desk.bound[mailbox{"demo", "reviewer"}].entries {
 				if e.state != Delivered && e.tries < 3 {
 					return false
 				}
@@ -85,10 +85,10 @@ func TestFilesOfNoReason(t *testing.T) {
 	defer dir.Close()
 	_, first := dir.Open("a")
 	_, second := dir.Open("b")
-	if why := bare(fmt.Errorf("store mail: %w", first)); first.Error() == second.Error() || why != bare(second) || !strings.Contains(why, syscall.ENOENT.Error()) {
-		t.Errorf("%q, %q", why, bare(second))
+	if why := withoutPath(fmt.Errorf("store mail: %w", first)); first.Error() == second.Error() || why != withoutPath(second) || !strings.Contains(why, syscall.ENOENT.Error()) {
+		t.Errorf("%q, %q", why, withoutPath(second))
 	}
-	if why, also := bare(dir.Link("a", "c")), bare(dir.Link("b", "d")); why != also || !strings.Contains(why, syscall.ENOENT.Error()) {
+	if why, also := withoutPath(dir.Link("a", "c")), withoutPath(dir.Link("b", "d")); why != also || !strings.Contains(why, syscall.ENOENT.Error()) {
 		t.Errorf("%q, %q", why, also)
 	}
 }
@@ -97,17 +97,17 @@ func TestFilesOfNoReason(t *testing.T) {
 func TestFailures(t *testing.T) {
 	desk, laptop := bound(t)
 	for i := range 2 * maxFailures {
-		if !laptop.failing(desk.key.ID().String(), fmt.Sprint(i)) {
+		if !laptop.isNewFailure(desk.key.ID().String(), fmt.Sprint(i)) {
 			t.Fatal("not new")
 		}
 	}
-	if laptop.failing(desk.key.ID().String(), fmt.Sprint(2*maxFailures-1)) {
+	if laptop.isNewFailure(desk.key.ID().String(), fmt.Sprint(2*maxFailures-1)) {
 		t.Error("it is news again")
 	}
 	if n := len(laptop.failures); n > maxFailures {
 		t.Errorf("%d are kept", n)
 	}
-	laptop.works(desk.key.ID().String())
+	laptop.clearFailure(desk.key.ID().String())
 	if n := len(laptop.failures); n != 0 {
 		t.Errorf("%d are left", n)
 	}
@@ -119,17 +119,17 @@ func TestCopyCannotGo(t *testing.T) {
 	desk, laptop := bound(t)
 	file, _ := desk.question("stays")
 	desk.becomes(file, Delivered)
-	p := place{"demo", "reviewer"}
+	p := mailbox{"demo", "reviewer"}
 	inbox, err := desk.openInbox(p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	inbox.Close() // so that nothing can be removed
-	desk.Carrier.mu.Lock()
-	e := desk.spools[p].entries[file]
-	desk.Carrier.mu.Unlock()
+	desk.Mailer.mu.Lock()
+	e := desk.bound[p].entries[file]
+	desk.Mailer.mu.Unlock()
 	for range 3 {
-		desk.discard(t.Context(), inbox, e)
+		desk.removeDelivered(t.Context(), inbox, e)
 	}
 	if q := desk.queued(file); q.State != Delivered || !strings.HasPrefix(q.Reason, "the copy here cannot be removed: ") {
 		t.Errorf("the queue has %+v", q)
@@ -155,9 +155,9 @@ func TestUnreadableInbox(t *testing.T) {
 	if err := os.WriteFile(inbox, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	p := place{"demo", "reviewer"}
+	p := mailbox{"demo", "reviewer"}
 	for range 3 {
-		desk.look(t.Context(), p, nil)
+		desk.scanInbox(t.Context(), p, nil)
 	}
 	if said := desk.log.with("an inbox cannot be opened"); len(said) != 1 {
 		t.Errorf("the log has %q", said)

@@ -54,7 +54,7 @@ type Stream interface {
 	Cancel()
 }
 
-// Config is what a carrier works with. All of it is required.
+// Config is what a Mailer works with. All of it is required.
 type Config struct {
 	Home string // the OACP home, absolute; it need not exist
 	DB   *store.DB
@@ -97,34 +97,34 @@ type Event struct {
 // Arrived is the state of mail that came from a peer.
 const Arrived = "arrived"
 
-// Carrier is what package carrier is about. Its methods may be called from any
+// Mailer is a daemon's end of the mail between machines. Its methods may be called from any
 // goroutine.
-type Carrier struct {
+type Mailer struct {
 	cfg     Config
 	shares  shares
-	readers gate // of what peers have sent
+	parsing parseSlots // of what peers have sent
 
-	wake chan struct{} // something is dirty; capacity 1
+	changed chan struct{} // something is dirty; capacity 1
 
-	mu        sync.Mutex // guards what follows
-	spools    map[place]*spool
-	arrivals  map[place]map[string][]*arrival // stored and not consumed, by their names here
-	couriers  map[identity.ID]*courier
-	dirty     map[place]names
-	hints     map[place]names                    // files that are whole: their writer has given up their temporary name
-	arriving  map[arrivalKey]struct{}            // being stored
-	linked    map[identity.ID]bool               // connected
-	residing  map[identity.ID]map[place]struct{} // agents that live at a connected peer, as it says
-	news      []Event                            // not told yet; see unlock
-	failures  map[failure]struct{}               // that are logged
-	lookAfter map[place]time.Time                // of inboxes that take long to look through: not before
+	mu         sync.Mutex // guards what follows
+	bound      map[mailbox]*boundInbox
+	arrivals   map[mailbox]map[string][]*arrival // stored and not consumed, by their names here
+	queues     map[identity.ID]*peerQueue
+	dirty      map[mailbox]names
+	whole      map[mailbox]names                    // files that are whole: their writer has given up their temporary name
+	arriving   map[arrivalKey]struct{}              // being stored
+	connected  map[identity.ID]bool                 // connected
+	peerAgents map[identity.ID]map[mailbox]struct{} // agents that live at a connected peer, as it says
+	events     []Event                              // not told yet; see unlock
+	failures   map[failure]struct{}                 // that are logged
+	scanAfter  map[mailbox]time.Time                // of inboxes that take long to look through: not before
 }
 
 // names are files of a folder; nil are all of them.
 type names map[string]struct{}
 
-// asked yields what a look at some files, or at all, is about.
-func asked[V any](all map[string]V, which names) iter.Seq2[string, V] {
+// selected yields what a look at some files, or at all, is about.
+func selected[V any](all map[string]V, which names) iter.Seq2[string, V] {
 	if which == nil {
 		return maps.All(all)
 	}
@@ -138,28 +138,28 @@ func asked[V any](all map[string]V, which names) iter.Seq2[string, V] {
 }
 
 // Open reads what the database knows. Nothing is carried before Run.
-func Open(ctx context.Context, cfg Config) (*Carrier, error) {
+func Open(ctx context.Context, cfg Config) (*Mailer, error) {
 	if cfg.Budget == nil {
 		cfg.Budget = new(budget.Book)
 	}
 	if cfg.Lines == nil {
 		cfg.Lines = cfg.Budget.OpenLog(cfg.Log)
 	}
-	c := &Carrier{
-		cfg:       cfg,
-		shares:    openShares(cfg.Budget, cmp.Or(cfg.rows, daemonRows(cfg.Descriptors))),
-		readers:   gate{places: maxReading},
-		wake:      make(chan struct{}, 1),
-		spools:    make(map[place]*spool),
-		arrivals:  make(map[place]map[string][]*arrival),
-		couriers:  make(map[identity.ID]*courier),
-		dirty:     make(map[place]names),
-		hints:     make(map[place]names),
-		arriving:  make(map[arrivalKey]struct{}),
-		linked:    make(map[identity.ID]bool),
-		residing:  make(map[identity.ID]map[place]struct{}),
-		failures:  make(map[failure]struct{}),
-		lookAfter: make(map[place]time.Time),
+	c := &Mailer{
+		cfg:        cfg,
+		shares:     openShares(cfg.Budget, cmp.Or(cfg.rows, daemonRows(cfg.Descriptors))),
+		parsing:    parseSlots{places: maxParsing},
+		changed:    make(chan struct{}, 1),
+		bound:      make(map[mailbox]*boundInbox),
+		arrivals:   make(map[mailbox]map[string][]*arrival),
+		queues:     make(map[identity.ID]*peerQueue),
+		dirty:      make(map[mailbox]names),
+		whole:      make(map[mailbox]names),
+		arriving:   make(map[arrivalKey]struct{}),
+		connected:  make(map[identity.ID]bool),
+		peerAgents: make(map[identity.ID]map[mailbox]struct{}),
+		failures:   make(map[failure]struct{}),
+		scanAfter:  make(map[mailbox]time.Time),
 	}
 	if err := cfg.DB.Migrate(ctx, "oacp", schema); err != nil {
 		return nil, err
@@ -171,175 +171,175 @@ func Open(ctx context.Context, cfg Config) (*Carrier, error) {
 }
 
 // load reads bindings and arrivals, and settles what a crash left half stored.
-func (c *Carrier) load(ctx context.Context) error {
+func (m *Mailer) load(ctx context.Context) error {
 	var bindings []Binding
-	var open []*arrival
+	var arrivals []*arrival
 	var rows map[identity.ID]int64
 	var untold []identity.ID
-	err := c.cfg.DB.Read(ctx, func(tx *store.Tx) (err error) {
+	err := m.cfg.DB.Read(ctx, func(tx *store.Tx) (err error) {
 		if bindings, err = sqlBindings(tx); err != nil {
 			return err
 		}
-		if open, err = sqlOpenArrivals(tx); err != nil {
+		if arrivals, err = sqlOpenArrivals(tx); err != nil {
 			return err
 		}
-		rows, untold, err = sqlSenders(tx)
+		rows, untold, err = sqlPeers(tx)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	for _, b := range bindings {
-		c.spools[b.place()] = newSpool(b)
+		m.bound[b.mailbox()] = newBoundInbox(b)
 	}
 	for who, n := range rows {
-		c.shares.ledger.Add(who, n)
+		m.shares.ledger.Add(who, n)
 	}
 	for _, who := range untold {
-		c.courier(who).untold = true
+		m.queueOf(who).unread = true
 	}
-	for _, a := range open {
+	for _, a := range arrivals {
 		if a.state == writing {
-			if err := c.mend(ctx, a); err != nil { // its sender will ask again
-				c.cfg.Log.Warn("mail: what was being stored when the daemon ended is not settled", "project", a.key.project, "agent", a.key.agent, "file", a.key.file, "err", err)
+			if err := m.recoverArrival(ctx, a); err != nil { // its sender will ask again
+				m.cfg.Log.Warn("mail: what was being stored when the daemon ended is not settled", "project", a.key.project, "agent", a.key.agent, "file", a.key.file, "err", err)
 			}
 		}
-		c.keep(a)
+		m.addArrival(a)
 	}
 	return nil
 }
 
-// keep puts an arrival where its state wants it. The caller holds c.mu or is Open.
-func (c *Carrier) keep(a *arrival) {
+// addArrival puts an arrival where its state wants it. The caller holds m.mu or is Open.
+func (m *Mailer) addArrival(a *arrival) {
 	switch a.state {
 	case stored:
-		p := a.key.place
-		if c.arrivals[p] == nil {
-			c.arrivals[p] = make(map[string][]*arrival)
+		p := a.key.mailbox
+		if m.arrivals[p] == nil {
+			m.arrivals[p] = make(map[string][]*arrival)
 		}
-		c.arrivals[p][a.name] = append(c.arrivals[p][a.name], a)
-		c.count(a)
+		m.arrivals[p][a.name] = append(m.arrivals[p][a.name], a)
+		m.countRoom(a)
 		a.kept = true
 	case consumed:
-		k := c.courier(a.key.peer)
-		if len(k.reports) < maxUntold {
+		k := m.queueOf(a.key.peer)
+		if len(k.reports) < maxReportsKept {
 			k.reports = append(k.reports, a)
 		} else {
-			k.untold = true
+			k.unread = true
 		}
-		k.signal()
+		k.wake()
 	}
 }
 
-// Link says that a peer is connected, or no more. What waits for a connected peer
+// SetConnected says that a peer is connected, or no more. What waits for a connected peer
 // is tried at once, and so is what it has refused: it may think otherwise now.
-func (c *Carrier) Link(peer identity.ID, up bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.linked[peer] == up {
+func (m *Mailer) SetConnected(peer identity.ID, up bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.connected[peer] == up {
 		return
 	}
 	if up {
-		c.linked[peer] = true
+		m.connected[peer] = true
 	} else {
-		delete(c.linked, peer)
-		delete(c.residing, peer)
+		delete(m.connected, peer)
+		delete(m.peerAgents, peer)
 	}
-	k := c.couriers[peer]
-	for p, s := range c.spools {
+	k := m.queues[peer]
+	for p, s := range m.bound {
 		if s.Peer != peer {
 			continue
 		}
-		k = c.courier(peer)
-		s.status = "" // until the peer says more
-		c.touch(p, names{})
+		k = m.queueOf(peer)
+		s.peerStatus = "" // until the peer says more
+		m.markDirty(p, names{})
 	}
-	c.rouse()           // it may be down since it is trusted no more
+	m.signalChange()    // it may be down since it is trusted no more
 	if k != nil && up { // also one that has only something to report
-		k.until, k.pause, k.trouble = time.Time{}, 0, ""
-		c.offerRefused(peer)
-		k.regreet()
+		k.unreachedUntil, k.unreachedPause, k.trouble = time.Time{}, 0, ""
+		m.retryRefused(peer)
+		k.announceAgain()
 	}
 }
 
-// unlock gives c.mu back and tells what has happened under it.
-func (c *Carrier) unlock() {
-	news := c.news
-	c.news = nil
-	c.mu.Unlock()
+// unlockAndTell gives m.mu back and tells what has happened under it.
+func (m *Mailer) unlockAndTell() {
+	news := m.events
+	m.events = nil
+	m.mu.Unlock()
 	for _, e := range news {
 		what := []any{"peer", e.Peer.Label(), "project", e.Project, "agent", e.Agent, "file", e.File, "reason", e.Reason}
 		switch {
 		case e.refused: // in the peer's words, and as often as it likes
-			c.cfg.Lines.Add(e.Peer, slog.LevelWarn, "mail "+e.State, what...)
+			m.cfg.Lines.Add(e.Peer, slog.LevelWarn, "mail "+e.State, what...)
 		case e.State == Parked:
-			c.cfg.Log.Warn("mail "+e.State, what...)
+			m.cfg.Log.Warn("mail "+e.State, what...)
 		default:
-			c.cfg.Log.Debug("mail "+e.State, what...)
+			m.cfg.Log.Debug("mail "+e.State, what...)
 		}
-		c.cfg.Event(e)
+		m.cfg.Event(e)
 	}
 }
 
-// touch has the Run loop look at files of a folder: nil are all of them, none is
-// the folder's status alone. The caller holds c.mu.
-func (c *Carrier) touch(p place, which names) {
-	old, ok := c.dirty[p]
+// markDirty has the Run loop look at files of a folder: nil are all of them, none is
+// the folder's status alone. The caller holds m.mu.
+func (m *Mailer) markDirty(p mailbox, which names) {
+	old, ok := m.dirty[p]
 	switch {
 	case which == nil || ok && old == nil:
-		c.dirty[p] = nil
+		m.dirty[p] = nil
 	case !ok:
-		c.dirty[p] = which
+		m.dirty[p] = which
 	default:
 		for name := range which {
 			old[name] = struct{}{}
 		}
 	}
-	c.rouse()
+	m.signalChange()
 }
 
 // Run carries mail until ctx ends.
-func (c *Carrier) Run(ctx context.Context) error {
+func (m *Mailer) Run(ctx context.Context) error {
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
-	w := newWatch(c, &tasks)
-	defer w.close()
+	folders := newFolderWatch(m, &tasks)
+	defer folders.close()
 	rescan := time.NewTicker(rescanEvery)
 	defer rescan.Stop()
-	tasks.Go(func() { c.pruneAll(ctx) })
-	c.rescan()
+	tasks.Go(func() { m.pruneLoop(ctx) })
+	m.markAllDirty()
 	for {
-		c.pass(ctx, w)
-		c.crew(ctx, &tasks)
+		m.scanDirty(ctx, folders)
+		m.superviseQueues(ctx, &tasks)
 		select {
 		case <-ctx.Done():
-			c.feedOffline()
+			m.writeAllOffline()
 			return nil
-		case <-c.wake:
+		case <-m.changed:
 		case <-rescan.C:
-			c.rescan()
-			w.keep(c.places())
+			m.markAllDirty()
+			folders.removeOthers(m.mailboxes())
 		}
 	}
 }
 
-// pass looks at what is dirty.
-func (c *Carrier) pass(ctx context.Context, w *watch) {
-	c.mu.Lock()
-	dirty := c.dirty
-	c.dirty = make(map[place]names)
-	c.mu.Unlock()
-	for p, which := range dirty {
+// scanDirty looks at what is dirty.
+func (m *Mailer) scanDirty(ctx context.Context, folders *folderWatch) {
+	m.mu.Lock()
+	dirty := m.dirty
+	m.dirty = make(map[mailbox]names)
+	m.mu.Unlock()
+	for p, files := range dirty {
 		if ctx.Err() != nil {
 			return
 		}
-		if which == nil {
-			w.add(p) // before the look, so that nothing falls between
+		if files == nil {
+			folders.add(p) // before the look, so that nothing falls between
 		}
 		began := time.Now()
-		n := c.look(ctx, p, which)
-		if which == nil {
-			c.tookToLook(p, n, time.Since(began), time.Now())
+		n := m.scanInbox(ctx, p, files)
+		if files == nil {
+			m.delayScan(p, n, time.Since(began), time.Now())
 		}
 	}
 }

@@ -318,8 +318,8 @@ func TestBothWays(t *testing.T) {
 	if _, err := laptop.Unbind(t.Context(), "demo", "reviewer"); err != nil {
 		t.Fatal(err)
 	}
-	desk.Link(laptop.key.ID(), false)
-	desk.Link(laptop.key.ID(), true)
+	desk.SetConnected(laptop.key.ID(), false)
+	desk.SetConnected(laptop.key.ID(), true)
 	desk.becomes(second, Delivered)
 }
 

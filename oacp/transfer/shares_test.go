@@ -339,8 +339,8 @@ func TestPruneSlices(t *testing.T) {
 	old := time.Now().Add(-retention - time.Hour).UnixMilli()
 	err := laptop.db.Write(t.Context(), true, func(tx *store.Tx) error {
 		for n := range rows {
-			a := &arrival{key: arrivalKey{desk.key.ID(), place{"demo", "reviewer"}, fmt.Sprint(n), [32]byte{1}}, state: []string{consumed, reported}[n%2]}
-			if err := errors.Join(sqlArrive(tx, a), sqlDelivered(tx, desk.key.ID(), place{"demo", "x"}, fmt.Sprint(n), [32]byte{}, time.UnixMilli(old))); err != nil {
+			a := &arrival{key: arrivalKey{desk.key.ID(), mailbox{"demo", "reviewer"}, fmt.Sprint(n), [32]byte{1}}, state: []string{consumed, reported}[n%2]}
+			if err := errors.Join(sqlAddArrival(tx, a), sqlDelivered(tx, desk.key.ID(), mailbox{"demo", "x"}, fmt.Sprint(n), [32]byte{}, time.UnixMilli(old))); err != nil {
 				return err
 			}
 		}
@@ -362,7 +362,7 @@ func TestPruneSlices(t *testing.T) {
 	defer db.Close()
 	var costs []int
 	db.Observe(func(c store.Cost) { costs = append(costs, c.Rows) })
-	laptop.Carrier.cfg.DB = db
+	laptop.Mailer.cfg.DB = db
 	laptop.prune(t.Context())
 	if slices.Max(costs) > pruneSlice || len(costs) < 2*rows/pruneSlice {
 		t.Errorf("%d writes of %v rows", len(costs), costs)
@@ -404,7 +404,7 @@ func TestPruneSlices(t *testing.T) {
 
 // TestGate: of one peer one is let in at a time, and others go past those that wait.
 func TestGate(t *testing.T) {
-	g := gate{places: 2}
+	g := parseSlots{places: 2}
 	enter := func(who byte) (leave func()) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
@@ -449,7 +449,7 @@ func TestGate(t *testing.T) {
 	if most != 1 {
 		t.Errorf("%d of one peer inside", most)
 	}
-	if len(g.waiting) != 0 || len(g.inside) != 0 {
-		t.Errorf("left: %v, %v", g.waiting, g.inside)
+	if len(g.waiting) != 0 || len(g.busy) != 0 {
+		t.Errorf("left: %v, %v", g.waiting, g.busy)
 	}
 }
