@@ -230,19 +230,30 @@ func newPartner(args []string) (*partner, error) {
 	return &partner{Node: n, desk: desk.ID, intent: args[1], channel: args[2]}, nil
 }
 
-func (p *partner) ping(ctx context.Context) error {
-	_, _, err := p.Exchange(ctx, p.desk, &wire.Envelope{Kind: kinds.KindPing})
+func (p *partner) exchange(ctx context.Context, kind string, payload wire.Payload) error {
+	request, err := kinds.Check(wire.NewEnvelope(p.ID(), p.desk, kind, payload))
+	if err != nil {
+		return err
+	}
+	_, _, err = p.Exchange(ctx, request)
 	return err
 }
 
+func (p *partner) ping(ctx context.Context) error {
+	return p.exchange(ctx, kinds.KindPing, nil)
+}
+
 func (p *partner) query(ctx context.Context, size int) error {
-	_, _, err := p.Exchange(ctx, p.desk, &wire.Envelope{Kind: kinds.KindQuery, Payload: kinds.Encode(&kinds.Query{Question: strings.Repeat("x", size)})})
-	return err
+	return p.exchange(ctx, kinds.KindQuery, kinds.Encode(&kinds.Query{Question: strings.Repeat("x", size)}))
 }
 
 func (p *partner) notify(ctx context.Context, size int) error {
 	data := []byte(`"` + strings.Repeat("x", size) + `"`)
-	o, err := p.Send(ctx, p.desk, &wire.Envelope{Kind: kinds.KindNotify, Payload: kinds.Encode(&kinds.Notify{Topic: "build", Data: data})}, true)
+	note, err := kinds.Check(wire.NewEnvelope(p.ID(), p.desk, kinds.KindNotify, kinds.Encode(&kinds.Notify{Topic: "build", Data: data})))
+	if err != nil {
+		return err
+	}
+	o, err := p.Send(ctx, note, true)
 	if err == nil && o != "held" {
 		err = fmt.Errorf("the notify was %s", o)
 	}
@@ -250,8 +261,7 @@ func (p *partner) notify(ctx context.Context, size int) error {
 }
 
 func (p *partner) delegate(ctx context.Context) error {
-	_, _, err := p.Exchange(ctx, p.desk, &wire.Envelope{Kind: kinds.KindDelegate, Payload: kinds.Encode(&kinds.Delegate{Task: "review"})})
-	return err
+	return p.exchange(ctx, kinds.KindDelegate, kinds.Encode(&kinds.Delegate{Task: "review"}))
 }
 
 // ask is web for who does not look at the answer, which must be a success.

@@ -48,7 +48,11 @@ func nodeNear(args []string) (newCall, error) {
 	go n.Serve(context.Background()) // ends with the process
 	return func() func([]byte) ([]byte, error) {
 		return func(payload []byte) ([]byte, error) {
-			reply, _, err := n.Exchange(context.Background(), far.ID, &wire.Envelope{Kind: kinds.KindQuery, Payload: payload})
+			query, err := kinds.Check(wire.NewEnvelope(n.ID(), far.ID, kinds.KindQuery, payload))
+			if err != nil {
+				return nil, err
+			}
+			reply, _, err := n.Exchange(context.Background(), query)
 			if err != nil {
 				return nil, err
 			}
@@ -62,8 +66,8 @@ func nodeFar(args []string) error {
 	if err != nil {
 		return err
 	}
-	cfg.Exchange = func(_ context.Context, _ identity.ID, env *wire.Envelope) (*wire.Envelope, error) {
-		return &wire.Envelope{Kind: kinds.KindResponse, Payload: env.Payload}, nil
+	cfg.Exchange = func(_ context.Context, query kinds.Checked) (*wire.Envelope, error) {
+		return wire.NewReply(query.Envelope, kinds.KindResponse, query.Payload), nil
 	}
 	n, err := peer.Listen(cfg)
 	if err != nil {

@@ -20,53 +20,54 @@ import (
 // confirmTime is how long an agent has for its word that it has a message.
 const confirmTime = 4 * time.Second
 
-// onExchange answers an exchange of a trusted peer, in the goroutine of its
-// stream. The envelope has been checked.
-func (d *Daemon) onExchange(ctx context.Context, from identity.ID, env *wire.Envelope) (*wire.Envelope, error) {
-	sender, ok := d.trust.Get(from)
+// onExchange answers a request of a trusted peer, in the goroutine of its stream.
+func (d *Daemon) onExchange(ctx context.Context, request kinds.Checked) (*wire.Envelope, error) {
+	env := request.Envelope
+	sender, ok := d.trust.Get(env.From)
 	if !ok {
 		return nil, untrusted(env)
 	}
-	d.came(env)
-	var reply *wire.Envelope
+	d.came(env, "")
+	var answer wire.Payload
 	var err error
 	switch env.Kind {
 	case kinds.KindQuery:
-		reply, err = d.onQuery(ctx, sender, env)
+		answer, err = d.onQuery(ctx, sender, request)
 	case kinds.KindDelegate, kinds.KindCancel:
-		out := d.once(ctx, sender, env)
-		if err = out.err; err == nil {
-			reply = new(*out.reply) // it is kept for repeats, each of which gets an envelope of its own
-		}
+		out := d.once(ctx, sender, request)
+		answer, err = out.ack, out.err
 	case kinds.KindPing:
-		reply, err = d.onPing(sender)
+		answer, err = d.onPing(sender)
 	case kinds.KindDiscover:
-		reply, err = d.onDiscover(sender, env)
+		answer, err = d.onDiscover(sender, env)
 	default:
 		err = unknownKind(env)
 	}
-	if err != nil {
-		reply = &wire.Envelope{Kind: kinds.KindError, Payload: kinds.Encode(kinds.AsError(err).Foreign())}
+	var reply *wire.Envelope
+	if err == nil {
+		reply = wire.NewReply(env, request.Row.Reply, answer)
+	} else {
+		reply = kinds.NewErrorReply(env, err)
 	}
-	reply.ID, reply.Ref, reply.Thread = wire.NewMessageID(), &env.ID, env.Thread
-	d.goes(from, reply)
+	d.goes(reply, "")
 	return reply, nil
 }
 
 // onMessage takes a message of a trusted peer; the state becomes its receipt.
-func (d *Daemon) onMessage(ctx context.Context, from identity.ID, env *wire.Envelope) (wire.ReceiptState, error) {
-	sender, ok := d.trust.Get(from)
+func (d *Daemon) onMessage(ctx context.Context, message kinds.Checked) (wire.ReceiptState, error) {
+	sender, ok := d.trust.Get(message.From)
 	if !ok {
-		return 0, untrusted(env)
+		return 0, untrusted(message.Envelope)
 	}
-	d.came(env)
-	out := d.once(ctx, sender, env)
+	d.came(message.Envelope, message.Topic)
+	out := d.once(ctx, sender, message)
 	return out.state, out.err
 }
 
 // once runs a message unless it has come before; then it returns what became of
 // the first run.
-func (d *Daemon) once(ctx context.Context, sender identity.Peer, env *wire.Envelope) (out outcome) {
+func (d *Daemon) once(ctx context.Context, sender identity.Peer, message kinds.Checked) (out outcome) {
+	env := message.Envelope
 	first, fresh, err := d.repeats.begin(sender.ID, env)
 	if err != nil {
 		return outcome{err: err}
@@ -91,7 +92,7 @@ func (d *Daemon) once(ctx context.Context, sender identity.Peer, env *wire.Envel
 	case kinds.KindCancel:
 		out, keep = d.onCancel(ctx, sender, env)
 	case kinds.KindNotify:
-		out, keep = d.onNotify(ctx, sender, env)
+		out, keep = d.onNotify(ctx, sender, message)
 	case kinds.KindResult, kinds.KindError:
 		out, keep = d.onReport(ctx, sender, env)
 	default:
@@ -123,18 +124,18 @@ func unknownKind(env *wire.Envelope) *kinds.Error {
 	return kinds.Errorf(kinds.UnknownKind, "kind: %q is not known here", env.Kind)
 }
 
-func (d *Daemon) onPing(sender identity.Peer) (*wire.Envelope, error) {
+func (d *Daemon) onPing(sender identity.Peer) (wire.Payload, error) {
 	if err := d.gate.admit(sender, kinds.KindPing, ""); err != nil {
 		return nil, err
 	}
 	status, active, attached := d.agents.Summarize()
-	return &wire.Envelope{Kind: kinds.KindPong, Payload: kinds.Encode(&kinds.Pong{
+	return kinds.Encode(&kinds.Pong{
 		Status: status, UptimeSecs: uint64(time.Since(d.started).Seconds()), ActiveTasks: uint64(active),
 		AgentName: d.name, Attached: uint64(attached),
-	})}, nil
+	}), nil
 }
 
-func (d *Daemon) onDiscover(sender identity.Peer, env *wire.Envelope) (*wire.Envelope, error) {
+func (d *Daemon) onDiscover(sender identity.Peer, env *wire.Envelope) (wire.Payload, error) {
 	if err := d.gate.admit(sender, kinds.KindDiscover, ""); err != nil {
 		return nil, err
 	}
@@ -142,32 +143,29 @@ func (d *Daemon) onDiscover(sender identity.Peer, env *wire.Envelope) (*wire.Env
 	if err != nil {
 		return nil, err
 	}
-	return &wire.Envelope{Kind: kinds.KindCapabilities, Payload: kinds.Encode(c)}, nil
+	return kinds.Encode(c), nil
 }
 
 // onQuery asks an agent; the sender's giving up is passed on to it.
-func (d *Daemon) onQuery(ctx context.Context, sender identity.Peer, env *wire.Envelope) (*wire.Envelope, error) {
-	q, err := kinds.Learn(env)
-	if err != nil {
+func (d *Daemon) onQuery(ctx context.Context, sender identity.Peer, query kinds.Checked) (wire.Payload, error) {
+	env := query.Envelope
+	if err := d.gate.admit(sender, env.Kind, query.Domain); err != nil {
 		return nil, err
 	}
-	if err := d.gate.admit(sender, env.Kind, q.Domain); err != nil {
-		return nil, err
-	}
-	p, err := d.pick(sender.ID, env.Kind, q.Domain, env.Agent)
+	p, err := d.pick(sender.ID, env.Kind, query.Domain, env.Agent)
 	if err != nil {
 		return nil, err
 	}
 	defer d.agents.Release(p)
 	d.exchanges.enter(env)
 	defer d.exchanges.leave(env)
-	deadline := queryDeadline(q)
+	deadline := queryDeadline(query)
 	var answer wire.Payload
 	in := &client.Inbound{Envelope: *env, Name: sender.Name, DeadlineMS: uint64(deadline.Milliseconds())}
 	if err := ask(ctx, deadline, p.Agent, in, &answer); err != nil {
 		return nil, err
 	}
-	return &wire.Envelope{Kind: kinds.KindResponse, Payload: answer}, nil
+	return answer, nil
 }
 
 // pick chooses the agent for a query or delegate of a peer. One place of each agent
@@ -187,15 +185,12 @@ func (d *Daemon) pick(from identity.ID, kind, domain, name string) (*registry.Pl
 }
 
 // onNotify hands a notification to all who want it, or holds it.
-func (d *Daemon) onNotify(ctx context.Context, sender identity.Peer, env *wire.Envelope) (outcome, bool) {
-	n, err := kinds.Learn(env)
-	if err != nil {
-		return refused(err)
-	}
+func (d *Daemon) onNotify(ctx context.Context, sender identity.Peer, message kinds.Checked) (outcome, bool) {
+	env := message.Envelope
 	if err := d.gate.admit(sender, env.Kind, ""); err != nil {
 		return refused(err)
 	}
-	return d.hand(ctx, env, env.Agent, d.agents.Takers(env.Kind, n.Topic, env.Agent), &client.Inbound{Envelope: *env, Name: sender.Name})
+	return d.hand(ctx, env, env.Agent, d.agents.Takers(env.Kind, message.Topic, env.Agent), &client.Inbound{Envelope: *env, Name: sender.Name})
 }
 
 // hand gives a message to the takers; if none confirms it, it goes to the inbox, for

@@ -62,10 +62,10 @@ func (s *subscribers) has(conn *client.Conn) bool {
 	return slices.ContainsFunc(s.list(), func(sub *subscription) bool { return sub.conn == conn })
 }
 
-// copy sends a message to those who want it.
-func (s *subscribers) copy(env *wire.Envelope, direction client.MessageDirection) {
+// copy sends a message, of this topic if it is a notify, to those who want it.
+func (s *subscribers) copy(env *wire.Envelope, topic string, direction client.MessageDirection) {
 	for _, sub := range s.list() {
-		if sub.wants(env, direction) {
+		if sub.wants(env, topic, direction) {
 			if text, err := splice(&client.Message{Envelope: *env, Direction: direction}); err == nil {
 				sub.notify(client.NotifyMessage, text)
 			}
@@ -83,7 +83,7 @@ func (s *subscribers) event(e client.Event) {
 	}
 }
 
-func (sub *subscription) wants(env *wire.Envelope, direction client.MessageDirection) bool {
+func (sub *subscription) wants(env *wire.Envelope, topic string, direction client.MessageDirection) bool {
 	other := env.From
 	if direction == client.Out {
 		other = env.To
@@ -95,11 +95,8 @@ func (sub *subscription) wants(env *wire.Envelope, direction client.MessageDirec
 		return false
 	case len(sub.Topics) == 0:
 		return true
-	case env.Kind != kinds.KindNotify:
-		return false
 	}
-	facts, err := kinds.Learn(env)
-	return err == nil && registry.LongestMatch(sub.Topics, facts.Topic) >= 0
+	return env.Kind == kinds.KindNotify && registry.LongestMatch(sub.Topics, topic) >= 0
 }
 
 // notify writes to the subscriber. A full queue loses this copy; a connection that

@@ -21,20 +21,18 @@ const ackTime = 30 * time.Second
 // and the ack is on disk before the caller has it. A repeat of a call whose ack is
 // known gets that; any other is sent again, and the peer knows it by its id.
 func (d *Daemon) delegate(ctx context.Context, s *session, p *client.DelegateParams) (any, error) {
-	env, to, err := d.compose(s, kinds.KindDelegate, &p.Head, p.To, p.Payload)
+	request, err := d.compose(s, kinds.KindDelegate, &p.Head, p.To, p.Payload)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := kinds.Learn(env); err != nil {
-		return nil, err
-	}
+	env := request.Envelope
 	what, err := kinds.Parse[kinds.Delegate](p.Payload)
 	if err != nil {
 		return nil, err
 	}
 	as := s.caller()
 	t := &task{
-		direction: client.Given, peer: to.ID, id: env.ID, hash: contentOf(env), agent: as.Name, holder: as.KeyHash,
+		direction: client.Given, peer: env.To, id: env.ID, hash: contentOf(env), agent: as.Name, holder: as.KeyHash,
 		chain: chainOf(env), reports: what.Reports(), created: time.Now(),
 	}
 	if what.DeadlineMS > 0 {
@@ -46,7 +44,7 @@ func (d *Daemon) delegate(ctx context.Context, s *session, p *client.DelegatePar
 		return nil, err
 	}
 	given := func(ack wire.Payload) *client.Delegated {
-		return &client.Delegated{ID: env.ID, From: to.ID, Payload: ack}
+		return &client.Delegated{ID: env.ID, From: env.To, Payload: ack}
 	}
 	if !fresh {
 		if t.hash != hash || s.guest && !d.tasks.own(t, as) {
@@ -74,7 +72,7 @@ func (d *Daemon) delegate(ctx context.Context, s *session, p *client.DelegatePar
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
 	defer d.tasks.abortable(t, abort)()
-	reply, _, err := d.exchange(ctx, to.ID, env)
+	reply, _, err := d.exchange(ctx, request)
 	if err != nil {
 		return nil, d.notGiven(ctx, t, fresh, err)
 	}
@@ -134,7 +132,7 @@ func (d *Daemon) cancel(ctx context.Context, s *session, p *client.CancelParams)
 		}
 		to = cmp.Or(to, t.peer.String())
 	}
-	env, whom, err := d.compose(s, kinds.KindCancel, &p.Head, to, p.Payload)
+	env, whom, err := d.draft(s, kinds.KindCancel, &p.Head, to, p.Payload)
 	if err != nil {
 		return nil, err
 	}
@@ -151,9 +149,13 @@ func (d *Daemon) cancel(ctx context.Context, s *session, p *client.CancelParams)
 		}
 		env.Thread, env.Hops, env.Trace = t.chain.thread, t.chain.hops, t.chain.trace
 	}
+	request, err := kinds.Check(env)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, ackTime)
 	defer cancel()
-	reply, _, err := d.exchange(ctx, whom.ID, env)
+	reply, _, err := d.exchange(ctx, request)
 	if e, ok := errors.AsType[*kinds.Error](err); t != nil && ok && e.Code == kinds.NotFound && e.From != "" {
 		// Nobody works on it there: it never came, or is forgotten.
 		if err := d.cancelled(ctx, t, env); err != nil {

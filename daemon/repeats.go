@@ -45,10 +45,10 @@ type chain struct {
 
 func chainOf(env *wire.Envelope) chain { return chain{env.Thread, env.Hops, env.Trace} }
 
-// outcome is what became of a message: the reply of an exchange, or the state of
-// a receipt, or an error.
+// outcome is what became of a message: the ack of a delegate or cancel, or the state
+// of a receipt, or an error.
 type outcome struct {
-	reply *wire.Envelope
+	ack   wire.Payload
 	state wire.ReceiptState
 	err   error
 }

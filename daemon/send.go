@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -67,8 +68,17 @@ func (d *Daemon) resolveAll(names []string) ([]identity.ID, error) {
 	return ids, nil
 }
 
-// compose makes the envelope of a call; package peer completes and checks it.
-func (d *Daemon) compose(s *session, kind string, h *client.Head, to string, payload wire.Payload) (*wire.Envelope, identity.Peer, error) {
+// compose returns the envelope of a call, checked.
+func (d *Daemon) compose(s *session, kind string, h *client.Head, to string, payload wire.Payload) (kinds.Checked, error) {
+	env, _, err := d.draft(s, kind, h, to, payload)
+	if err != nil {
+		return kinds.Checked{}, err
+	}
+	return kinds.Check(env)
+}
+
+// draft returns the envelope of a call, to which the caller may add, and its receiver.
+func (d *Daemon) draft(s *session, kind string, h *client.Head, to string, payload wire.Payload) (*wire.Envelope, identity.Peer, error) {
 	p, agent, err := d.resolve(s, to)
 	if err != nil {
 		return nil, p, err
@@ -77,11 +87,12 @@ func (d *Daemon) compose(s *session, kind string, h *client.Head, to string, pay
 	if err != nil {
 		return nil, p, err
 	}
-	id := h.ID
-	if id.IsZero() {
-		id = wire.NewMessageID()
+	env := wire.NewEnvelope(d.id, p.ID, kind, payload)
+	if !h.ID.IsZero() {
+		env.ID = h.ID
 	}
-	return &wire.Envelope{ID: id, Kind: kind, Payload: payload, Agent: agent, Thread: c.thread, Hops: c.hops, Trace: c.trace}, p, nil
+	env.Agent, env.Thread, env.Hops, env.Trace = agent, c.thread, c.hops, c.trace
+	return env, p, nil
 }
 
 // follow returns what a message takes over from the one that led to it. Known are
@@ -108,24 +119,28 @@ func (d *Daemon) follow(h *client.Head) (chain, error) {
 	return c, nil
 }
 
-// exchange sends env and returns its reply.
-func (d *Daemon) exchange(ctx context.Context, to identity.ID, env *wire.Envelope) (*wire.Envelope, time.Duration, error) {
-	d.goes(to, env)
-	reply, rtt, err := d.node.Exchange(ctx, to, env)
+// exchange sends a request and returns its reply.
+func (d *Daemon) exchange(ctx context.Context, request kinds.Checked) (*wire.Envelope, time.Duration, error) {
+	d.goes(request.Envelope, "")
+	reply, rtt, err := d.node.Exchange(ctx, request)
 	if err != nil {
 		return nil, rtt, err
 	}
-	d.came(reply)
+	d.came(reply, "")
 	return reply, rtt, nil
 }
 
-// send sends a message and, with wait, returns what its receipt says.
-func (d *Daemon) send(ctx context.Context, to identity.ID, env *wire.Envelope, wait bool) (peer.Outcome, error) {
-	d.goes(to, env)
-	return d.node.Send(ctx, to, env, wait)
+// send checks a message, sends it and, with wait, returns what its receipt says.
+func (d *Daemon) send(ctx context.Context, env *wire.Envelope, wait bool) (peer.Outcome, error) {
+	message, err := kinds.Check(env)
+	if err != nil {
+		return "", err
+	}
+	d.goes(env, message.Topic)
+	return d.node.Send(ctx, message, wait)
 }
 
-func answer(env, reply *wire.Envelope, rtt time.Duration) *client.Answer {
+func answer(env kinds.Checked, reply *wire.Envelope, rtt time.Duration) *client.Answer {
 	return &client.Answer{ID: env.ID, From: reply.From, Kind: reply.Kind, RTTUS: uint64(rtt.Microseconds()), Payload: reply.Payload}
 }
 
@@ -139,7 +154,7 @@ func within(ctx context.Context, ms uint64) (context.Context, context.CancelFunc
 }
 
 func (d *Daemon) ping(ctx context.Context, s *session, p *client.PingParams) (any, error) {
-	env, to, err := d.compose(s, kinds.KindPing, &p.Head, p.To, nil)
+	env, err := d.compose(s, kinds.KindPing, &p.Head, p.To, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +163,7 @@ func (d *Daemon) ping(ctx context.Context, s *session, p *client.PingParams) (an
 	}
 	ctx, cancel := within(ctx, p.TimeoutMS)
 	defer cancel()
-	reply, rtt, err := d.exchange(ctx, to.ID, env)
+	reply, rtt, err := d.exchange(ctx, env)
 	if err != nil {
 		return nil, err
 	}
@@ -161,36 +176,29 @@ func queryPeer(ctx context.Context, s *session, r *client.Request) (any, error) 
 	if err := r.Bind(p); err != nil {
 		return nil, err
 	}
-	env, to, err := d.compose(s, kinds.KindQuery, &p.Head, p.To, p.Payload)
+	env, err := d.compose(s, kinds.KindQuery, &p.Head, p.To, p.Payload)
 	if err != nil {
 		return nil, err
 	}
-	facts, err := kinds.Learn(env)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Expire(queryDeadline(facts))()
-	reply, rtt, err := d.exchange(ctx, to.ID, env)
+	defer r.Expire(queryDeadline(env))()
+	reply, rtt, err := d.exchange(ctx, env)
 	if err != nil {
 		return nil, err
 	}
 	return answer(env, reply, rtt), nil
 }
 
-func queryDeadline(f *kinds.Facts) time.Duration {
-	if f.Deadline == 0 {
-		return kinds.DefaultQueryDeadline
-	}
-	return f.Deadline
+func queryDeadline(query kinds.Checked) time.Duration {
+	return cmp.Or(query.Deadline, kinds.DefaultQueryDeadline)
 }
 
 func (d *Daemon) discover(ctx context.Context, s *session, p *client.DiscoverParams) (any, error) {
-	env, to, err := d.compose(s, kinds.KindDiscover, &p.Head, p.To, nil)
+	env, err := d.compose(s, kinds.KindDiscover, &p.Head, p.To, nil)
 	if err != nil {
 		return nil, err
 	}
-	about, connected := d.node.Peer(to.ID)
-	key := abilityKey{to.ID, env.Agent}
+	about, connected := d.node.Peer(env.To)
+	key := abilityKey{env.To, env.Agent}
 	if !p.Fresh && connected {
 		if known := d.abilities.get(key, about.Boot); known != nil {
 			return known, nil
@@ -198,12 +206,12 @@ func (d *Daemon) discover(ctx context.Context, s *session, p *client.DiscoverPar
 	}
 	ctx, cancel := within(ctx, p.TimeoutMS)
 	defer cancel()
-	reply, rtt, err := d.exchange(ctx, to.ID, env)
+	reply, rtt, err := d.exchange(ctx, env)
 	if err != nil {
 		return nil, err
 	}
 	found := answer(env, reply, rtt)
-	if about, connected = d.node.Peer(to.ID); connected {
+	if about, connected = d.node.Peer(env.To); connected {
 		d.abilities.put(key, about.Boot, found)
 	}
 	return found, nil
@@ -242,11 +250,11 @@ func (d *Daemon) notify(ctx context.Context, s *session, p *client.NotifyParams)
 }
 
 func (d *Daemon) notifyOne(ctx context.Context, s *session, h *client.Head, name string, payload wire.Payload, wait bool) (*client.Receipt, error) {
-	env, to, err := d.compose(s, kinds.KindNotify, h, name, payload)
+	env, _, err := d.draft(s, kinds.KindNotify, h, name, payload)
 	if err != nil {
 		return nil, err
 	}
-	state, err := d.send(ctx, to.ID, env, wait)
+	state, err := d.send(ctx, env, wait)
 	if err != nil {
 		return nil, err
 	}

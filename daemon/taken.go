@@ -74,7 +74,7 @@ func (d *Daemon) onDelegate(ctx context.Context, sender identity.Peer, env *wire
 		return outcome{err: d.lost(ctx, t, err)}, true
 	}
 	d.tasks.attend(a.Name) // it may have left while this was written
-	return outcome{reply: &wire.Envelope{Kind: kinds.KindAck, Payload: ack}}, true
+	return outcome{ack: ack}, true
 }
 
 // lost ends a taken task that has no ack, and returns why.
@@ -102,7 +102,7 @@ func (d *Daemon) recorded(ctx context.Context, t *task, hash digest) outcome {
 	if err != nil {
 		return outcome{err: err}
 	}
-	return outcome{reply: &wire.Envelope{Kind: kinds.KindAck, Payload: ack}}
+	return outcome{ack: ack}
 }
 
 // parseAck checks the answer of an agent to delegate or cancel.
@@ -130,7 +130,7 @@ func (d *Daemon) onCancel(ctx context.Context, sender identity.Peer, env *wire.E
 		return refused(err)
 	}
 	if state, _ := d.tasks.stateOf(t); state.IsFinal() {
-		return outcome{reply: &wire.Envelope{Kind: kinds.KindAck, Payload: notAccepted(state)}}, true
+		return outcome{ack: notAccepted(state)}, true
 	}
 	ack := kinds.Encode(&kinds.Ack{Accepted: true})
 	if a := d.agents.AgentNamed(t.agent); a != nil {
@@ -147,7 +147,7 @@ func (d *Daemon) onCancel(ctx context.Context, sender identity.Peer, env *wire.E
 			return refused(err)
 		}
 	}
-	return outcome{reply: &wire.Envelope{Kind: kinds.KindAck, Payload: ack}}, true
+	return outcome{ack: ack}, true
 }
 
 // cancelled ends a task by the cancel env, with the reserve to write on.
@@ -177,17 +177,14 @@ func (d *Daemon) reportTaken(ctx context.Context, s *session, kind string, p *cl
 	if t == nil {
 		return nil, kinds.Errorf(kinds.NotFound, "ref: %s names no delegation that was taken here: it never came, or was long ago", p.Ref)
 	}
-	env := &wire.Envelope{
-		ID: p.ID, Kind: kind, Ref: &p.Ref, Payload: p.Payload,
-		Thread: t.chain.thread, Hops: t.chain.hops, Trace: t.chain.trace,
-	}
-	if env.ID.IsZero() {
-		env.ID = wire.NewMessageID()
+	env := d.newReport(t, kind, p.Payload)
+	if !p.ID.IsZero() {
+		env.ID = p.ID
 	}
 	if state, _ := d.tasks.stateOf(t); state.IsFinal() && !d.tasks.repeated(t, env.ID) {
 		return nil, kinds.Errorf(kinds.NotFound, "ref: the delegation %s is %s already: nothing more is expected", p.Ref, state)
 	}
-	state, err := d.send(ctx, t.peer, env, true)
+	state, err := d.send(ctx, env, true)
 	if e, ok := errors.AsType[*kinds.Error](err); ok {
 		if e.Code == kinds.NotFound && e.From != "" { // its owner has ended it
 			if _, err := d.tasks.end(ctx, t, ending{state: client.TaskCancelled, id: env.ID, outcome: e.Message, payload: p.Payload}); err != nil {
@@ -203,11 +200,19 @@ func (d *Daemon) reportTaken(ctx context.Context, s *session, kind string, p *cl
 	return &client.Receipt{ID: env.ID, State: string(state)}, nil
 }
 
+// newReport returns an envelope about a task that was taken, for its owner.
+func (d *Daemon) newReport(t *task, kind string, payload wire.Payload) *wire.Envelope {
+	env := wire.NewEnvelope(d.id, t.peer, kind, payload)
+	env.Ref, env.Thread, env.Hops, env.Trace = &t.id, t.chain.thread, t.chain.hops, t.chain.trace
+	return env
+}
+
 // reportLost tells the owner of a taken task that it will not be done.
 func (d *Daemon) reportLost(ctx context.Context, t *task) error {
 	shown := d.describe(ctx, t, true)
-	env := &wire.Envelope{ID: t.finalID, Kind: kinds.KindError, Ref: &t.id, Payload: shown.Result, Thread: t.chain.thread, Hops: t.chain.hops, Trace: t.chain.trace}
-	_, err := d.send(ctx, t.peer, env, true)
+	env := d.newReport(t, kinds.KindError, shown.Result)
+	env.ID = t.finalID
+	_, err := d.send(ctx, env, true)
 	if e := kinds.AsError(err); err != nil && (e.Retryable || e.Code == kinds.NotTrusted) {
 		d.log.Warn("a lost delegation could not be reported yet", "id", t.id, "peer", t.peer.Label(), "err", err)
 		return err

@@ -4,36 +4,29 @@ import (
 	"context"
 	"log/slog"
 	"sync/atomic"
-	"time"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
 
-// came and goes count a message, log its ids and give subscribers their copies.
-// Of one that goes, package peer has yet to fill in what the sender sets.
+// came and goes count a message, log its ids and give subscribers their copies. topic
+// is that of a notify.
 
-func (d *Daemon) came(env *wire.Envelope) {
+func (d *Daemon) came(env *wire.Envelope, topic string) {
 	add(d.count.received, env.Kind)
 	if d.log.Enabled(context.Background(), slog.LevelDebug) {
 		d.log.Debug("in", "kind", env.Kind, "id", env.ID, "peer", env.From.Label(), "ref", env.Ref)
 	}
-	d.subscribers.copy(env, client.In)
+	d.subscribers.copy(env, topic, client.In)
 }
 
-func (d *Daemon) goes(to identity.ID, env *wire.Envelope) {
+func (d *Daemon) goes(env *wire.Envelope, topic string) {
 	add(d.count.sent, env.Kind)
 	if d.log.Enabled(context.Background(), slog.LevelDebug) {
-		d.log.Debug("out", "kind", env.Kind, "id", env.ID, "peer", to.Label(), "ref", env.Ref)
+		d.log.Debug("out", "kind", env.Kind, "id", env.ID, "peer", env.To.Label(), "ref", env.Ref)
 	}
-	if d.subscribers.list() == nil {
-		return
-	}
-	full := *env
-	full.V, full.From, full.To, full.TS = wire.Version, d.id, to, uint64(time.Now().UnixMilli())
-	d.subscribers.copy(&full, client.Out)
+	d.subscribers.copy(env, topic, client.Out)
 }
 
 // counts counts messages by kind.

@@ -289,10 +289,9 @@ func (d *Daemon) sever(ctx context.Context, t *task, why string) error {
 	if a == nil {
 		return nil
 	}
-	in := &client.Inbound{Name: d.nameOf(t.peer), Delegation: d.describe(ctx, t, false), Envelope: wire.Envelope{
-		V: wire.Version, ID: e.id, From: t.peer, To: d.id, TS: uint64(time.Now().UnixMilli()), Kind: kinds.KindCancel, Ref: &t.id,
-		Payload: kinds.Encode(&kinds.Cancel{Reason: gone.Message}), Thread: t.chain.thread, Hops: t.chain.hops,
-	}}
+	env := wire.NewEnvelope(t.peer, d.id, kinds.KindCancel, kinds.Encode(&kinds.Cancel{Reason: gone.Message}))
+	env.ID, env.Ref, env.Thread, env.Hops = e.id, &t.id, t.chain.thread, t.chain.hops
+	in := &client.Inbound{Name: d.nameOf(t.peer), Delegation: d.describe(ctx, t, false), Envelope: *env}
 	d.calls.Go(func() {
 		if err := ask(context.WithoutCancel(ctx), confirmTime, a, in, nil); err != nil {
 			d.log.Debug("not confirmed", "agent", a.Name, "kind", in.Kind, "id", in.ID, "err", err)

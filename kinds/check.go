@@ -148,19 +148,19 @@ func unquote(v jsontext.Value) []byte {
 	return s
 }
 
-// learn validates a payload of this kind, in one pass over its text. The error has
-// the code invalid and names the field.
-func (k *Kind) learn(p wire.Payload) (*Facts, error) {
-	r := &reader{Facts: Facts{kind: k, payload: p}}
+// checkPayload validates a payload of this kind, in one pass over its text, and returns
+// what [Checked] keeps of it. The error has the code invalid and names the field.
+func (k *Kind) checkPayload(p wire.Payload) (Checked, error) {
+	r := &reader{Checked: Checked{Row: k}}
 	if err := r.read(p); err != nil {
-		return nil, Errorf(Invalid, "%s: %s", k.Name, err)
+		return Checked{}, Errorf(Invalid, "%s: %s", k.Name, err)
 	}
-	return &r.Facts, nil
+	return r.Checked, nil
 }
 
 // reader walks a payload's top level; what is below is validated and not kept.
 type reader struct {
-	Facts
+	Checked
 	seen  uint32            // bit i: Fields[i] is there and not null
 	fault *wire.FormatError // of the field that broke its rule
 }
@@ -168,13 +168,13 @@ type reader struct {
 // read returns a [wire.FormatError].
 func (r *reader) read(p wire.Payload) error {
 	quick, start := scanner{text: p.Object()}, *r
-	if !quick.members(func(name, value []byte) bool { return r.take(r.kind.field(name), value) }) {
+	if !quick.members(func(name, value []byte) bool { return r.take(r.Row.field(name), value) }) {
 		*r = start
 		if err := r.readStrictly(p); err != nil {
 			return err
 		}
 	}
-	for i, f := range r.kind.Fields {
+	for i, f := range r.Row.Fields {
 		if f.Required && r.seen&(1<<i) == 0 {
 			return &wire.FormatError{Field: f.Name, Problem: "missing"}
 		}
@@ -207,7 +207,7 @@ func (r *reader) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 		if err != nil {
 			return err
 		}
-		i := r.kind.field(unquote(name))
+		i := r.Row.field(unquote(name))
 		value, err := dec.ReadValue()
 		if err != nil {
 			return err
@@ -226,14 +226,28 @@ func (r *reader) take(i int, v jsontext.Value) bool {
 	if i < 0 || v.Kind() == 'n' {
 		return true
 	}
-	field := &r.kind.Fields[i]
+	field := &r.Row.Fields[i]
 	if problem := field.rule(v); problem != "" {
 		r.fault = &wire.FormatError{Field: field.Name, Problem: problem}
 		return false
 	}
 	r.seen |= 1 << i
-	r.note(field.Name, v)
+	r.keep(field.Name, v)
 	return true
+}
+
+// keep keeps the value of a valid field, if [Checked] has it. In every kind that has
+// it, a name means the same.
+func (r *reader) keep(name string, v jsontext.Value) {
+	switch name {
+	case "domain":
+		r.Domain = string(unquote(v))
+	case "topic":
+		r.Topic = string(unquote(v))
+	case "deadline_ms":
+		ms, _ := strconv.ParseUint(string(v), 10, 64) // cannot fail: the rule has read it
+		r.Deadline = time.Duration(ms) * time.Millisecond
+	}
 }
 
 func (k *Kind) field(name []byte) int {

@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,12 +113,12 @@ func FromWire(code, message string, retryAfterMS uint64) *Error {
 }
 
 // Foreign returns e as it may cross to or from a peer: with a code as [FromWire]
-// reads it and without From and details.delivered, which are the own daemon's to
-// set: who answers a message with the error of another call of its own has that one
-// delivered. [Check] refuses the codes that it replaces, so that none crosses in a
-// payload of an agent's.
+// reads it, internal if it has none, and without From and details.delivered. Only the
+// own daemon sets those two: an agent may answer with the error of another call, and
+// that says nothing of this message. [Check] refuses the codes that Foreign replaces,
+// so that none crosses in a payload of an agent's.
 func (e *Error) Foreign() *Error {
-	f := FromWire(string(e.Code), e.Message, e.RetryAfterMS)
+	f := FromWire(string(cmp.Or(e.Code, Internal)), e.Message, e.RetryAfterMS)
 	f.Details = e.Details
 	var details map[string]jsontext.Value
 	if e.Delivered() != "" && json.Unmarshal(e.Details, &details) == nil {

@@ -3,9 +3,10 @@
 // one table of error codes.
 //
 // [Check] validates a whole envelope: its kind, whether ref must be there, and
-// its payload, in one pass over the text, which finds the few facts by which a
-// daemon routes too ([Learn]). Fields that the tables do not name are left alone:
-// they are for the agents. How messages travel is not known here.
+// its payload, in one pass over the text. That pass also finds the few fields by which
+// a daemon routes; they are in the [Checked] envelope. Fields that the tables do not
+// name are left alone: they are for the agents. This package does not know how
+// messages travel.
 package kinds
 
 import (
@@ -141,44 +142,16 @@ func Lookup(name string) (*Kind, bool) {
 	return nil, false
 }
 
-func lookup(name string) (*Kind, error) {
-	if k, ok := Lookup(name); ok {
-		return k, nil
-	}
-	return nil, Errorf(UnknownKind, "kind: %q is not known: expected one of %s", name, names())
-}
-
 // Answers reports whether reply may stand on the reply half of an exchange that
 // a message of kind k opened.
 func (k *Kind) Answers(reply string) bool {
 	return k.Class == Exchange && (reply == k.Reply || reply == KindError)
 }
 
-// Check validates an envelope that was built here or has come in: its form, known
-// kind, ref where it is due, hops, and its payload unless [Learn] has. The error is an *Error with the code
-// invalid, unknown_kind or loop_detected, and names the field.
-func Check(e *wire.Envelope) error {
-	if err := e.Check(); err != nil {
-		return AsError(err)
-	}
-	k, err := lookup(e.Kind)
-	if err != nil {
-		return err
-	}
-	if k.NeedsRef && e.Ref == nil {
-		return Errorf(Invalid, "%s: ref: missing: expected the id of the message that it concerns", e.Kind)
-	}
-	if e.Hops > wire.MaxHops {
-		return Errorf(LoopDetected, "%s: hops: message number %d in a chain of agents that call each other; the limit is %d: end the loop at one of them", e.Kind, e.Hops, wire.MaxHops)
-	}
-	_, err = Learn(e)
-	return err
-}
-
-// CheckPayload validates a payload of this kind, in one pass over its text; the
-// error has the code invalid and names the field.
+// CheckPayload validates a payload of this kind, in one pass over its text. The error
+// is an *Error with the code invalid and names the field.
 func (k *Kind) CheckPayload(p wire.Payload) error {
-	_, err := k.learn(p)
+	_, err := k.checkPayload(p)
 	return err
 }
 

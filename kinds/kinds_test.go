@@ -57,7 +57,7 @@ func TestFullPayloads(t *testing.T) {
 	for _, k := range kinds.Table() {
 		v := views[k.Name]
 		p := kinds.Encode(v.full)
-		if err := kinds.Check(envelope(k.Name, p)); err != nil {
+		if _, err := kinds.Check(envelope(k.Name, p)); err != nil {
 			t.Error(err)
 		}
 		if got, err := v.parse(p); err != nil || !cmp.Equal(v.full, got) {
@@ -107,7 +107,8 @@ func TestEveryFieldIsCheckedAndNamed(t *testing.T) {
 				if c[f.Name] = jsontext.Value(v); v == "" {
 					delete(c, f.Name)
 				}
-				return kinds.Check(envelope(k.Name, kinds.Encode(c)))
+				_, err := kinds.Check(envelope(k.Name, kinds.Encode(c)))
+				return err
 			}
 			for _, absent := range []string{"", "null"} {
 				err := try(absent)
@@ -152,7 +153,7 @@ func TestCheckCodes(t *testing.T) {
 	} {
 		e := envelope(kinds.KindResult, ok)
 		c.spoil(e)
-		err := kinds.Check(e)
+		_, err := kinds.Check(e)
 		if c.want == "" {
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -172,7 +173,7 @@ func TestMessagesAreBounded(t *testing.T) {
 		`{"topic":"a","` + long + `":1,"` + long + `":2}`, `{"topic":"a","importance":"` + long + `"}`,
 		`{"topic":"` + strings.Repeat(`\u0001`, 200) + `"}`, `{"topic":"a","x":` + strings.Repeat("1", 10_000) + `x}`,
 	} {
-		if err := kinds.Check(envelope(kinds.KindNotify, wire.Payload(p))); err == nil || len(err.Error()) > 2000 {
+		if _, err := kinds.Check(envelope(kinds.KindNotify, wire.Payload(p))); err == nil || len(err.Error()) > 2000 {
 			t.Errorf("%.40s: %d bytes of %.300v", p, len(fmt.Sprint(err)), err)
 		}
 	}
@@ -210,7 +211,7 @@ func TestCodeTable(t *testing.T) {
 			t.Errorf("%s is there twice", c.Code)
 		}
 		seen[c.Code] = true
-		said := kinds.Check(envelope(kinds.KindError, kinds.Encode(&kinds.Error{Code: c.Code})))
+		_, said := kinds.Check(envelope(kinds.KindError, kinds.Encode(&kinds.Error{Code: c.Code})))
 		if c.Local != (said != nil) {
 			t.Errorf("%s in an error envelope: %v", c.Code, said)
 		}
@@ -299,7 +300,7 @@ func FuzzCheck(f *testing.F) {
 	f.Add(uint8(2), []byte(` {"\u0071uestion":"\ud83d\udc4d","x":{"y":[null,1e400]},"deadline_ms":null} `))
 	f.Fuzz(func(t *testing.T, i uint8, p []byte) {
 		k := kinds.Table()[int(i)%len(kinds.Table())]
-		if err := kinds.Check(envelope(k.Name, p)); err != nil {
+		if _, err := kinds.Check(envelope(k.Name, p)); err != nil {
 			if e, ok := errors.AsType[*kinds.Error](err); !ok || e.Code != kinds.Invalid || len(e.Message) > 2000 {
 				t.Fatalf("%.300v", err)
 			}
@@ -313,7 +314,7 @@ func FuzzCheck(f *testing.F) {
 			t.Fatal(err)
 		}
 		again := kinds.Encode(v)
-		if err := kinds.Check(envelope(k.Name, again)); err != nil {
+		if _, err := kinds.Check(envelope(k.Name, again)); err != nil {
 			t.Fatalf("%s: %v", again, err)
 		}
 		if v2, err := views[k.Name].parse(again); err != nil || !cmp.Equal(v, v2, cmp.Comparer(sameJSON)) {

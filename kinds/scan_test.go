@@ -92,7 +92,7 @@ func FuzzScanner(f *testing.F) {
 			return // stands for {}
 		}
 		k := &table[int(i)%len(table)]
-		quick, strict := reader{Facts: Facts{kind: k}}, reader{Facts: Facts{kind: k}}
+		quick, strict := reader{Checked: Checked{Row: k}}, reader{Checked: Checked{Row: k}}
 		s := scanner{text: text}
 		if !s.members(func(name, value []byte) bool { return quick.take(k.field(name), value) }) {
 			return

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -24,8 +23,8 @@ func BenchmarkExchange(b *testing.B) {
 		for _, parallel := range []int{1, 64} {
 			b.Run(fmt.Sprintf("size=%d/parallel=%d", size, parallel), func(b *testing.B) {
 				from, to := loopbackPair(b, func(c *Config) {
-					c.Exchange = func(context.Context, identity.ID, *wire.Envelope) (*wire.Envelope, error) {
-						return &wire.Envelope{Kind: kinds.KindResponse, Payload: reply}, nil
+					c.Exchange = func(_ context.Context, env kinds.Checked) (*wire.Envelope, error) {
+						return wire.NewReply(env.Envelope, kinds.KindResponse, reply), nil
 					}
 				})
 				from.ask2(to)
@@ -47,7 +46,7 @@ func BenchmarkSend(b *testing.B) {
 	for _, parallel := range []int{1, 64} {
 		b.Run(fmt.Sprintf("parallel=%d", parallel), func(b *testing.B) {
 			from, to := loopbackPair(b, func(c *Config) {
-				c.Message = func(context.Context, identity.ID, *wire.Envelope) (wire.ReceiptState, error) { return wire.Handed, nil }
+				c.Message = func(context.Context, kinds.Checked) (wire.ReceiptState, error) { return wire.Handed, nil }
 			})
 			from.ask2(to)
 			b.ReportAllocs()
@@ -80,7 +79,7 @@ func each(b *testing.B, parallel int, f func() error) {
 // BenchmarkUnreadFrames counts what lies unread while 32 exchanges are open.
 func BenchmarkUnreadFrames(b *testing.B) {
 	from, to := loopbackPair(b, func(c *Config) {
-		c.Exchange = func(ctx context.Context, _ identity.ID, _ *wire.Envelope) (*wire.Envelope, error) {
+		c.Exchange = func(ctx context.Context, _ kinds.Checked) (*wire.Envelope, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}

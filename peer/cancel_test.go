@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -16,7 +15,7 @@ func TestCancelReachesTheHandler(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		gone := make(chan time.Time, 1)
 		a, b := w.pair(func(c *Config) {
-			c.Exchange = func(ctx context.Context, _ identity.ID, env *wire.Envelope) (*wire.Envelope, error) {
+			c.Exchange = func(ctx context.Context, env kinds.Checked) (*wire.Envelope, error) {
 				<-ctx.Done()
 				gone <- time.Now()
 				return nil, ctx.Err()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -29,14 +30,14 @@ type Config struct {
 	// not block. Nil: what the trust store says.
 	Addrs func(identity.ID) []string
 
-	// Exchange answers an exchange; of the reply only kind and payload count. A
-	// *kinds.Error becomes an error envelope, any other error `internal`. The
-	// context ends when the sender gives up or its connection ends. Nil: unknown_kind.
-	Exchange func(ctx context.Context, from identity.ID, env *wire.Envelope) (*wire.Envelope, error)
+	// Exchange answers a request of a trusted peer with a reply of [wire.NewReply]. A
+	// *kinds.Error becomes an error envelope, any other error `internal`. The context
+	// ends when the sender gives up or its connection ends. Nil: unknown_kind.
+	Exchange func(ctx context.Context, request kinds.Checked) (*wire.Envelope, error)
 
-	// Message takes a message; the state becomes its receipt, a *kinds.Error a
-	// refusal. Nil: unknown_kind.
-	Message func(ctx context.Context, from identity.ID, env *wire.Envelope) (wire.ReceiptState, error)
+	// Message takes a message of a trusted peer; the state becomes its receipt, a
+	// *kinds.Error a refusal. Nil: unknown_kind.
+	Message func(ctx context.Context, message kinds.Checked) (wire.ReceiptState, error)
 
 	Budget *budget.Book // what peers may cost; nil: one of its own
 	Lines  *budget.Log  // of what peers cause; nil: one of its own, over Logger

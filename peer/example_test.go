@@ -25,10 +25,12 @@ func Example() {
 	serving.Go(func() { planner.node.Serve(ctx) })
 	serving.Go(func() { reviewer.node.Serve(ctx) })
 
-	reply, _, err := planner.node.Exchange(ctx, reviewer.node.ID(), &wire.Envelope{
-		Kind:    kinds.KindQuery,
-		Payload: kinds.Encode(&kinds.Query{Question: "Is the change safe?"}),
-	})
+	question := kinds.Encode(&kinds.Query{Question: "Is the change safe?"})
+	request, err := kinds.Check(wire.NewEnvelope(planner.node.ID(), reviewer.node.ID(), kinds.KindQuery, question))
+	if err != nil {
+		log.Fatal(err)
+	}
+	reply, _, err := planner.node.Exchange(ctx, request)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -48,7 +50,7 @@ type agent struct {
 	trust *identity.TrustStore
 }
 
-func newNode(answer func(*identity.TrustStore) func(context.Context, identity.ID, *wire.Envelope) (*wire.Envelope, error)) agent {
+func newNode(answer func(*identity.TrustStore) func(context.Context, kinds.Checked) (*wire.Envelope, error)) agent {
 	key, err := identity.GenerateKey() // a daemon keeps it: identity.LoadOrCreateKey
 	if err != nil {
 		log.Fatal(err)
@@ -64,21 +66,19 @@ func newNode(answer func(*identity.TrustStore) func(context.Context, identity.ID
 	return a
 }
 
-// review answers queries. The id that it is given is proven, always.
-func review(trust *identity.TrustStore) func(context.Context, identity.ID, *wire.Envelope) (*wire.Envelope, error) {
-	return func(_ context.Context, from identity.ID, env *wire.Envelope) (*wire.Envelope, error) {
-		if env.Kind != kinds.KindQuery {
+// review answers queries. The connection has proved the sender of a request.
+func review(trust *identity.TrustStore) func(context.Context, kinds.Checked) (*wire.Envelope, error) {
+	return func(_ context.Context, request kinds.Checked) (*wire.Envelope, error) {
+		if request.Kind != kinds.KindQuery {
 			return nil, kinds.Errorf(kinds.UnknownKind, "only queries are answered here")
 		}
-		q, err := kinds.Parse[kinds.Query](env.Payload)
+		q, err := kinds.Parse[kinds.Query](request.Payload)
 		if err != nil {
 			return nil, err
 		}
-		asker, _ := trust.Get(from)
-		return &wire.Envelope{
-			Kind:    kinds.KindResponse,
-			Payload: kinds.Encode(&kinds.Response{Summary: asker.Name + " asks: " + q.Question + " Yes."}),
-		}, nil
+		asker, _ := trust.Get(request.From)
+		answer := kinds.Encode(&kinds.Response{Summary: asker.Name + " asks: " + q.Question + " Yes."})
+		return wire.NewReply(request.Envelope, kinds.KindResponse, answer), nil
 	}
 }
 

@@ -16,29 +16,27 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// Exchange sends a message and blocks until its reply is in, ctx ends, or the
-// peer is found dead. It fills in what the sender of an envelope sets (v, from,
-// to, ts, and id where it is zero) and checks it. rtt runs from the first byte out
-// to the last byte in. The error is a *kinds.Error; an error envelope of the peer
-// comes back as one with From set. When ctx ends, the peer's handler is told. A reply
-// that the peer's share has no room for is overloaded, delivered unknown: the peer has
-// the message then.
-func (n *Node) Exchange(ctx context.Context, to identity.ID, env *wire.Envelope) (reply *wire.Envelope, rtt time.Duration, err error) {
-	out, err := n.seal(to, env, kinds.Exchange, wire.StreamExchange)
+// Exchange sends a request to its receiver and blocks until the reply is in, ctx ends,
+// or the peer is found dead. rtt runs from the first byte out to the last byte in. The
+// error is a *kinds.Error; an error envelope of the peer comes back as one with From
+// set. When ctx ends, the peer's handler is told. A reply that the peer's share has no
+// room for is overloaded, delivered unknown: the peer has the request then.
+func (n *Node) Exchange(ctx context.Context, request kinds.Checked) (reply *wire.Envelope, rtt time.Duration, err error) {
+	out, err := n.encode(request, kinds.Exchange, wire.StreamExchange)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer out.drop()
-	r, fail := n.reach(to)
+	r, fail := n.reach(request.To)
 	if fail != nil {
 		return nil, 0, fail
 	}
 	limit := int32(maxExchanges)
-	if env.Kind == kinds.KindPing || env.Kind == kinds.KindCancel {
+	if request.Kind == kinds.KindPing || request.Kind == kinds.KindCancel {
 		limit += spare
 	}
 	if !take(&r.opened.exchanges, limit) {
-		return nil, 0, kinds.Errorf(kinds.Overloaded, "%d calls to %s are open; wait for one to end", limit, n.nameOf(to)).WithDelivered(kinds.DeliveredNo)
+		return nil, 0, kinds.Errorf(kinds.Overloaded, "%d calls to %s are open; wait for one to end", limit, n.nameOf(request.To)).WithDelivered(kinds.DeliveredNo)
 	}
 	defer r.opened.exchanges.Add(-1)
 	for try := 1; ; try++ {
@@ -46,12 +44,12 @@ func (n *Node) Exchange(ctx context.Context, to identity.ID, env *wire.Envelope)
 		if fail != nil {
 			return nil, 0, fail
 		}
-		reply, rtt, fail = c.exchange(ctx, env, out)
+		reply, rtt, fail = c.exchange(ctx, request, out)
 		if fail == nil {
 			return reply, rtt, nil
 		}
 		if fail != errNothingSent || try == 3 {
-			return nil, rtt, n.final(fail, to)
+			return nil, rtt, n.final(fail, request.To)
 		}
 	}
 }
@@ -83,22 +81,15 @@ func (s *sealed) drop() {
 	}
 }
 
-// seal completes, checks and encodes an envelope, its stream type before it.
-func (n *Node) seal(to identity.ID, env *wire.Envelope, class kinds.Class, t wire.StreamType) (*sealed, error) {
-	env.V = wire.Version
-	if env.ID.IsZero() {
-		env.ID = wire.NewMessageID()
-	}
-	env.From, env.To = n.self, to
-	env.TS = uint64(time.Now().UnixMilli())
-	if to == n.self {
+// encode writes an envelope of this node's into a buffer, its stream type before it.
+func (n *Node) encode(env kinds.Checked, class kinds.Class, t wire.StreamType) (*sealed, error) {
+	switch {
+	case env.From != n.self:
+		return nil, kinds.Errorf(kinds.Invalid, "%s: from: it is not this daemon", env.Kind)
+	case env.To == n.self:
 		return nil, kinds.Errorf(kinds.Invalid, "%s: to: a message to oneself; name a peer", env.Kind)
-	}
-	if k, ok := kinds.Lookup(env.Kind); ok && k.Class != class {
+	case env.Row.Class != class:
 		return nil, kinds.Errorf(kinds.Invalid, "%s: kind: it does not travel this way", env.Kind)
-	}
-	if err := kinds.Check(env); err != nil {
-		return nil, err
 	}
 	out := &sealed{buffers.Get().(*bytes.Buffer)}
 	if err := env.Append(out.buf, t); err != nil {
@@ -121,7 +112,7 @@ func (s *sealed) fits(kind string, limit int) error {
 }
 
 // exchange runs one exchange on this connection.
-func (c *conn) exchange(ctx context.Context, env *wire.Envelope, out *sealed) (*wire.Envelope, time.Duration, *kinds.Error) {
+func (c *conn) exchange(ctx context.Context, env kinds.Checked, out *sealed) (*wire.Envelope, time.Duration, *kinds.Error) {
 	if err := out.fits(env.Kind, int(c.hello.MaxMessage)); err != nil {
 		return nil, 0, err.(*kinds.Error)
 	}
@@ -156,7 +147,7 @@ func (c *conn) exchange(ctx context.Context, env *wire.Envelope, out *sealed) (*
 			return nil, rtt, kinds.Errorf(kinds.TooLarge, "%s: the reply of %s is over %d bytes; ask for less", env.Kind, c.node.nameOf(c.id), c.node.cfg.MaxMessage)
 		case ok:
 			s.CancelRead(streamOverloaded)
-			return nil, rtt, c.noRoom(env, over)
+			return nil, rtt, c.noRoom(env.Envelope, over)
 		}
 		return nil, rtt, c.node.callError(ctx, c, err)
 	}
@@ -197,7 +188,7 @@ func (c *conn) openError(err error) *kinds.Error {
 }
 
 // parseReply checks that what came answers what was sent.
-func (c *conn) parseReply(env *wire.Envelope, b []byte) (*wire.Envelope, *kinds.Error) {
+func (c *conn) parseReply(env kinds.Checked, b []byte) (*wire.Envelope, *kinds.Error) {
 	bad := func(problem string) *kinds.Error {
 		return kinds.Errorf(kinds.Internal, "%s: the reply of %s is not valid: %s", env.Kind, c.node.nameOf(c.id), printable(problem)).WithDelivered(kinds.DeliveredUnknown)
 	}
@@ -205,16 +196,15 @@ func (c *conn) parseReply(env *wire.Envelope, b []byte) (*wire.Envelope, *kinds.
 	if err != nil {
 		return nil, bad(err.Error())
 	}
-	k, _ := kinds.Lookup(env.Kind)
 	switch {
 	case reply.From != c.id || reply.To != c.node.self:
 		return nil, bad("from or to is not the connection's")
 	case reply.Ref == nil || *reply.Ref != env.ID:
 		return nil, bad("ref does not name the message")
-	case !k.Answers(reply.Kind):
+	case !env.Row.Answers(reply.Kind):
 		return nil, bad("its kind does not answer this one")
 	}
-	if err := kinds.Check(reply); err != nil {
+	if _, err := kinds.Check(reply); err != nil {
 		return nil, bad(err.Error())
 	}
 	if reply.Kind == kinds.KindError {

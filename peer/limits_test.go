@@ -19,14 +19,14 @@ import (
 // until answers pings and, when release is closed, the rest.
 func until(release chan struct{}) func(*Config) {
 	return func(c *Config) {
-		c.Exchange = func(ctx context.Context, from identity.ID, env *wire.Envelope) (*wire.Envelope, error) {
+		c.Exchange = func(ctx context.Context, env kinds.Checked) (*wire.Envelope, error) {
 			if env.Kind == kinds.KindQuery && strings.HasPrefix(string(env.Payload), `{"question":"wait`) {
 				select {
 				case <-release:
 				case <-ctx.Done():
 				}
 			}
-			return echo(ctx, from, env)
+			return echo(ctx, env)
 		}
 	}
 }
@@ -143,7 +143,7 @@ func TestByteBudget(t *testing.T) {
 func TestHandlersThatFail(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		a, b := w.pair(func(c *Config) {
-			c.Exchange = func(ctx context.Context, from identity.ID, env *wire.Envelope) (*wire.Envelope, error) {
+			c.Exchange = func(ctx context.Context, env kinds.Checked) (*wire.Envelope, error) {
 				q, _ := kinds.Parse[kinds.Query](env.Payload)
 				switch q.Question {
 				case "panic":
@@ -151,13 +151,13 @@ func TestHandlersThatFail(t *testing.T) {
 				case "nothing":
 					return nil, nil
 				case "wrong":
-					return &wire.Envelope{Kind: kinds.KindPong, Payload: wire.Payload(`{"status":"idle","uptime_secs":0,"active_tasks":0}`)}, nil
+					return wire.NewReply(env.Envelope, kinds.KindPong, wire.Payload(`{"status":"idle","uptime_secs":0,"active_tasks":0}`)), nil
 				case "invalid":
-					return &wire.Envelope{Kind: kinds.KindResponse}, nil
+					return wire.NewReply(env.Envelope, kinds.KindResponse, nil), nil
 				case "large error":
 					return nil, errors.New(strings.Repeat("e", 2<<20))
 				}
-				return echo(ctx, from, env)
+				return echo(ctx, env)
 			}
 		})
 		for question, want := range map[string]kinds.Code{"panic": kinds.Internal, "nothing": kinds.Internal, "wrong": kinds.Internal, "invalid": kinds.Internal, "large error": kinds.TooLarge} {

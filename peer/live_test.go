@@ -12,7 +12,6 @@ import (
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/testutils/simnet"
 
-	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -33,7 +32,7 @@ func (v *valve) SendPacket(p simnet.Packet) error {
 // slowly answers queries after their deadline_ms, unless they are given up; pings
 // at once.
 func slowly(c *Config) {
-	c.Exchange = func(ctx context.Context, from identity.ID, env *wire.Envelope) (*wire.Envelope, error) {
+	c.Exchange = func(ctx context.Context, env kinds.Checked) (*wire.Envelope, error) {
 		if env.Kind == kinds.KindQuery {
 			q, err := kinds.Parse[kinds.Query](env.Payload)
 			if err != nil {
@@ -47,7 +46,7 @@ func slowly(c *Config) {
 				}
 			}
 		}
-		return echo(ctx, from, env)
+		return echo(ctx, env)
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/quic-go/quic-go"
 
-	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -26,16 +25,16 @@ const (
 	Held   Outcome = "held"   // it lies in the peer's inbox, on disk
 )
 
-// Send sends a message and, with wait, blocks until its receipt is in; without, it
-// returns when the message is written. On a ready connection that takes 5 s at
-// most, the wait for stream credit included. The error is a *kinds.Error.
-func (n *Node) Send(ctx context.Context, to identity.ID, env *wire.Envelope, wait bool) (Outcome, error) {
-	out, err := n.seal(to, env, kinds.Message, wire.StreamMessage)
+// Send sends a message to its receiver and, with wait, blocks until the receipt is in;
+// without, it returns when the message is written. On a ready connection that takes 5 s
+// at most, the wait for stream credit included. The error is a *kinds.Error.
+func (n *Node) Send(ctx context.Context, message kinds.Checked, wait bool) (Outcome, error) {
+	out, err := n.encode(message, kinds.Message, wire.StreamMessage)
 	if err != nil {
 		return "", err
 	}
 	defer out.drop()
-	r, fail := n.reach(to)
+	r, fail := n.reach(message.To)
 	if fail != nil {
 		return "", fail
 	}
@@ -44,18 +43,18 @@ func (n *Node) Send(ctx context.Context, to identity.ID, env *wire.Envelope, wai
 		if fail != nil {
 			return "", fail
 		}
-		outcome, fail := c.send(ctx, env, out, wait)
+		outcome, fail := c.send(ctx, message.Kind, out, wait)
 		if fail == nil {
 			return outcome, nil
 		}
 		if fail != errNothingSent || try == 3 {
-			return "", n.final(fail, to)
+			return "", n.final(fail, message.To)
 		}
 	}
 }
 
-func (c *conn) send(ctx context.Context, env *wire.Envelope, out *sealed, wait bool) (Outcome, *kinds.Error) {
-	if err := out.fits(env.Kind, int(c.hello.MaxMessage)); err != nil {
+func (c *conn) send(ctx context.Context, kind string, out *sealed, wait bool) (Outcome, *kinds.Error) {
+	if err := out.fits(kind, int(c.hello.MaxMessage)); err != nil {
 		return "", err.(*kinds.Error)
 	}
 	if c.unreceipted() >= maxReceipts {
@@ -209,7 +208,7 @@ func (c *conn) serveMessage(s *quic.ReceiveStream) {
 
 // refuseMessage answers a message with why it is not taken.
 func (c *conn) refuseMessage(r *wire.Receipt, err error) {
-	e := foreign(err)
+	e := kinds.AsError(err).Foreign()
 	r.State, r.Code, r.Message, r.RetryAfterMS = wire.Refused, string(e.Code), clip(e.Message), e.RetryAfterMS
 	c.control.send(r)
 }
@@ -247,13 +246,14 @@ func (c *conn) take(s *quic.ReceiveStream) (wire.ReceiptState, error) {
 	if err != nil {
 		return 0, kinds.Errorf(kinds.Invalid, "%v", err)
 	}
-	if err := c.check(env, kinds.Message); err != nil {
+	message, err := c.check(env, kinds.Message)
+	if err != nil {
 		return 0, err
 	}
 	if c.node.cfg.Message == nil {
 		return 0, kinds.Errorf(kinds.UnknownKind, "%s: nothing here takes it", env.Kind)
 	}
-	return c.node.cfg.Message(c.qc.Context(), c.id, env)
+	return c.node.cfg.Message(c.qc.Context(), message)
 }
 
 // readError is what the receipt of an unread message says.

@@ -98,15 +98,15 @@ func newSide(t testing.TB, edit func(*Config)) *side {
 	t.Helper()
 	s := &side{t: t, done: make(chan error, 1)}
 	cfg := Config{Key: newKey(t), Trust: identity.NewTrust(), Name: "desk", Software: "test"}
-	cfg.Exchange = func(ctx context.Context, from identity.ID, env *wire.Envelope) (*wire.Envelope, error) {
+	cfg.Exchange = func(ctx context.Context, env kinds.Checked) (*wire.Envelope, error) {
 		s.mu.Lock()
-		s.got = append(s.got, env)
+		s.got = append(s.got, env.Envelope)
 		s.mu.Unlock()
-		return echo(ctx, from, env)
+		return echo(ctx, env)
 	}
-	cfg.Message = func(_ context.Context, _ identity.ID, env *wire.Envelope) (wire.ReceiptState, error) {
+	cfg.Message = func(_ context.Context, env kinds.Checked) (wire.ReceiptState, error) {
 		s.mu.Lock()
-		s.got = append(s.got, env)
+		s.got = append(s.got, env.Envelope)
 		s.mu.Unlock()
 		return wire.Handed, nil
 	}
@@ -125,18 +125,18 @@ func newSide(t testing.TB, edit func(*Config)) *side {
 	return s
 }
 
-func echo(_ context.Context, _ identity.ID, env *wire.Envelope) (*wire.Envelope, error) {
+func echo(_ context.Context, env kinds.Checked) (*wire.Envelope, error) {
 	switch env.Kind {
 	case kinds.KindPing:
-		return &wire.Envelope{Kind: kinds.KindPong, Payload: wire.Payload(`{"status":"idle","uptime_secs":0,"active_tasks":0}`)}, nil
+		return wire.NewReply(env.Envelope, kinds.KindPong, wire.Payload(`{"status":"idle","uptime_secs":0,"active_tasks":0}`)), nil
 	case kinds.KindQuery:
 		q, err := kinds.Parse[kinds.Query](env.Payload)
 		if err != nil {
 			return nil, err
 		}
-		return &wire.Envelope{Kind: kinds.KindResponse, Payload: kinds.Encode(&kinds.Response{Summary: q.Question})}, nil
+		return wire.NewReply(env.Envelope, kinds.KindResponse, kinds.Encode(&kinds.Response{Summary: q.Question})), nil
 	}
-	return &wire.Envelope{Kind: kinds.KindAck, Payload: wire.Payload(`{"accepted":true}`)}, nil
+	return wire.NewReply(env.Envelope, kinds.KindAck, wire.Payload(`{"accepted":true}`)), nil
 }
 
 // serve runs the node until the test ends or shutdown is called.
@@ -165,6 +165,34 @@ func (s *side) trusts(o *side, name string) {
 	if _, err := s.trust.Trust(p); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// Exchange and Send are the node's, for an envelope with kind and payload alone.
+
+func (s *side) Exchange(ctx context.Context, to identity.ID, env *wire.Envelope) (*wire.Envelope, time.Duration, error) {
+	request, err := addressed(s.Node, to, env)
+	if err != nil {
+		return nil, 0, err
+	}
+	return s.Node.Exchange(ctx, request)
+}
+
+func (s *side) Send(ctx context.Context, to identity.ID, env *wire.Envelope, wait bool) (Outcome, error) {
+	message, err := addressed(s.Node, to, env)
+	if err != nil {
+		return "", err
+	}
+	return s.Node.Send(ctx, message, wait)
+}
+
+// addressed completes env and checks it.
+func addressed(from *Node, to identity.ID, env *wire.Envelope) (kinds.Checked, error) {
+	full := wire.NewEnvelope(from.ID(), to, env.Kind, env.Payload)
+	if env.ID.IsZero() {
+		env.ID = full.ID
+	}
+	env.V, env.From, env.To, env.TS = full.V, full.From, full.To, full.TS
+	return kinds.Check(env)
 }
 
 func query(text string) *wire.Envelope {

@@ -149,7 +149,7 @@ func (c *conn) serveTyped(s *quic.Stream, sv *served) quic.StreamErrorCode {
 	}
 	out := buffers.Get().(*bytes.Buffer)
 	if err := reply.AppendReply(out); err != nil || out.Len() > int(c.hello.MaxMessage) {
-		reply = c.errorReply(env, kinds.Errorf(kinds.TooLarge, "%s: the reply has %d bytes, %d are allowed; ask for less", env.Kind, out.Len(), c.hello.MaxMessage))
+		reply = kinds.NewErrorReply(env, kinds.Errorf(kinds.TooLarge, "%s: the reply has %d bytes, %d are allowed; ask for less", env.Kind, out.Len(), c.hello.MaxMessage))
 		out.Reset()
 		reply.AppendReply(out)
 	}
@@ -164,69 +164,43 @@ func (c *conn) serveTyped(s *quic.Stream, sv *served) quic.StreamErrorCode {
 
 // answer checks an exchange and has it handled.
 func (c *conn) answer(ctx context.Context, env *wire.Envelope) *wire.Envelope {
-	if err := c.check(env, kinds.Exchange); err != nil {
-		return c.errorReply(env, err)
+	request, err := c.check(env, kinds.Exchange)
+	if err != nil {
+		reply := kinds.NewErrorReply(env, err)
+		reply.From, reply.To = c.node.self, c.id // the request may name others
+		return reply
 	}
 	if c.node.cfg.Exchange == nil {
-		return c.errorReply(env, kinds.Errorf(kinds.UnknownKind, "%s: nothing here answers it", env.Kind))
+		return kinds.NewErrorReply(env, kinds.Errorf(kinds.UnknownKind, "%s: nothing here answers it", env.Kind))
 	}
-	reply, err := c.node.cfg.Exchange(ctx, c.id, env)
-	if err == nil && reply == nil {
-		err = errors.New("the handler gave no reply")
+	reply, err := c.node.cfg.Exchange(ctx, request)
+	switch {
+	case err != nil:
+		return kinds.NewErrorReply(env, err)
+	case reply == nil:
+		return kinds.NewErrorReply(env, errors.New("the handler gave no reply"))
+	case !request.Row.Answers(reply.Kind):
+		return kinds.NewErrorReply(env, fmt.Errorf("the handler answered with %q", reply.Kind))
+	case reply.From != c.node.self || reply.To != c.id || reply.Ref == nil || *reply.Ref != env.ID:
+		return kinds.NewErrorReply(env, errors.New("the handler answered another request"))
 	}
-	if err != nil {
-		return c.errorReply(env, err)
-	}
-	c.stamp(env, reply)
-	if k, _ := kinds.Lookup(env.Kind); !k.Answers(reply.Kind) {
-		return c.errorReply(env, fmt.Errorf("the handler answered with %q", reply.Kind))
-	}
-	if err := kinds.Check(reply); err != nil {
-		return c.errorReply(env, kinds.Errorf(kinds.Internal, "%s: the answer is not valid: %v", env.Kind, err))
+	if _, err := kinds.Check(reply); err != nil {
+		return kinds.NewErrorReply(env, kinds.Errorf(kinds.Internal, "%s: the answer is not valid: %v", env.Kind, err))
 	}
 	return reply
 }
 
 // check validates what came in.
-func (c *conn) check(env *wire.Envelope, class kinds.Class) error {
+func (c *conn) check(env *wire.Envelope, class kinds.Class) (kinds.Checked, error) {
 	if env.From != c.id || env.To != c.node.self {
 		c.node.lines.Add(c.id, slog.LevelWarn, "spoofed message refused", "peer", c.id.Label(), "id", env.ID, "from", env.From.Label(), "to", env.To.Label())
-		return kinds.Errorf(kinds.NotAuthorized, "%s: from and to must be the ids that the connection has proved", env.Kind)
+		return kinds.Checked{}, kinds.Errorf(kinds.NotAuthorized, "%s: from and to must be the ids that the connection has proved", env.Kind)
 	}
-	if err := kinds.Check(env); err != nil {
-		return err
+	checked, err := kinds.Check(env)
+	if err == nil && checked.Row.Class != class {
+		err = kinds.Errorf(kinds.Invalid, "%s: kind: it does not travel on this type of stream", env.Kind)
 	}
-	if k, _ := kinds.Lookup(env.Kind); k.Class != class {
-		return kinds.Errorf(kinds.Invalid, "%s: kind: it does not travel on this type of stream", env.Kind)
-	}
-	return nil
-}
-
-func (c *conn) stamp(env, reply *wire.Envelope) {
-	ref := env.ID
-	reply.V = wire.Version
-	if reply.ID.IsZero() {
-		reply.ID = wire.NewMessageID()
-	}
-	reply.From, reply.To = c.node.self, c.id
-	reply.TS = uint64(time.Now().UnixMilli())
-	reply.Ref = &ref
-	reply.Thread = env.Thread
-}
-
-func (c *conn) errorReply(env *wire.Envelope, err error) *wire.Envelope {
-	reply := &wire.Envelope{Kind: kinds.KindError, Payload: kinds.Encode(foreign(err))}
-	c.stamp(env, reply)
-	return reply
-}
-
-// foreign is what a peer hears of a handler's error; it always has a code.
-func foreign(err error) *kinds.Error {
-	e := kinds.AsError(err).Foreign()
-	if e.Code == "" {
-		e.Code = kinds.Internal
-	}
-	return e
+	return checked, err
 }
 
 // receive reads one envelope against the deadlines, the size limit and the peer's

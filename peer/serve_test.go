@@ -9,7 +9,6 @@ import (
 
 	"github.com/quic-go/quic-go"
 
-	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -135,8 +134,8 @@ func TestSlowSenders(t *testing.T) {
 func TestReplyThatIsNotRead(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		b, h := w.facing(func(c *Config) {
-			c.Exchange = func(context.Context, identity.ID, *wire.Envelope) (*wire.Envelope, error) {
-				return &wire.Envelope{Kind: kinds.KindResponse, Payload: kinds.Encode(&kinds.Response{Summary: strings.Repeat("!", 100_000)})}, nil
+			c.Exchange = func(_ context.Context, env kinds.Checked) (*wire.Envelope, error) {
+				return wire.NewReply(env.Envelope, kinds.KindResponse, kinds.Encode(&kinds.Response{Summary: strings.Repeat("!", 100_000)})), nil
 			}
 		})
 		c := h.trusted(b)

@@ -45,9 +45,9 @@ func TestSizes(t *testing.T) {
 		a := w.side(nil)
 		b := w.side(func(c *Config) {
 			c.MaxMessage = small
-			c.Exchange = func(ctx context.Context, from identity.ID, env *wire.Envelope) (*wire.Envelope, error) {
+			c.Exchange = func(ctx context.Context, env kinds.Checked) (*wire.Envelope, error) {
 				lengths.Store(env.ID, true)
-				return &wire.Envelope{Kind: kinds.KindResponse, Payload: wire.Payload(`{"summary":"taken"}`)}, nil
+				return wire.NewReply(env.Envelope, kinds.KindResponse, wire.Payload(`{"summary":"taken"}`)), nil
 			}
 		})
 		a.trusts(b, "reviewer")
@@ -92,9 +92,9 @@ func TestReplySizes(t *testing.T) {
 		size := wire.MinMaxMessage
 		a := w.side(func(c *Config) { c.MaxMessage = wire.MinMaxMessage })
 		b := w.side(func(c *Config) {
-			c.Exchange = func(_ context.Context, _ identity.ID, env *wire.Envelope) (*wire.Envelope, error) {
+			c.Exchange = func(_ context.Context, env kinds.Checked) (*wire.Envelope, error) {
 				reply := sized(t, kinds.KindResponse, `{"summary":"%s"}`, size-len(`cref`)-1-16) // the ref is added
-				return reply, nil
+				return wire.NewReply(env.Envelope, reply.Kind, reply.Payload), nil
 			}
 		})
 		a.trusts(b, "reviewer")
@@ -124,9 +124,9 @@ func TestPayloadsAreUntouched(t *testing.T) {
  "z":{"a":[1.0,[],{}],"":null},"deadline_ms":30000}`
 		var got atomic.Pointer[wire.Envelope]
 		a, b := w.pair(func(c *Config) {
-			c.Exchange = func(_ context.Context, _ identity.ID, env *wire.Envelope) (*wire.Envelope, error) {
-				got.Store(env)
-				return &wire.Envelope{Kind: kinds.KindResponse, Payload: wire.Payload(strings.Replace(text, `"question"`, `"summary"`, 1))}, nil
+			c.Exchange = func(_ context.Context, env kinds.Checked) (*wire.Envelope, error) {
+				got.Store(env.Envelope)
+				return wire.NewReply(env.Envelope, kinds.KindResponse, wire.Payload(strings.Replace(text, `"question"`, `"summary"`, 1))), nil
 			}
 		})
 		sent := &wire.Envelope{Kind: kinds.KindQuery, Payload: wire.Payload(text), Thread: "t-1", Agent: "tester", Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", Hops: 3}

@@ -126,7 +126,7 @@ func (w *weather) pass(t *testing.T, n *network) {
 
 // exchange and message are what the far side does with what comes. Now and then they
 // panic.
-func (w *weather) exchange(ctx context.Context, _ identity.ID, env *wire.Envelope) (*wire.Envelope, error) {
+func (w *weather) exchange(ctx context.Context, env kinds.Checked) (*wire.Envelope, error) {
 	w.note(env.ID, func(f *fate) { f.came = true })
 	q, err := kinds.Parse[kinds.Query](env.Payload)
 	if err != nil {
@@ -139,10 +139,10 @@ func (w *weather) exchange(ctx context.Context, _ identity.ID, env *wire.Envelop
 	}
 	w.mayPanic()
 	w.note(env.ID, func(f *fate) { f.did = true })
-	return &wire.Envelope{Kind: kinds.KindResponse, Payload: kinds.Encode(&kinds.Response{Summary: env.ID.String() + strings.Repeat("!", int(q.MaxTokens))})}, nil
+	return wire.NewReply(env.Envelope, kinds.KindResponse, kinds.Encode(&kinds.Response{Summary: env.ID.String() + strings.Repeat("!", int(q.MaxTokens))})), nil
 }
 
-func (w *weather) message(_ context.Context, _ identity.ID, env *wire.Envelope) (wire.ReceiptState, error) {
+func (w *weather) message(_ context.Context, env kinds.Checked) (wire.ReceiptState, error) {
 	w.note(env.ID, func(f *fate) { f.came = true })
 	time.Sleep(w.ms(100))
 	w.mayPanic()

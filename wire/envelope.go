@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"fmt"
+	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -26,9 +27,23 @@ type Envelope struct {
 	Agent  string `cbor:"agent,omitempty" json:"agent,omitzero"`   // the attached agent that is meant
 	Thread string `cbor:"thread,omitempty" json:"thread,omitzero"` // conversation; a label, never authority
 	Hops   uint64 `cbor:"hops,omitempty" json:"hops,omitzero"`     // messages that led to this one
+}
 
-	// Facts is for package kinds alone: what it found in Payload. It never travels.
-	Facts any `cbor:"-" json:"-"`
+// NewEnvelope returns an envelope with a new id and all that a sender has to set. The
+// caller may set the optional fields, and another id to repeat a call.
+func NewEnvelope(from, to identity.ID, kind string, payload Payload) *Envelope {
+	return &Envelope{
+		V: Version, ID: NewMessageID(), From: from, To: to, TS: uint64(time.Now().UnixMilli()),
+		Kind: kind, Payload: payload,
+	}
+}
+
+// NewReply returns the envelope that answers request: from its receiver to its sender,
+// with its thread. Its Ref is the request's ID and not a copy.
+func NewReply(request *Envelope, kind string, payload Payload) *Envelope {
+	reply := NewEnvelope(request.To, request.From, kind, payload)
+	reply.Ref, reply.Thread = &request.ID, request.Thread
+	return reply
 }
 
 // Payload is the sender's JSON object as it was written; it is spliced, never

@@ -187,13 +187,26 @@ func rss(m *live.Machine) (kib int) {
 	return 0
 }
 
+// message returns a message of a node, checked; without payload if that is nil.
+func message(from *peer.Node, to identity.ID, kind string, payload any) kinds.Checked {
+	var text wire.Payload
+	if payload != nil {
+		text = kinds.Encode(payload)
+	}
+	m, err := kinds.Check(wire.NewEnvelope(from.ID(), to, kind, text))
+	if err != nil {
+		panic(err)
+	}
+	return m
+}
+
 // pings makes exchanges for so long and returns their 99th percentile.
 func pings(t *testing.T, n *peer.Node, to identity.ID, d time.Duration) time.Duration {
 	t.Helper()
 	var all []time.Duration
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		start := time.Now()
-		if _, _, err := n.Exchange(t.Context(), to, &wire.Envelope{Kind: kinds.KindPing}); err != nil {
+		if _, _, err := n.Exchange(t.Context(), message(n, to, kinds.KindPing, nil)); err != nil {
 			t.Errorf("ping: %v", err)
 		}
 		all = append(all, time.Since(start))
@@ -238,7 +251,7 @@ func TestFloodOfHandshakes(t *testing.T) {
 		for range dials {
 			comes.Disconnect(desk.ID)
 			call, stop := context.WithTimeout(t.Context(), 3*time.Second)
-			if _, _, err := comes.Exchange(call, desk.ID, &wire.Envelope{Kind: kinds.KindPing}); err != nil {
+			if _, _, err := comes.Exchange(call, message(comes, desk.ID, kinds.KindPing, nil)); err != nil {
 				t.Logf("a new dial: %v", err)
 				n++
 			}

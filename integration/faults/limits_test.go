@@ -120,11 +120,11 @@ func (h *hostile) pressWith(ctx context.Context, what int) {
 		}
 	}
 	repeat(0, 8, func(ctx context.Context) error { // large messages that are never acknowledged
-		_, err := h.Send(ctx, h.at, &wire.Envelope{Kind: kinds.KindNotify, Payload: kinds.Encode(&kinds.Notify{Topic: "build", Data: []byte(big)})}, true)
+		_, err := h.Send(ctx, message(h.Node, h.at, kinds.KindNotify, &kinds.Notify{Topic: "build", Data: []byte(big)}), true)
 		return err
 	})
 	repeat(1, 100, func(ctx context.Context) error { // queries that wait for a slow agent
-		_, _, err := h.Exchange(ctx, h.at, &wire.Envelope{Kind: kinds.KindQuery, Payload: kinds.Encode(&kinds.Query{Question: big[1 : 200<<10]})})
+		_, _, err := h.Exchange(ctx, message(h.Node, h.at, kinds.KindQuery, &kinds.Query{Question: big[1 : 200<<10]}))
 		return err
 	})
 	half := func(kind int, t wire.StreamType, text string) func(context.Context) error {
@@ -230,7 +230,7 @@ func TestLittleMemory(t *testing.T) {
 		nodes = append(nodes, node(desk.Machine, fmt.Sprintf("mill-%d", i)))
 	}
 	for _, n := range nodes {
-		if _, _, err := n.Exchange(await.Context(t), desk.ID, &wire.Envelope{Kind: kinds.KindPing}); err != nil {
+		if _, _, err := n.Exchange(await.Context(t), message(n, desk.ID, kinds.KindPing, nil)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -250,14 +250,14 @@ func TestLittleMemory(t *testing.T) {
 	calls := 0
 	for ctx.Err() == nil {
 		within, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		if _, _, err := good.Exchange(within, desk.ID, &wire.Envelope{Kind: kinds.KindPing}); err != nil {
+		if _, _, err := good.Exchange(within, message(good, desk.ID, kinds.KindPing, nil)); err != nil {
 			t.Errorf("ping %d: %v", calls, err)
 		}
-		id := wire.NewMessageID()
-		if o, err := good.Send(within, desk.ID, &wire.Envelope{ID: id, Kind: kinds.KindNotify, Payload: kinds.Encode(&kinds.Notify{Topic: "build"})}, true); err != nil || o != "held" {
+		note := message(good, desk.ID, kinds.KindNotify, &kinds.Notify{Topic: "build"})
+		if o, err := good.Send(within, note, true); err != nil || o != "held" {
 			t.Errorf("notify %d: %v %v", calls, o, err)
 		} else {
-			held = append(held, id)
+			held = append(held, note.ID)
 		}
 		cancel()
 		calls++
