@@ -11,6 +11,7 @@ import (
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/registry"
+	"github.com/acpd/acpd/daemon/schema"
 	"github.com/acpd/acpd/store"
 )
 
@@ -29,7 +30,7 @@ func TestClockIsSetBetweenRuns(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer db.Close()
-				if err := db.Migrate(t.Context(), "daemon", schema); err != nil {
+				if err := schema.Migrate(t.Context(), db); err != nil {
 					t.Fatal(err)
 				}
 				ts, err := openTasks(t.Context(), db, registry.New(), new(budget.Book), slog.New(slog.DiscardHandler))

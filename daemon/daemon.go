@@ -35,7 +35,9 @@ import (
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/daemon/registry"
+	"github.com/acpd/acpd/daemon/schema"
 	"github.com/acpd/acpd/discovery"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
@@ -90,8 +92,8 @@ type Daemon struct {
 
 	agents      *registry.Registry
 	tasks       *tasks
-	inbox       *inbox
-	repeats     *repeats
+	inbox       *inbox.Inbox
+	repeats     *inbox.Repeats
 	slowTakers  *budget.Account
 	places      *budget.Account
 	exchanges   *exchanges
@@ -180,7 +182,7 @@ func (d *Daemon) open(ctx context.Context) error {
 	d.budget = &budget.Book{Peers: trust.Len}
 	d.lines = d.budget.OpenLog(d.log)
 	d.places = d.budget.Open(budget.Places)
-	d.repeats = newRepeats(d.budget)
+	d.repeats = inbox.NewRepeats(d.budget)
 	d.slowTakers = d.budget.Open(budget.SlowTakers)
 	d.gate = newGate(trust, cfg, d.budget, d.lines)
 	if d.mailHome, err = oacpHome(cfg.OACP.Home); err != nil {
@@ -190,7 +192,7 @@ func (d *Daemon) open(ctx context.Context) error {
 	if d.store, err = store.Open(ctx, d.home.state()); err != nil {
 		return err
 	}
-	if err := d.store.Migrate(ctx, "daemon", schema); err != nil {
+	if err := schema.Migrate(ctx, d.store); err != nil {
 		return err
 	}
 	if d.sightings, err = openSightings(ctx, d.store); err != nil {
@@ -200,10 +202,9 @@ func (d *Daemon) open(ctx context.Context) error {
 	for _, p := range trust.Peers() {
 		d.place(p.ID)
 	}
-	if d.inbox, err = openInbox(ctx, d.store, d.budget, cfg.MaxMessage); err != nil {
+	if d.inbox, err = inbox.Open(ctx, d.store, d.budget, cfg.MaxMessage, d.space.room); err != nil {
 		return err
 	}
-	d.inbox.room = d.space.room
 	if d.tasks, err = openTasks(ctx, d.store, d.agents, d.budget, d.log); err != nil {
 		return err
 	}

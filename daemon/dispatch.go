@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
@@ -35,7 +36,7 @@ func (d *Daemon) onExchange(ctx context.Context, request kinds.Checked) (*wire.E
 		answer, err = d.onQuery(ctx, sender, request)
 	case kinds.KindDelegate, kinds.KindCancel:
 		out := d.once(ctx, sender, request)
-		answer, err = out.ack, out.err
+		answer, err = out.Ack, out.Err
 	case kinds.KindPing:
 		answer, err = d.onPing(sender)
 	case kinds.KindDiscover:
@@ -61,34 +62,38 @@ func (d *Daemon) onMessage(ctx context.Context, message kinds.Checked) (wire.Rec
 	}
 	d.came(message.Envelope, message.Topic)
 	out := d.once(ctx, sender, message)
-	return out.state, out.err
+	return out.State, out.Err
 }
 
 // once runs a message unless it has come before; then it returns what became of
 // the first run.
-func (d *Daemon) once(ctx context.Context, sender identity.Peer, message kinds.Checked) (out outcome) {
+func (d *Daemon) once(ctx context.Context, sender identity.Peer, message kinds.Checked) (out inbox.Outcome) {
 	env := message.Envelope
-	first, fresh, err := d.repeats.begin(sender.ID, env)
+	first, fresh, err := d.repeats.Begin(sender.ID, env)
 	if err != nil {
-		return outcome{err: err}
+		return inbox.Outcome{Err: err}
 	}
 	if !fresh {
-		return d.repeats.wait(ctx, first)
+		out, ok := d.repeats.Wait(ctx, first)
+		if !ok {
+			return inbox.Outcome{Err: ended(ctx)}
+		}
+		return out
 	}
 	ctx = store.For(ctx, sender.ID)
 	// Also when a handler panics: nobody may wait for it for ever.
-	out = outcome{err: kinds.Errorf(kinds.Internal, "%s: the receiver failed", env.Kind)}
+	out = inbox.Outcome{Err: kinds.Errorf(kinds.Internal, "%s: the receiver failed", env.Kind)}
 	keep := true
 	defer func() {
 		if keep {
-			d.repeats.finish(first, out)
+			d.repeats.Finish(first, out)
 		} else {
-			d.repeats.forget(sender.ID, first, out)
+			d.repeats.Forget(sender.ID, first, out)
 		}
 	}()
 	switch env.Kind {
 	case kinds.KindDelegate:
-		out, keep = d.onDelegate(ctx, sender, env, first.hash)
+		out, keep = d.onDelegate(ctx, sender, env, first.Content)
 	case kinds.KindCancel:
 		out, keep = d.onCancel(ctx, sender, env)
 	case kinds.KindNotify:
@@ -98,7 +103,7 @@ func (d *Daemon) once(ctx context.Context, sender identity.Peer, message kinds.C
 	default:
 		out, keep = refused(unknownKind(env))
 	}
-	out.err = d.ownFault(env, out.err)
+	out.Err = d.ownFault(env, out.Err)
 	return out
 }
 
@@ -117,7 +122,7 @@ func (d *Daemon) ownFault(env *wire.Envelope, err error) error {
 
 // refused is the outcome of a message with which nothing was done, so that a
 // repeat may run anew.
-func refused(err error) (outcome, bool) { return outcome{err: err}, false }
+func refused(err error) (inbox.Outcome, bool) { return inbox.Outcome{Err: err}, false }
 
 // unknownKind is the answer to a message of a kind that nothing here handles.
 func unknownKind(env *wire.Envelope) *kinds.Error {
@@ -185,7 +190,7 @@ func (d *Daemon) pick(from identity.ID, kind, domain, name string) (*registry.Pl
 }
 
 // onNotify hands a notification to all who want it, or holds it.
-func (d *Daemon) onNotify(ctx context.Context, sender identity.Peer, message kinds.Checked) (outcome, bool) {
+func (d *Daemon) onNotify(ctx context.Context, sender identity.Peer, message kinds.Checked) (inbox.Outcome, bool) {
 	env := message.Envelope
 	if err := d.gate.admit(sender, env.Kind, ""); err != nil {
 		return refused(err)
@@ -195,24 +200,24 @@ func (d *Daemon) onNotify(ctx context.Context, sender identity.Peer, message kin
 
 // hand gives a message to the takers; if none confirms it, it goes to the inbox, for
 // the agent that it names or follows from, "" for any. The sender's connection may end meanwhile: the message has arrived all the same.
-func (d *Daemon) hand(ctx context.Context, env *wire.Envelope, agent string, takers []*registry.Agent, in *client.Inbound) (outcome, bool) {
+func (d *Daemon) hand(ctx context.Context, env *wire.Envelope, agent string, takers []*registry.Agent, in *client.Inbound) (inbox.Outcome, bool) {
 	ctx = context.WithoutCancel(ctx)
-	if held, err := d.inbox.holds(ctx, env); err != nil {
+	if held, err := d.inbox.Holds(ctx, env); err != nil {
 		return refused(err)
 	} else if held {
-		return outcome{state: wire.Held}, true
+		return inbox.Outcome{State: wire.Held}, true
 	}
 	if d.confirmed(ctx, takers, in) {
-		return outcome{state: wire.Handed}, true
+		return inbox.Outcome{State: wire.Handed}, true
 	}
-	if err := d.inbox.hold(ctx, env, agent); err != nil {
+	if err := d.inbox.Hold(ctx, env, agent); err != nil {
 		return refused(err)
 	}
 	// While the agents had their time, an untrust may have emptied the inbox.
 	if _, ok := d.trust.Get(env.From); !ok {
-		return refused(cmp.Or(d.inbox.purge(ctx, env.From), error(untrusted(env))))
+		return refused(cmp.Or(d.inbox.RemovePeer(ctx, env.From), error(untrusted(env))))
 	}
-	return outcome{state: wire.Held}, true
+	return inbox.Outcome{State: wire.Held}, true
 }
 
 // untrusted is the answer to a message whose sender was untrusted while it came.

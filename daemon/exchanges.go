@@ -15,7 +15,7 @@ type exchanges struct {
 
 // openExchange counts, for a query that is repeated while it runs runs again.
 type openExchange struct {
-	chain chain
+	chain wire.Chain
 	n     int
 }
 
@@ -27,10 +27,10 @@ func (x *exchanges) enter(env *wire.Envelope) {
 	defer x.mu.Unlock()
 	e, known := x.open[env.ID]
 	if !known {
-		e.chain = chainOf(env)
+		e.chain = env.Chain()
 	}
 	e.n++
-	e.chain.hops = max(e.chain.hops, env.Hops)
+	e.chain.Hops = max(e.chain.Hops, env.Hops)
 	x.open[env.ID] = e
 }
 
@@ -46,7 +46,7 @@ func (x *exchanges) leave(env *wire.Envelope) {
 }
 
 // find returns the chain of an open exchange.
-func (x *exchanges) find(id wire.MessageID) (chain, bool) {
+func (x *exchanges) find(id wire.MessageID) (wire.Chain, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	e, ok := x.open[id]

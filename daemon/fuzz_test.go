@@ -82,7 +82,7 @@ func FuzzAgentSession(f *testing.F) {
 		if s, _ := desk.tasks.stateOf(desk.tasks.find(taken.ID, client.Taken)); s != client.TaskAccepted {
 			t.Errorf("the other agent's delegation is %s", s)
 		}
-		if n := len(desk.inbox.held); n != 1 {
+		if n := desk.held(); n != 1 {
 			t.Errorf("%d messages are held", n)
 		}
 	})

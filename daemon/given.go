@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -32,8 +33,8 @@ func (d *Daemon) delegate(ctx context.Context, s *session, p *client.DelegatePar
 	}
 	as := s.caller()
 	t := &task{
-		direction: client.Given, peer: env.To, id: env.ID, hash: contentOf(env), agent: as.Name, holder: as.KeyHash,
-		chain: chainOf(env), reports: what.Reports(), created: time.Now(),
+		direction: client.Given, peer: env.To, id: env.ID, hash: inbox.HashContent(env), agent: as.Name, holder: as.KeyHash,
+		chain: env.Chain(), reports: what.Reports(), created: time.Now(),
 	}
 	if what.DeadlineMS > 0 {
 		t.deadline = t.created.Add(what.Deadline())
@@ -48,7 +49,7 @@ func (d *Daemon) delegate(ctx context.Context, s *session, p *client.DelegatePar
 	}
 	if !fresh {
 		if t.hash != hash || s.guest && !d.tasks.own(t, as) {
-			return nil, usedTwice(env)
+			return nil, inbox.ReusedID(env)
 		}
 		if state, acked := d.tasks.stateOf(t); acked {
 			ack, err := d.tasks.ackOf(ctx, t)
@@ -147,7 +148,7 @@ func (d *Daemon) cancel(ctx context.Context, s *session, p *client.CancelParams)
 		if d.tasks.interrupt(t, errCancelled) {
 			return &client.CancelAnswer{Ref: p.Ref, Payload: kinds.Encode(&kinds.Ack{Accepted: true})}, nil
 		}
-		env.Thread, env.Hops, env.Trace = t.chain.thread, t.chain.hops, t.chain.trace
+		env.Thread, env.Hops, env.Trace = t.chain.Thread, t.chain.Hops, t.chain.Trace
 	}
 	request, err := kinds.Check(env)
 	if err != nil {
@@ -180,7 +181,7 @@ func (d *Daemon) cancel(ctx context.Context, s *session, p *client.CancelParams)
 // onReport takes a result, or an error, of a delegation that was given to the
 // sender: into the table first, on disk, then to the agent that delegated, else to
 // all, else to the inbox.
-func (d *Daemon) onReport(ctx context.Context, sender identity.Peer, env *wire.Envelope) (outcome, bool) {
+func (d *Daemon) onReport(ctx context.Context, sender identity.Peer, env *wire.Envelope) (inbox.Outcome, bool) {
 	t := d.tasks.get(client.Given, sender.ID, *env.Ref)
 	if t == nil {
 		return refused(notFound(*env.Ref))

@@ -1,10 +1,10 @@
 package daemon
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -43,12 +43,12 @@ func TestWhatWasShownIsEachCallersOwn(t *testing.T) {
 	removes("the owner", owner, client.AckParams{UpTo: 999}, 1)
 
 	// More than one write takes.
-	for range changedAtOnce + 3 {
+	for range inbox.MaxChanged + 3 {
 		send()
 	}
 	planner.must("inbox", nil, nil)
 	send()
-	removes("the planner", planner, client.AckParams{UpTo: 999}, changedAtOnce+3)
+	removes("the planner", planner, client.AckParams{UpTo: 999}, inbox.MaxChanged+3)
 }
 
 // Who only peeks acknowledges nothing before it says what it has shown, and that is of
@@ -92,7 +92,7 @@ func TestPeekingShowsNothing(t *testing.T) {
 		l.must("shown", client.ShownParams{Seqs: peeks(l)}, nil)
 		removes(what+", who has shown the others,", l, 2)
 	}
-	for _, seqs := range [][]uint64{nil, make([]uint64, inboxMost+1)} {
+	for _, seqs := range [][]uint64{nil, make([]uint64, inbox.MaxListed+1)} {
 		owner.refused(kinds.Invalid, "shown", client.ShownParams{Seqs: seqs})
 	}
 	desk.guest(say(`{}`)).refused(kinds.NotAuthorized, "shown", client.ShownParams{Seqs: []uint64{1}})
@@ -100,7 +100,7 @@ func TestPeekingShowsNothing(t *testing.T) {
 	// What is for one agent another cannot have been shown.
 	ctx := t.Context()
 	env := &wire.Envelope{V: 1, ID: wire.NewMessageID(), From: laptop.id, To: desk.id, Kind: kinds.KindNotify, Payload: wire.Payload(`{"topic":"t"}`)}
-	if err := desk.inbox.hold(ctx, env, "reviewer"); err != nil {
+	if err := desk.inbox.Hold(ctx, env, "reviewer"); err != nil {
 		t.Fatal(err)
 	}
 	seqs := peeks(owner)
@@ -108,27 +108,4 @@ func TestPeekingShowsNothing(t *testing.T) {
 	removes("the planner, for whom it is not,", planner, 0)
 	owner.must("shown", client.ShownParams{Seqs: seqs}, nil)
 	removes("the owner", owner, 1)
-}
-
-// What is kept of what agents were shown is bounded.
-func TestShowingsAreBounded(t *testing.T) {
-	var s showings
-	name := func(i int) string { return string(rune('a'+i/1000)) + string(rune(0x100+i%1000)) }
-	for i := range 10 * maxShowings {
-		s.add(name(i), map[uint64]wire.MessageID{1: {}})
-	}
-	if n := len(s.agents); n != maxShowings || s.of(name(0), &client.AckParams{UpTo: 1}) != nil {
-		t.Errorf("%d agents are kept", n)
-	}
-	for i := range uint64(10 * maxShown / 1000) {
-		more := make(map[uint64]wire.MessageID)
-		for k := range uint64(1000) {
-			more[i*1000+k+1] = wire.MessageID{}
-		}
-		s.add("planner", more)
-	}
-	got := s.of("planner", &client.AckParams{UpTo: 1 << 60})
-	if len(got) != maxShown || !slices.IsSorted(got) || got[len(got)-1] != 10*maxShown {
-		t.Errorf("%d kept", len(got))
-	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -170,7 +171,7 @@ func (d *Daemon) listTasks(ctx context.Context, s *session, p *client.TasksParam
 	room := d.lineRoom()
 	for i, t := range all {
 		row := d.describe(ctx, t, false)
-		room -= 512 + longestJSON(row.Task) + longestJSON(row.Outcome)
+		room -= 512 + wire.LongestJSON(row.Task) + wire.LongestJSON(row.Outcome)
 		if i == limit || i > 0 && room < 0 {
 			out.Next = uint64(all[i-1].row)
 			break
@@ -179,9 +180,6 @@ func (d *Daemon) listTasks(ctx context.Context, s *session, p *client.TasksParam
 	}
 	return out, nil
 }
-
-// longestJSON is how long a text can be as JSON: \u0000 for each byte.
-func longestJSON(s string) int { return len(`\u0000`) * len(s) }
 
 func (d *Daemon) findTask(s *session, id wire.MessageID) (*task, error) {
 	t := d.tasks.findOf(s.only(), id, client.Given, client.Taken)
@@ -238,7 +236,7 @@ func (d *Daemon) listInbox(ctx context.Context, s *session, p *client.InboxParam
 	if p.Limit < 0 {
 		return nil, kinds.Errorf(kinds.Invalid, "inbox: limit: expected 1 or more")
 	}
-	answer, err := d.inbox.list(ctx, p, of, peers, d.lineRoom())
+	answer, err := d.inbox.List(ctx, p, of, peers, d.lineRoom())
 	if err != nil {
 		return nil, err
 	}
@@ -247,14 +245,14 @@ func (d *Daemon) listInbox(ctx context.Context, s *session, p *client.InboxParam
 }
 
 func (d *Daemon) markInbox(ctx context.Context) {
-	if err := d.inbox.mark(ctx); err != nil {
+	if err := d.inbox.SaveSeen(ctx); err != nil {
 		d.log.Warn("inbox: what was read is not marked on disk yet", "err", err)
 	}
 }
 
 func (d *Daemon) shown(ctx context.Context, s *session, p *client.ShownParams) (any, error) {
-	if len(p.Seqs) == 0 || len(p.Seqs) > inboxMost {
-		return nil, kinds.Errorf(kinds.Invalid, "shown: seqs: expected 1 to %d", inboxMost)
+	if len(p.Seqs) == 0 || len(p.Seqs) > inbox.MaxListed {
+		return nil, kinds.Errorf(kinds.Invalid, "shown: seqs: expected 1 to %d", inbox.MaxListed)
 	}
 	var of *string
 	if s.guest {
@@ -264,7 +262,7 @@ func (d *Daemon) shown(ctx context.Context, s *session, p *client.ShownParams) (
 		}
 		of = &as.Name
 	}
-	if err := d.inbox.show(ctx, p.Seqs, of); err != nil {
+	if err := d.inbox.Show(ctx, p.Seqs, of); err != nil {
 		return nil, err
 	}
 	d.markInbox(ctx)
@@ -292,9 +290,9 @@ func (d *Daemon) ack(ctx context.Context, s *session, p *client.AckParams) (any,
 		if fail != nil {
 			return nil, fail
 		}
-		n, err = d.inbox.take(ctx, p, as.Name, peers)
+		n, err = d.inbox.Take(ctx, p, as.Name, peers)
 	} else {
-		n, err = d.inbox.ack(ctx, p, peers)
+		n, err = d.inbox.Acknowledge(ctx, p, peers)
 	}
 	if err != nil {
 		return nil, err

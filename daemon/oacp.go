@@ -138,14 +138,14 @@ func (d *Daemon) oacpQueue(ctx context.Context, _ *session, p *client.OACPQueueP
 	case p.Agent != "" || p.File != "":
 		return nil, kinds.Errorf(kinds.Invalid, "queue: one file is asked for by project, agent and file, all three")
 	}
-	room := d.lineRoom() - longestJSON(d.mailHome)
+	room := d.lineRoom() - wire.LongestJSON(d.mailHome)
 	cursor := func(q transfer.Queued) string { return valid(q.Project + "/" + q.Agent + "/" + q.File) }
 	last := p.After
 	for _, q := range d.mail.Queue(p.Project) {
 		if cursor(q) <= p.After {
 			continue
 		}
-		room -= 512 + longestJSON(q.Project+q.File+q.Reason)
+		room -= 512 + wire.LongestJSON(q.Project+q.File+q.Reason)
 		if room < 0 && len(out.Entries) > 0 {
 			out.Next = last
 			break

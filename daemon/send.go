@@ -91,31 +91,31 @@ func (d *Daemon) draft(s *session, kind string, h *client.Head, to string, paylo
 	if !h.ID.IsZero() {
 		env.ID = h.ID
 	}
-	env.Agent, env.Thread, env.Hops, env.Trace = agent, c.thread, c.hops, c.trace
+	env.Agent, env.Thread, env.Hops, env.Trace = agent, c.Thread, c.Hops, c.Trace
 	return env, p, nil
 }
 
 // follow returns what a message takes over from the one that led to it. Known are
 // the exchanges that are open, what repeats remembers, and the tasks taken.
-func (d *Daemon) follow(h *client.Head) (chain, error) {
+func (d *Daemon) follow(h *client.Head) (wire.Chain, error) {
 	if h.Parent.IsZero() {
-		return chain{thread: h.Thread}, nil
+		return wire.Chain{Thread: h.Thread}, nil
 	}
 	if h.Thread != "" {
-		return chain{}, kinds.Errorf(kinds.Invalid, "thread: it follows from parent: leave one of them out")
+		return wire.Chain{}, kinds.Errorf(kinds.Invalid, "thread: it follows from parent: leave one of them out")
 	}
 	c, ok := d.exchanges.find(h.Parent)
 	if !ok {
-		c, ok = d.repeats.find(h.Parent)
+		c, ok = d.repeats.FindChain(h.Parent)
 	}
 	if !ok {
 		t := d.tasks.find(h.Parent, client.Taken)
 		if t == nil {
-			return chain{}, kinds.Errorf(kinds.NotFound, "parent: %s is no inbound message that is still known: leave it out where the chain begins", h.Parent)
+			return wire.Chain{}, kinds.Errorf(kinds.NotFound, "parent: %s is no inbound message that is still known: leave it out where the chain begins", h.Parent)
 		}
 		c = t.chain
 	}
-	c.hops++
+	c.Hops++
 	return c, nil
 }
 

@@ -158,23 +158,3 @@ func TestSlowTakersKeepLittle(t *testing.T) {
 		return false
 	})
 }
-
-// A message that is held a second time, since its sender has sent so much meanwhile that
-// its first run is forgotten, takes the place of the first, also in its sender's share.
-func TestAMessageThatIsHeldTwiceCountsOnce(t *testing.T) {
-	var book budget.Book
-	b := &inbox{held: make(map[heldKey]heldSize), unasked: share{book.Open(budget.Inbox), book.Open(budget.InboxBytes(1 << 20))}}
-	key := heldKey{identity.ID{1}, wire.MessageID{1}}
-	for _, n := range []int64{100, 200} {
-		if err := b.reserve(key, heldSize{bytes: n}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if m, n := b.unasked.messages.Held(key.peer), b.unasked.bytes.Held(key.peer); m != 1 || n != 200 {
-		t.Errorf("%d messages of %d bytes count", m, n)
-	}
-	b.release([]heldKey{key})
-	if m, n := b.unasked.messages.Held(key.peer), b.unasked.bytes.Held(key.peer); m != 0 || n != 0 {
-		t.Errorf("%d messages of %d bytes count when none is held", m, n)
-	}
-}

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"time"
 	"unicode/utf8"
 
 	"github.com/acpd/acpd/client"
@@ -9,34 +8,20 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-func millis(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
-}
-
-func fromMillis(ms int64) time.Time {
-	if ms == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms)
-}
-
 func sqlTasks(tx *store.Tx) (all []*task, err error) {
 	err = tx.Each(`SELECT row, direction, peer, id, hash, state, agent, thread, hops, trace, reports, created, deadline, partials, owed, final_id,
 		ack IS NOT NULL, holder FROM daemon_task ORDER BY row`, func(scan func(...any) error) error {
 		t := new(task)
 		var peer, id, hash, final, holder []byte
 		var created, deadline int64
-		err := scan(&t.row, &t.direction, &peer, &id, &hash, &t.state, &t.agent, &t.chain.thread, &t.chain.hops, &t.chain.trace,
+		err := scan(&t.row, &t.direction, &peer, &id, &hash, &t.state, &t.agent, &t.chain.Thread, &t.chain.Hops, &t.chain.Trace,
 			&t.reports, &created, &deadline, &t.partials, &t.owed, &final, &t.acked, &holder)
 		copy(t.peer[:], peer)
 		copy(t.id[:], id)
 		copy(t.hash[:], hash)
 		copy(t.finalID[:], final)
 		copy(t.holder[:], holder)
-		t.created, t.deadline = fromMillis(created), fromMillis(deadline)
+		t.created, t.deadline = store.FromMillis(created), store.FromMillis(deadline)
 		all = append(all, t)
 		return err
 	})
@@ -48,8 +33,8 @@ func sqlTasks(tx *store.Tx) (all []*task, err error) {
 func sqlBegin(tx *store.Tx, t *task, text string) error {
 	_, err := tx.Exec(`INSERT OR REPLACE INTO daemon_task (row, direction, peer, id, hash, state, agent, thread, hops, trace, reports, created, deadline, task, holder)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		t.row, t.direction, t.peer[:], t.id[:], t.hash[:], client.TaskSent, t.agent, t.chain.thread, t.chain.hops, t.chain.trace, t.reports,
-		millis(t.created), millis(t.deadline), beginning(text), t.holder[:])
+		t.row, t.direction, t.peer[:], t.id[:], t.hash[:], client.TaskSent, t.agent, t.chain.Thread, t.chain.Hops, t.chain.Trace, t.reports,
+		store.Millis(t.created), store.Millis(t.deadline), beginning(text), t.holder[:])
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
@@ -15,7 +16,7 @@ import (
 // onDelegate hands a task to an agent and enters it as taken, on disk before the
 // ack leaves. A connection that is lost meanwhile does not end it: its sender does
 // not know then, and may repeat; only a sender that gives up cancels.
-func (d *Daemon) onDelegate(ctx context.Context, sender identity.Peer, env *wire.Envelope, hash digest) (outcome, bool) {
+func (d *Daemon) onDelegate(ctx context.Context, sender identity.Peer, env *wire.Envelope, hash inbox.Digest) (inbox.Outcome, bool) {
 	if t := d.tasks.get(client.Taken, sender.ID, env.ID); t != nil {
 		return d.recorded(ctx, t, hash), true
 	}
@@ -37,7 +38,7 @@ func (d *Daemon) onDelegate(ctx context.Context, sender identity.Peer, env *wire
 	a := place.Agent
 	t := &task{
 		direction: client.Taken, peer: sender.ID, id: env.ID, hash: hash, agent: a.Name, holder: a.KeyHash,
-		chain: chainOf(env), reports: p.Reports(), created: time.Now(),
+		chain: env.Chain(), reports: p.Reports(), created: time.Now(),
 	}
 	if p.DeadlineMS > 0 {
 		t.deadline = t.created.Add(p.Deadline())
@@ -60,21 +61,21 @@ func (d *Daemon) onDelegate(ctx context.Context, sender identity.Peer, env *wire
 	var ack wire.Payload
 	in := &client.Inbound{Envelope: *env, Name: sender.Name, DeadlineMS: p.DeadlineMS}
 	if err := ask(running, ackTime, a, in, &ack); err != nil {
-		return outcome{err: d.lost(ctx, t, err)}, true
+		return inbox.Outcome{Err: d.lost(ctx, t, err)}, true
 	}
 	said, err := parseAck(ack)
 	if err != nil {
-		return outcome{err: d.lost(ctx, t, err)}, true
+		return inbox.Outcome{Err: d.lost(ctx, t, err)}, true
 	}
 	state := client.TaskAccepted
 	if !said.Accepted {
 		state = client.TaskRefused
 	}
 	if err := d.tasks.ack(ctx, t, state, ack, place); err != nil {
-		return outcome{err: d.lost(ctx, t, err)}, true
+		return inbox.Outcome{Err: d.lost(ctx, t, err)}, true
 	}
 	d.tasks.attend(a.Name) // it may have left while this was written
-	return outcome{ack: ack}, true
+	return inbox.Outcome{Ack: ack}, true
 }
 
 // lost ends a taken task that has no ack, and returns why.
@@ -91,18 +92,18 @@ func (d *Daemon) lost(ctx context.Context, t *task, err error) error {
 }
 
 // recorded answers the repeat of a delegation that the table remembers.
-func (d *Daemon) recorded(ctx context.Context, t *task, hash digest) outcome {
+func (d *Daemon) recorded(ctx context.Context, t *task, hash inbox.Digest) inbox.Outcome {
 	if t.hash != hash {
-		return outcome{err: kinds.Errorf(kinds.Invalid, "id: %s was used for another delegate: a repeat has the same content, anything else needs an id of its own", t.id)}
+		return inbox.Outcome{Err: kinds.Errorf(kinds.Invalid, "id: %s was used for another delegate: a repeat has the same content, anything else needs an id of its own", t.id)}
 	}
 	if _, acked := d.tasks.stateOf(t); !acked {
-		return outcome{err: kinds.Errorf(kinds.Internal, "the receiver was interrupted before its agent had answered: look there whether the task was begun")}
+		return inbox.Outcome{Err: kinds.Errorf(kinds.Internal, "the receiver was interrupted before its agent had answered: look there whether the task was begun")}
 	}
 	ack, err := d.tasks.ackOf(ctx, t)
 	if err != nil {
-		return outcome{err: err}
+		return inbox.Outcome{Err: err}
 	}
-	return outcome{ack: ack}
+	return inbox.Outcome{Ack: ack}
 }
 
 // parseAck checks the answer of an agent to delegate or cancel.
@@ -121,7 +122,7 @@ func notAccepted(state client.TaskState) wire.Payload {
 
 // onCancel passes a cancellation to the agent that has the task. Where that is
 // away, the entry alone is cancelled: what the agent sends later is not found.
-func (d *Daemon) onCancel(ctx context.Context, sender identity.Peer, env *wire.Envelope) (outcome, bool) {
+func (d *Daemon) onCancel(ctx context.Context, sender identity.Peer, env *wire.Envelope) (inbox.Outcome, bool) {
 	t := d.tasks.get(client.Taken, sender.ID, *env.Ref)
 	if t == nil {
 		return refused(notFound(*env.Ref))
@@ -130,7 +131,7 @@ func (d *Daemon) onCancel(ctx context.Context, sender identity.Peer, env *wire.E
 		return refused(err)
 	}
 	if state, _ := d.tasks.stateOf(t); state.IsFinal() {
-		return outcome{ack: notAccepted(state)}, true
+		return inbox.Outcome{Ack: notAccepted(state)}, true
 	}
 	ack := kinds.Encode(&kinds.Ack{Accepted: true})
 	if a := d.agents.AgentNamed(t.agent); a != nil {
@@ -147,7 +148,7 @@ func (d *Daemon) onCancel(ctx context.Context, sender identity.Peer, env *wire.E
 			return refused(err)
 		}
 	}
-	return outcome{ack: ack}, true
+	return inbox.Outcome{Ack: ack}, true
 }
 
 // cancelled ends a task by the cancel env, with the reserve to write on.
@@ -203,7 +204,7 @@ func (d *Daemon) reportTaken(ctx context.Context, s *session, kind string, p *cl
 // newReport returns an envelope about a task that was taken, for its owner.
 func (d *Daemon) newReport(t *task, kind string, payload wire.Payload) *wire.Envelope {
 	env := wire.NewEnvelope(d.id, t.peer, kind, payload)
-	env.Ref, env.Thread, env.Hops, env.Trace = &t.id, t.chain.thread, t.chain.hops, t.chain.trace
+	env.Ref, env.Thread, env.Hops, env.Trace = &t.id, t.chain.Thread, t.chain.Hops, t.chain.Trace
 	return env
 }
 

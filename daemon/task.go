@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/wire"
@@ -17,9 +18,9 @@ type task struct {
 	direction client.TaskDirection
 	peer      identity.ID
 	id        wire.MessageID
-	hash      digest
+	hash      inbox.Digest
 	agent     string // attached name: of who delegated, or of who works on it
-	chain     chain
+	chain     wire.Chain
 	reports   bool // a result is owed
 	created   time.Time
 	deadline  time.Time // zero: none

@@ -14,7 +14,9 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/daemon/registry"
+	"github.com/acpd/acpd/daemon/schema"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
@@ -29,7 +31,7 @@ func table(t *testing.T) *tasks {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	if err := db.Migrate(t.Context(), "daemon", schema); err != nil {
+	if err := schema.Migrate(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
 	ts, err := openTasks(t.Context(), db, registry.New(), new(budget.Book), slog.New(slog.DiscardHandler))
@@ -207,7 +209,7 @@ func TestOrphansAreReported(t *testing.T) {
 func TestRestartedTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := table(t)
-		sent := &task{direction: client.Given, peer: identity.ID{1}, id: wire.NewMessageID(), hash: digest{7}, chain: chain{"t", 2, "tr"}, reports: true, created: time.Now()}
+		sent := &task{direction: client.Given, peer: identity.ID{1}, id: wire.NewMessageID(), hash: inbox.Digest{7}, chain: wire.Chain{Thread: "t", Hops: 2, Trace: "tr"}, reports: true, created: time.Now()}
 		if _, _, err := ts.begin(t.Context(), sent, "mend it"); err != nil {
 			t.Fatal(err)
 		}

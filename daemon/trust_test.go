@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -147,26 +145,6 @@ func TestStartFinishesAnUntrust(t *testing.T) {
 		return len(in.Messages) == 0
 	})
 	await.Until(t, "nothing is left", func() bool { return len(laptop.cuts.all()) == 0 })
-}
-
-// What agents took of a peer goes with it too, where that alone is left.
-func TestStartFindsWhatAgentsTookOfABlockedPeer(t *testing.T) {
-	ts := table(t)
-	b := openedInbox(t, ts)
-	env := &wire.Envelope{V: 1, ID: wire.NewMessageID(), From: identity.ID{1}, To: identity.ID{2}, Kind: kinds.KindNotify, Payload: wire.Payload(`{"topic":"t"}`)}
-	err := b.hold(t.Context(), env, "")
-	if err == nil {
-		err = ts.db.Write(t.Context(), true, func(tx *store.Tx) error {
-			_, err := tx.Exec("INSERT INTO daemon_taken (seq, size, agent, at) SELECT seq, size, 'reviewer', 0 FROM daemon_inbox")
-			return err
-		})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := openedInbox(t, ts).senders(t.Context()); err != nil || !slices.Equal(got, []identity.ID{{1}}) {
-		t.Errorf("left of %v: %v", got, err)
-	}
 }
 
 // A refusal that is older than the trust under which a delegation is on its way does

@@ -95,7 +95,7 @@ func (d *Daemon) untrust(ctx context.Context, _ *session, p *client.UntrustParam
 	d.node.Disconnect(who.ID)
 	d.budget.Forget(who.ID)
 	d.log.Info("untrusted", "peer", who.ID.Label(), "name", who.Name)
-	d.repeats.purge(who.ID)
+	d.repeats.ForgetPeer(who.ID)
 	d.refusers.Delete(who.ID)
 	d.abilities.purge(who.ID)
 	d.place(who.ID)
@@ -153,7 +153,7 @@ func (d *Daemon) removeOf(ctx context.Context, id identity.ID, name string, trie
 		remove func() error
 	}{
 		{client.PartChannels, func() error { return d.channels.Forget(ctx, id) }},
-		{client.PartInbox, func() error { return d.inbox.purge(ctx, id) }},
+		{client.PartInbox, func() error { return d.inbox.RemovePeer(ctx, id) }},
 		{client.PartDelegations, func() error { return d.severAll(ctx, id, name) }},
 	} {
 		err := part.remove()
@@ -233,7 +233,7 @@ func (d *Daemon) finishCut(ctx context.Context, id identity.ID) error {
 
 // findCuts finds what the last run of the daemon could not remove of blocked peers.
 func (d *Daemon) findCuts(ctx context.Context) error {
-	senders, err := d.inbox.senders(ctx)
+	senders, err := d.inbox.Senders(ctx)
 	if err != nil {
 		return fmt.Errorf("find what untrust has left: %w", err)
 	}
@@ -290,7 +290,7 @@ func (d *Daemon) sever(ctx context.Context, t *task, why string) error {
 		return nil
 	}
 	env := wire.NewEnvelope(t.peer, d.id, kinds.KindCancel, kinds.Encode(&kinds.Cancel{Reason: gone.Message}))
-	env.ID, env.Ref, env.Thread, env.Hops = e.id, &t.id, t.chain.thread, t.chain.hops
+	env.ID, env.Ref, env.Thread, env.Hops = e.id, &t.id, t.chain.Thread, t.chain.Hops
 	in := &client.Inbound{Name: d.nameOf(t.peer), Delegation: d.describe(ctx, t, false), Envelope: *env}
 	d.calls.Go(func() {
 		if err := ask(context.WithoutCancel(ctx), confirmTime, a, in, nil); err != nil {

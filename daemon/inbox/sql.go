@@ -1,4 +1,4 @@
-package daemon
+package inbox
 
 import (
 	"database/sql"

@@ -1,4 +1,12 @@
-package daemon
+// Package inbox keeps the messages that no attached agent took, on disk, until a
+// consumer acknowledges them, and remembers inbound messages so that a repeat gets the
+// outcome of the first run.
+//
+// A message that is held is on disk when [Inbox.Hold] returns, and nothing that is held
+// is dropped. An agent, or the owner, acknowledges only what it was shown.
+//
+// It leaves to others whether a message is handed to an agent instead (package daemon).
+package inbox
 
 import (
 	"bytes"
@@ -22,9 +30,9 @@ import (
 // of one write that marks or removes messages: others wait for it. What peers may have held
 // stands in package budget.
 const (
-	inboxDefault  = 100
-	inboxMost     = 1000
-	changedAtOnce = 64
+	defaultListed = 100
+	MaxListed     = 1000
+	MaxChanged    = 64
 
 	// Beside the inbox lies what agents took that was for any of them: enough to see
 	// what one of them did in the last days. The oldest go.
@@ -33,11 +41,11 @@ const (
 	takenFor      = 7 * 24 * time.Hour
 )
 
-// inbox keeps the messages that no attached agent took, on disk, until a consumer
+// Inbox keeps the messages that no attached agent took, on disk, until a consumer
 // acknowledges them. Nothing promised is dropped: a full inbox takes no more.
-type inbox struct {
-	db   *store.DB
-	room func(identity.ID) error // why what a peer sends may not be kept; nil: it may
+type Inbox struct {
+	db        *store.DB
+	checkRoom func(identity.ID) error // why what a peer sends may not be kept; nil: it may
 
 	mu   sync.Mutex           // guards what follows
 	held map[heldKey]heldSize // what is held or about to be
@@ -66,9 +74,11 @@ type heldKey struct {
 	id   wire.MessageID
 }
 
-func openInbox(ctx context.Context, db *store.DB, book *budget.Book, maxMessage int) (*inbox, error) {
-	b := &inbox{
-		db: db, held: make(map[heldKey]heldSize), seen: make(map[uint64]struct{}),
+// Open reads what is held. room says why what a peer sends may not be kept; nil:
+// it may.
+func Open(ctx context.Context, db *store.DB, book *budget.Book, maxMessage int, room func(identity.ID) error) (*Inbox, error) {
+	b := &Inbox{
+		db: db, checkRoom: room, held: make(map[heldKey]heldSize), seen: make(map[uint64]struct{}),
 		unasked: share{book.Open(budget.Inbox), book.Open(budget.InboxBytes(maxMessage))},
 		asked:   share{book.Open(budget.Results), book.Open(budget.ResultsBytes(maxMessage))},
 	}
@@ -85,9 +95,9 @@ func openInbox(ctx context.Context, db *store.DB, book *budget.Book, maxMessage 
 	return b, nil
 }
 
-// holds reports whether the message lies in the inbox: also a restart makes no
+// Holds reports whether the message lies in the inbox: also a restart makes no
 // second copy of a repeat. Other content under its id is invalid.
-func (b *inbox) holds(ctx context.Context, env *wire.Envelope) (bool, error) {
+func (b *Inbox) Holds(ctx context.Context, env *wire.Envelope) (bool, error) {
 	key := heldKey{env.From, env.ID}
 	b.mu.Lock()
 	_, held := b.held[key]
@@ -107,21 +117,21 @@ func (b *inbox) holds(ctx context.Context, env *wire.Envelope) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("inbox: message %s: %w", env.ID, err)
 	}
-	if contentOf(old) != contentOf(env) {
-		return false, usedTwice(env)
+	if HashContent(old) != HashContent(env) {
+		return false, ReusedID(env)
 	}
 	return true, nil
 }
 
-// hold returns when the message is on disk, for an agent, or "" for any.
-func (b *inbox) hold(ctx context.Context, env *wire.Envelope, agent string) error {
+// Hold returns when the message is on disk, for an agent, or "" for any.
+func (b *Inbox) Hold(ctx context.Context, env *wire.Envelope, agent string) error {
 	var buf bytes.Buffer
 	if err := env.AppendReply(&buf); err != nil {
 		return fmt.Errorf("hold: %w", err)
 	}
 	key, size := heldKey{env.From, env.ID}, heldSize{int64(buf.Len()), isAsked(env.Kind)}
-	if b.room != nil {
-		if err := b.room(env.From); err != nil {
+	if b.checkRoom != nil {
+		if err := b.checkRoom(env.From); err != nil {
 			return err
 		}
 	}
@@ -135,14 +145,14 @@ func (b *inbox) hold(ctx context.Context, env *wire.Envelope, agent string) erro
 	return nil
 }
 
-func (b *inbox) shareOf(size heldSize) share {
+func (b *Inbox) shareOf(size heldSize) share {
 	if size.asked {
 		return b.asked
 	}
 	return b.unasked
 }
 
-func (b *inbox) reserve(key heldKey, size heldSize) error {
+func (b *Inbox) reserve(key heldKey, size heldSize) error {
 	s := b.shareOf(size)
 	if err := s.messages.Take(key.peer, 1); err != nil {
 		return err
@@ -158,7 +168,7 @@ func (b *inbox) reserve(key heldKey, size heldSize) error {
 	return nil
 }
 
-func (b *inbox) release(keys []heldKey) {
+func (b *Inbox) release(keys []heldKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, k := range keys {
@@ -173,15 +183,15 @@ func (b *inbox) release(keys []heldKey) {
 	}
 }
 
-// list returns held messages in their order, or those that agents took, as many as fit
+// List returns held messages in their order, or those that agents took, as many as fit
 // room bytes but always one: all of them, or what an agent may see. From then on that
 // caller may acknowledge them, unless it only peeks; see show and mark.
-func (b *inbox) list(ctx context.Context, p *client.InboxParams, of *string, peers []identity.ID, room int) (*client.Inbox, error) {
+func (b *Inbox) List(ctx context.Context, p *client.InboxParams, of *string, peers []identity.ID, room int) (*client.Inbox, error) {
 	limit := p.Limit
 	if limit == 0 {
-		limit = inboxDefault
+		limit = defaultListed
 	}
-	limit = min(limit, inboxMost)
+	limit = min(limit, MaxListed)
 	var rows []heldRow
 	err := b.db.Read(ctx, func(tx *store.Tx) (err error) {
 		if p.Taken {
@@ -202,7 +212,7 @@ func (b *inbox) list(ctx context.Context, p *client.InboxParams, of *string, pee
 		if err != nil {
 			return nil, fmt.Errorf("inbox: message %d: %w", r.seq, err)
 		}
-		room -= 512 + len(env.Payload) + longestJSON(env.Kind+env.Agent+env.Thread+env.Trace+r.agent)
+		room -= 512 + len(env.Payload) + wire.LongestJSON(env.Kind+env.Agent+env.Thread+env.Trace+r.agent)
 		if i == limit || i > 0 && room < 0 {
 			answer.Next = rows[i-1].seq
 			break
@@ -210,7 +220,7 @@ func (b *inbox) list(ctx context.Context, p *client.InboxParams, of *string, pee
 		if of != nil {
 			shown[r.seq] = env.ID
 		}
-		answer.Messages = append(answer.Messages, client.HeldMessage{Seq: r.seq, Envelope: *env, Agent: r.agent, TakenAt: client.Time{Time: fromMillis(r.taken)}})
+		answer.Messages = append(answer.Messages, client.HeldMessage{Seq: r.seq, Envelope: *env, Agent: r.agent, TakenAt: client.Time{Time: store.FromMillis(r.taken)}})
 		if of == nil && !r.seen && r.taken == 0 {
 			unseen = append(unseen, r.seq)
 		}
@@ -229,8 +239,8 @@ func (b *inbox) list(ctx context.Context, p *client.InboxParams, of *string, pee
 	return answer, nil
 }
 
-// show lets the owner, or an agent, acknowledge messages of those that it may see; see mark.
-func (b *inbox) show(ctx context.Context, seqs []uint64, of *string) error {
+// Show lets the owner, or an agent, acknowledge messages of those that it may see; see mark.
+func (b *Inbox) Show(ctx context.Context, seqs []uint64, of *string) error {
 	var shown map[uint64]wire.MessageID
 	err := b.db.Read(ctx, func(tx *store.Tx) (err error) {
 		shown, err = sqlShown(tx, seqs, of)
@@ -251,14 +261,14 @@ func (b *inbox) show(ctx context.Context, seqs []uint64, of *string) error {
 	return nil
 }
 
-// mark writes what list has returned, a few messages a write. What cannot be
+// SaveSeen writes what list has returned, a few messages a write. What cannot be
 // written, as on a full disk, waits for the next mark: reading needs no space, and an
 // ack finds what was read in this run of the daemon.
-func (b *inbox) mark(ctx context.Context) error {
+func (b *Inbox) SaveSeen(ctx context.Context) error {
 	b.mu.Lock()
 	seen := slices.Collect(maps.Keys(b.seen))
 	b.mu.Unlock()
-	for some := range slices.Chunk(seen, changedAtOnce) {
+	for some := range slices.Chunk(seen, MaxChanged) {
 		err := b.db.Write(ctx, false, func(tx *store.Tx) error {
 			for _, seq := range some {
 				if err := sqlSeen(tx, seq); err != nil {
@@ -279,17 +289,17 @@ func (b *inbox) mark(ctx context.Context) error {
 	return nil
 }
 
-// ack removes messages that list has returned to the owner, never others. Where it fails
+// Acknowledge removes messages that list has returned to the owner, never others. Where it fails
 // in the middle some are gone, and the same ack again removes the others.
-func (b *inbox) ack(ctx context.Context, p *client.AckParams, peers []identity.ID) (n int, err error) {
-	if err := b.mark(ctx); err != nil {
+func (b *Inbox) Acknowledge(ctx context.Context, p *client.AckParams, peers []identity.ID) (n int, err error) {
+	if err := b.SaveSeen(ctx); err != nil {
 		return 0, fmt.Errorf("ack: %w", err)
 	}
 	if p.UpTo > 0 {
 		where, args := filterSQL(p.Kinds, peers, []any{p.UpTo})
 		n, err = b.remove(ctx, false, sqlRemove, "seen = 1 AND seq <= ?"+where, args...)
 	}
-	for ids := range slices.Chunk(p.IDs, changedAtOnce) {
+	for ids := range slices.Chunk(p.IDs, MaxChanged) {
 		args := make([]any, len(ids))
 		for i := range ids {
 			args[i] = ids[i][:]
@@ -306,9 +316,9 @@ func (b *inbox) ack(ctx context.Context, p *client.AckParams, peers []identity.I
 	return n, nil
 }
 
-// take is ack for an agent: of what list has returned to it. What was for any agent lies
+// Take is ack for an agent: of what list has returned to it. What was for any agent lies
 // beside the inbox for takenFor, with its name: it answers for what it has taken.
-func (b *inbox) take(ctx context.Context, p *client.AckParams, agent string, peers []identity.ID) (n int, err error) {
+func (b *Inbox) Take(ctx context.Context, p *client.AckParams, agent string, peers []identity.ID) (n int, err error) {
 	now := time.Now()
 	own := func(tx *store.Tx, where string, most int, args ...any) ([]heldKey, error) {
 		return sqlRemove(tx, where+" AND agent = ?", most, append(args, agent)...)
@@ -320,7 +330,7 @@ func (b *inbox) take(ctx context.Context, p *client.AckParams, agent string, pee
 	shown := b.shown.of(agent, p)
 	b.mu.Unlock()
 	taken := 0
-	for seqs := range slices.Chunk(shown, changedAtOnce-1) { // one more would be asked for again
+	for seqs := range slices.Chunk(shown, MaxChanged-1) { // one more would be asked for again
 		args := make([]any, len(seqs))
 		for i, seq := range seqs {
 			args[i] = seq
@@ -348,8 +358,8 @@ func (b *inbox) take(ctx context.Context, p *client.AckParams, agent string, pee
 }
 
 // forgetTaken removes what where says of what agents took, a few messages a write.
-func (b *inbox) forgetTaken(ctx context.Context, durable bool, where string, args ...any) error {
-	const atOnce = changedAtOnce / 2 // each has a row in two tables
+func (b *Inbox) forgetTaken(ctx context.Context, durable bool, where string, args ...any) error {
+	const atOnce = MaxChanged / 2 // each has a row in two tables
 	for n := atOnce; n == atOnce; {
 		err := b.db.Write(ctx, durable, func(tx *store.Tx) (err error) {
 			n, err = sqlForgetTaken(tx, where, atOnce, args...)
@@ -367,25 +377,25 @@ func (b *inbox) forgetTaken(ctx context.Context, durable bool, where string, arg
 type settling func(tx *store.Tx, where string, most int, args ...any) ([]heldKey, error)
 
 // remove does it with what where says, a few messages a write, and returns how many.
-func (b *inbox) remove(ctx context.Context, durable bool, do settling, where string, args ...any) (n int, err error) {
+func (b *Inbox) remove(ctx context.Context, durable bool, do settling, where string, args ...any) (n int, err error) {
 	for {
 		var removed []heldKey
 		err := b.db.Write(ctx, durable, func(tx *store.Tx) (err error) {
-			removed, err = do(tx, where, changedAtOnce, args...)
+			removed, err = do(tx, where, MaxChanged, args...)
 			return err
 		})
 		if err != nil {
 			return n, err
 		}
 		b.release(removed)
-		if n += len(removed); len(removed) < changedAtOnce {
+		if n += len(removed); len(removed) < MaxChanged {
 			return n, nil
 		}
 	}
 }
 
-// senders returns the peers of whom anything is left, what agents have taken included.
-func (b *inbox) senders(ctx context.Context) (all []identity.ID, err error) {
+// Senders returns the peers of whom anything is left, what agents have taken included.
+func (b *Inbox) Senders(ctx context.Context) (all []identity.ID, err error) {
 	err = b.db.Read(ctx, func(tx *store.Tx) (err error) {
 		all, err = sqlSenders(tx)
 		return err
@@ -393,8 +403,8 @@ func (b *inbox) senders(ctx context.Context) (all []identity.ID, err error) {
 	return all, err
 }
 
-// purge removes everything of a peer, for good when it returns.
-func (b *inbox) purge(ctx context.Context, peer identity.ID) error {
+// RemovePeer removes everything of a peer, for good when it returns.
+func (b *Inbox) RemovePeer(ctx context.Context, peer identity.ID) error {
 	if _, err := b.remove(ctx, true, sqlRemove, "peer = ?", peer[:]); err != nil {
 		return fmt.Errorf("purge the inbox: %w", err)
 	}

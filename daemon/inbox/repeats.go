@@ -1,4 +1,4 @@
-package daemon
+package inbox
 
 import (
 	"context"
@@ -15,10 +15,10 @@ import (
 // repeatsFor is how long inbound messages are remembered (protocol, section 5).
 const repeatsFor = 10 * time.Minute
 
-// digest is the hash of a message's content: kind, ref and payload.
-type digest [sha256.Size]byte
+// Digest is the hash of a message's content: kind, ref and payload.
+type Digest [sha256.Size]byte
 
-func contentOf(env *wire.Envelope) digest {
+func HashContent(env *wire.Envelope) Digest {
 	h := sha256.New()
 	h.Write([]byte(env.Kind))
 	if env.Ref != nil {
@@ -28,48 +28,39 @@ func contentOf(env *wire.Envelope) digest {
 		h.Write([]byte{0})
 	}
 	h.Write(env.Payload.Object())
-	return digest(h.Sum(nil))
+	return Digest(h.Sum(nil))
 }
 
-// usedTwice refuses a message whose id another one had.
-func usedTwice(env *wire.Envelope) *kinds.Error {
+// ReusedID refuses a message whose id another one had.
+func ReusedID(env *wire.Envelope) *kinds.Error {
 	return kinds.Errorf(kinds.Invalid, "id: %s was used for another %s: a repeat has the same content, anything else needs an id of its own", env.ID, env.Kind)
 }
 
-// chain is what a message hands on to those that it leads to.
-type chain struct {
-	thread string
-	hops   uint64
-	trace  string
-}
-
-func chainOf(env *wire.Envelope) chain { return chain{env.Thread, env.Hops, env.Trace} }
-
-// outcome is what became of a message: the ack of a delegate or cancel, or the state
+// Outcome is what became of a message: the ack of a delegate or cancel, or the state
 // of a receipt, or an error.
-type outcome struct {
-	ack   wire.Payload
-	state wire.ReceiptState
-	err   error
+type Outcome struct {
+	Ack   wire.Payload
+	State wire.ReceiptState
+	Err   error
 }
 
-// run is the one run of a message, however often it comes.
-type run struct {
-	id    wire.MessageID
-	hash  digest
-	chain chain
-	begun time.Time
+// Run is the one run of a message, however often it comes.
+type Run struct {
+	id      wire.MessageID
+	Content Digest
+	chain   wire.Chain
+	begun   time.Time
 
 	// Under repeats.mu.
 	over bool
-	out  outcome
+	out  Outcome
 	done chan struct{} // closed when over; made by the first who waits
 }
 
-// repeats remembers inbound messages by peer and id, across connections, so that
+// Repeats remembers inbound messages by peer and id, across connections, so that
 // a repeat gets the outcome of the first run and waits for it while that lasts.
 // Delegations are remembered by tasks as well, on disk and for longer.
-type repeats struct {
+type Repeats struct {
 	kept *budget.Account // never refuses: the oldest go
 
 	mu    sync.Mutex
@@ -80,29 +71,29 @@ type repeats struct {
 // history is what one peer sent, the oldest first in order.
 type history struct {
 	peer  identity.ID
-	runs  map[wire.MessageID]*run
-	order []*run
+	runs  map[wire.MessageID]*Run
+	order []*Run
 }
 
-func newRepeats(book *budget.Book) *repeats {
-	return &repeats{kept: book.Open(budget.Repeats), peers: make(map[identity.ID]*history)}
+func NewRepeats(book *budget.Book) *Repeats {
+	return &Repeats{kept: book.Open(budget.Repeats), peers: make(map[identity.ID]*history)}
 }
 
-// begin returns the run of a message and whether it is the caller's to run, who
+// Begin returns the run of a message and whether it is the caller's to run, who
 // then calls finish or forget. Other content under the same id is invalid.
-func (r *repeats) begin(from identity.ID, env *wire.Envelope) (*run, bool, error) {
-	hash, now := contentOf(env), time.Now()
+func (r *Repeats) Begin(from identity.ID, env *wire.Envelope) (*Run, bool, error) {
+	hash, now := HashContent(env), time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h := r.peers[from]
 	if h == nil {
-		h = &history{peer: from, runs: make(map[wire.MessageID]*run)}
+		h = &history{peer: from, runs: make(map[wire.MessageID]*Run)}
 		r.peers[from] = h
 	}
 	r.expire(h, now)
 	if old := h.runs[env.ID]; old != nil {
-		if old.hash != hash {
-			return nil, false, usedTwice(env)
+		if old.Content != hash {
+			return nil, false, ReusedID(env)
 		}
 		return old, false, nil
 	}
@@ -112,7 +103,7 @@ func (r *repeats) begin(from identity.ID, env *wire.Envelope) (*run, bool, error
 	if int64(r.n) >= budget.Repeats.All {
 		r.evict()
 	}
-	fresh := &run{id: env.ID, hash: hash, chain: chainOf(env), begun: now}
+	fresh := &Run{id: env.ID, Content: hash, chain: env.Chain(), begun: now}
 	h.runs[env.ID] = fresh
 	h.order = append(h.order, fresh)
 	r.n++
@@ -120,12 +111,12 @@ func (r *repeats) begin(from identity.ID, env *wire.Envelope) (*run, bool, error
 	return fresh, true, nil
 }
 
-// wait returns the run's outcome, or ctx's error if that ends first.
-func (r *repeats) wait(ctx context.Context, of *run) outcome {
+// Wait returns the run's outcome; ok is false if ctx ends first.
+func (r *Repeats) Wait(ctx context.Context, of *Run) (out Outcome, ok bool) {
 	r.mu.Lock()
 	if of.over {
 		defer r.mu.Unlock()
-		return of.out
+		return of.out, true
 	}
 	if of.done == nil {
 		of.done = make(chan struct{})
@@ -134,14 +125,14 @@ func (r *repeats) wait(ctx context.Context, of *run) outcome {
 	r.mu.Unlock()
 	select {
 	case <-done:
-		return of.out // written before done was closed, and not since
+		return of.out, true // written before done was closed, and not since
 	case <-ctx.Done():
-		return outcome{err: ended(ctx)}
+		return Outcome{}, false
 	}
 }
 
-// finish records the outcome and gives it to all who wait.
-func (r *repeats) finish(of *run, out outcome) {
+// Finish records the outcome and gives it to all who wait.
+func (r *Repeats) Finish(of *Run, out Outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	of.over, of.out = true, out
@@ -150,10 +141,10 @@ func (r *repeats) finish(of *run, out outcome) {
 	}
 }
 
-// forget is finish for a message that was refused before anything was done: those
+// Forget is finish for a message that was refused before anything was done: those
 // who wait get the refusal, a later repeat runs anew.
-func (r *repeats) forget(from identity.ID, of *run, out outcome) {
-	r.finish(of, out)
+func (r *Repeats) Forget(from identity.ID, of *Run, out Outcome) {
+	r.Finish(of, out)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h := r.peers[from]
@@ -171,8 +162,8 @@ func (r *repeats) forget(from identity.ID, of *run, out outcome) {
 	}
 }
 
-// purge forgets a peer.
-func (r *repeats) purge(peer identity.ID) {
+// ForgetPeer forgets a peer.
+func (r *Repeats) ForgetPeer(peer identity.ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if h := r.peers[peer]; h != nil {
@@ -182,8 +173,8 @@ func (r *repeats) purge(peer identity.ID) {
 	}
 }
 
-// find returns the chain of a message of any peer.
-func (r *repeats) find(id wire.MessageID) (chain, bool) {
+// FindChain returns the chain of a message of any peer.
+func (r *Repeats) FindChain(id wire.MessageID) (wire.Chain, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, h := range r.peers {
@@ -191,11 +182,11 @@ func (r *repeats) find(id wire.MessageID) (chain, bool) {
 			return found.chain, true
 		}
 	}
-	return chain{}, false
+	return wire.Chain{}, false
 }
 
 // expire drops what is older than ten minutes.
-func (r *repeats) expire(h *history, now time.Time) {
+func (r *Repeats) expire(h *history, now time.Time) {
 	n := 0
 	for n < len(h.order) && now.Sub(h.order[n].begun) >= repeatsFor {
 		n++
@@ -204,7 +195,7 @@ func (r *repeats) expire(h *history, now time.Time) {
 }
 
 // drop forgets the n oldest of a peer.
-func (r *repeats) drop(h *history, n int) {
+func (r *Repeats) drop(h *history, n int) {
 	if n == 0 {
 		return
 	}
@@ -216,12 +207,12 @@ func (r *repeats) drop(h *history, n int) {
 	r.n -= n
 	r.kept.Give(h.peer, int64(n))
 	if len(h.order) == 0 { // give back what a burst has taken
-		h.order, h.runs = nil, make(map[wire.MessageID]*run)
+		h.order, h.runs = nil, make(map[wire.MessageID]*Run)
 	}
 }
 
 // evict makes room in the whole: the peer that holds the most pays.
-func (r *repeats) evict() {
+func (r *Repeats) evict() {
 	var most *history
 	for _, h := range r.peers {
 		if most == nil || len(h.order) > len(most.order) {

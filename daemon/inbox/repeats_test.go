@@ -1,0 +1,93 @@
+package inbox
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+func TestRepeatsForgetAfterTenMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, from, env := NewRepeats(new(budget.Book)), identity.ID{1}, notifyOf("a")
+		first, fresh, err := r.Begin(from, env)
+		if !fresh || err != nil {
+			t.Fatal(fresh, err)
+		}
+		waited := make(chan Outcome)
+		again, fresh, err := r.Begin(from, env)
+		if fresh || err != nil {
+			t.Fatal(fresh, err)
+		}
+		go func() {
+			out, _ := r.Wait(t.Context(), again)
+			waited <- out
+		}()
+		synctest.Wait()
+		r.Finish(first, Outcome{State: wire.Held})
+		if out := <-waited; out.State != wire.Held {
+			t.Errorf("%+v", out)
+		}
+		if c, ok := r.FindChain(env.ID); !ok || c.Thread != "t" || c.Hops != 3 {
+			t.Errorf("%+v %v", c, ok)
+		}
+		other := *env
+		other.Payload = wire.Payload(`{"topic":"b"}`)
+		if _, _, err := r.Begin(from, &other); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
+			t.Error(err)
+		}
+		if _, fresh, _ := r.Begin(identity.ID{2}, env); !fresh {
+			t.Error("another peer's message of the same id counts as a repeat")
+		}
+		time.Sleep(repeatsFor - time.Nanosecond)
+		if _, fresh, _ := r.Begin(from, env); fresh {
+			t.Error("forgotten too early")
+		}
+		time.Sleep(time.Nanosecond)
+		if _, fresh, _ := r.Begin(from, env); !fresh {
+			t.Error("remembered too long")
+		}
+	})
+}
+
+func TestRepeatsAreBounded(t *testing.T) {
+	r, from := NewRepeats(new(budget.Book)), identity.ID{1}
+	first := notifyOf("first")
+	r.Begin(from, first)
+	for range budget.Repeats.Peer {
+		r.Begin(from, notifyOf("more"))
+	}
+	if n := len(r.peers[from].order); int64(n) != budget.Repeats.Peer || r.n != n || len(r.peers[from].runs) != n {
+		t.Errorf("%d, %d and %d entries", n, r.n, len(r.peers[from].runs))
+	}
+	if _, fresh, _ := r.Begin(from, first); !fresh {
+		t.Error("the oldest stays")
+	}
+	r.n = int(budget.Repeats.All) // as if other peers held the rest
+	r.Begin(identity.ID{2}, notifyOf("other"))
+	if int64(r.n) != budget.Repeats.All-budget.Repeats.Peer/8+1 {
+		t.Errorf("%d in all", r.n)
+	}
+	r.ForgetPeer(from)
+	if r.peers[from] != nil {
+		t.Error("purge leaves some")
+	}
+}
+
+func TestRefusalsAreForgotten(t *testing.T) {
+	r, from, env := NewRepeats(new(budget.Book)), identity.ID{1}, notifyOf("a")
+	first, _, _ := r.Begin(from, env)
+	r.Forget(from, first, Outcome{Err: kinds.Errorf(kinds.Overloaded, "full")})
+	if _, fresh, _ := r.Begin(from, env); !fresh || r.n != 1 {
+		t.Errorf("fresh %v, %d entries", fresh, r.n)
+	}
+}
+
+func notifyOf(text string) *wire.Envelope {
+	return &wire.Envelope{ID: wire.NewMessageID(), Kind: kinds.KindNotify, Payload: wire.Payload(`{"topic":"` + text + `"}`), Thread: "t", Hops: 3}
+}

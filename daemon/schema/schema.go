@@ -1,0 +1,76 @@
+// Package schema has the tables of the daemon and of its packages in state.db. What
+// stands in them is known to the package that reads and writes them.
+package schema
+
+import (
+	"context"
+
+	"github.com/acpd/acpd/store"
+)
+
+// Migrate brings the tables of a database up to date.
+func Migrate(ctx context.Context, db *store.DB) error { return db.Migrate(ctx, "daemon", steps) }
+
+// steps are every step that these tables have taken; a released one never changes.
+var steps = []string{`
+CREATE TABLE daemon_setting (
+	name  TEXT PRIMARY KEY,
+	value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE daemon_inbox (
+	seq      INTEGER PRIMARY KEY AUTOINCREMENT,
+	size     INTEGER NOT NULL,
+	seen     INTEGER NOT NULL DEFAULT 0,
+	peer     BLOB NOT NULL,
+	id       BLOB NOT NULL,
+	kind     TEXT NOT NULL,
+	envelope BLOB NOT NULL,
+	UNIQUE (peer, id)
+) STRICT;
+
+CREATE TABLE daemon_task (
+	row       INTEGER PRIMARY KEY AUTOINCREMENT,
+	direction TEXT NOT NULL,
+	peer      BLOB NOT NULL,
+	id        BLOB NOT NULL,
+	hash      BLOB NOT NULL,
+	state     TEXT NOT NULL,
+	agent     TEXT NOT NULL,
+	thread    TEXT NOT NULL,
+	hops      INTEGER NOT NULL,
+	trace     TEXT NOT NULL,
+	reports   INTEGER NOT NULL,
+	created   INTEGER NOT NULL,
+	deadline  INTEGER NOT NULL,
+	partials  INTEGER NOT NULL DEFAULT 0,
+	owed      INTEGER NOT NULL DEFAULT 0,
+	final_id  BLOB NOT NULL DEFAULT x'',
+	outcome   TEXT NOT NULL DEFAULT '',
+	task      TEXT NOT NULL,
+	ack       BLOB,
+	partial   BLOB,
+	final     BLOB,
+	UNIQUE (direction, peer, id)
+) STRICT;`, `
+CREATE TABLE daemon_addr (
+	peer BLOB PRIMARY KEY,
+	addr TEXT NOT NULL
+) STRICT, WITHOUT ROWID;`, `
+ALTER TABLE daemon_task ADD COLUMN holder BLOB NOT NULL DEFAULT x'';
+
+ALTER TABLE daemon_inbox ADD COLUMN agent TEXT NOT NULL DEFAULT '';
+
+UPDATE daemon_inbox SET agent = coalesce(
+	(SELECT t.agent FROM daemon_task t WHERE t.direction = 'given' AND t.agent <> '' AND t.peer = daemon_inbox.peer
+		AND lower(hex(t.id)) = replace(json_extract(CAST(envelope AS TEXT), '$.ref'), '-', '')),
+	json_extract(CAST(envelope AS TEXT), '$.agent'), '')
+WHERE json_valid(CAST(envelope AS TEXT));
+
+CREATE TABLE daemon_taken (
+	seq   INTEGER PRIMARY KEY,
+	size  INTEGER NOT NULL,
+	agent TEXT NOT NULL,
+	at    INTEGER NOT NULL
+) STRICT;`,
+}
