@@ -37,7 +37,7 @@ const (
 // channels serves OpenIntent's channels on http.sock, on the one in the agents' folder,
 // and on loopback TCP where that is configured.
 type channels struct {
-	*remote.Carrier
+	*remote.Gateway
 	servers  []*http.Server
 	bodies   *client.Unfinished // of the requests that agents make
 	listener []net.Listener
@@ -50,7 +50,7 @@ const policyChannel = "channel"
 // openChannels makes the engine and binds its listeners.
 func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err error) {
 	c, how := new(channels), cfg.Channels
-	c.Carrier, err = remote.Open(ctx, remote.Config{
+	c.Gateway, err = remote.Open(ctx, remote.Config{
 		Self: d.id, Trusted: d.trust.Get, Peers: d.trust.Peers, Hosts: d.hosts, Lines: d.lines,
 		Engine: openintent.Config{
 			Store: d.store, Budget: d.budget, Log: d.log, Lenient: how.Lenient, HeldList: how.HeldList, RequestTTL: how.RequestTTL, Retention: how.Retention,

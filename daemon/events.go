@@ -136,7 +136,7 @@ func (d *Daemon) onEvent(e peer.Event) {
 		d.sightings.at(e.Peer, e.Addr, e.At)
 		d.place(e.Peer)
 		d.mail.SetConnected(e.Peer, e.Type == peer.EventUp)
-		d.channels.Link(e.Peer, e.Type == peer.EventUp)
+		d.channels.SetConnected(e.Peer, e.Type == peer.EventUp)
 	case peer.EventMoved:
 		d.sightings.at(e.Peer, e.Addr, e.At)
 		d.place(e.Peer)

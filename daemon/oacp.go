@@ -20,7 +20,7 @@ import (
 // policyMail is what a policy calls the mail that a peer sends.
 const policyMail = "mail"
 
-// openMail makes the carrier of OACP mail; it uses the node only when it runs.
+// openMail opens the transfer of OACP mail; it uses the node only when it runs.
 func (d *Daemon) openMail(ctx context.Context, cfg *config.Config) (err error) {
 	d.mail, err = transfer.Open(ctx, transfer.Config{
 		Home: d.mailHome, DB: d.store, Budget: d.budget, Descriptors: int64(d.files.peers), Lines: d.lines, Log: d.log, Name: d.nameOf, Event: d.onMail,
@@ -87,7 +87,7 @@ func (d *Daemon) oacpBind(ctx context.Context, _ *session, p *client.OACPBindPar
 	if err != nil {
 		return nil, kinds.Errorf(kinds.UnknownPeer, "bind: %s", err)
 	}
-	const longest = 1 << 31 // so that it is a duration; the carrier's limit is lower
+	const longest = 1 << 31 // so that it is a duration; that of package transfer is lower
 	b, err := d.mail.Bind(ctx, transfer.Binding{
 		Project: p.Project, Agent: p.Agent, Peer: to.ID, Mode: p.Mode, Linger: time.Duration(min(p.LingerSecs, longest)) * time.Second,
 	}, p.Take)

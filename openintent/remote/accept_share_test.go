@@ -28,7 +28,7 @@ const (
 )
 
 // sayers is a home at which says writes what each host answers, after the request.
-func sayers(t *testing.T, book *budget.Book, says func(host identity.ID, path string, w io.Writer, stop <-chan struct{})) (c *Carrier, first, second identity.ID) {
+func sayers(t *testing.T, book *budget.Book, says func(host identity.ID, path string, w io.Writer, stop <-chan struct{})) (c *Gateway, first, second identity.ID) {
 	t.Helper()
 	first, second = identity.ID{1}, identity.ID{2}
 	cfg := engineOn(openStore(t), slog.New(slog.DiscardHandler))
@@ -71,10 +71,10 @@ func sayers(t *testing.T, book *budget.Book, says func(host identity.ID, path st
 }
 
 // asks makes a request of an agent here.
-func (c *Carrier) asks(ctx context.Context, path string) *httptest.ResponseRecorder {
+func (g *Gateway) asks(ctx context.Context, path string) *httptest.ResponseRecorder {
 	w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "GET", api+path, nil)
 	speak(r, "planner")
-	c.Engine.Handler(openintent.Local).ServeHTTP(w, r)
+	g.Engine.Handler(openintent.Local).ServeHTTP(w, r)
 	return w
 }
 

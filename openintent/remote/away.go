@@ -30,26 +30,26 @@ const (
 	maxKnownBytes = 8 << 20 // of these
 )
 
-// list passes a list of messages on. Who asks by polling must not take a host that is
+// listMessages passes a list of messages on. Who asks by polling must not take a host that is
 // out of reach for an answer, so then the list holds what is known here, the pending
 // messages of its caller, once the time is over for which the caller wants to wait. A
 // host that is back before that is asked again.
-func (c *Carrier) list(p openintent.Parcel, to identity.ID, w http.ResponseWriter, r *http.Request) error {
+func (g *Gateway) listMessages(p openintent.Parcel, to identity.ID, w http.ResponseWriter, r *http.Request) error {
 	until := time.Now().Add(p.Wait)
 	for {
-		linked := c.linked()
-		err := c.try(p, to, listTime+p.Wait, w, r)
-		code, away := awayFor(err)
+		linked := g.nextLink()
+		err := g.proxyRequest(p, to, listTime+p.Wait, w, r)
+		code, away := awayCode(err)
 		if !away || r.Context().Err() != nil {
 			return err
 		}
-		list, n, e := c.parcels.pending(r.Context(), lineKey{to, p.Caller.Agent}, r.URL)
+		list, n, e := g.messages.listWaiting(r.Context(), senderKey{to, p.Caller.Agent}, r.URL)
 		if e != nil {
 			return e
 		}
-		if p.Wait = time.Until(until); n > 0 || p.Wait <= 0 || !c.pause(r.Context(), p.Wait, linked) {
+		if p.Wait = time.Until(until); n > 0 || p.Wait <= 0 || !g.waitForLink(r.Context(), p.Wait, linked) {
 			w.Header().Set(headerIncomplete, code)
-			answerWith(w, http.StatusOK, list)
+			writeAnswer(w, http.StatusOK, list)
 			return nil
 		}
 		p.Wait = max(time.Until(until), time.Millisecond)
@@ -60,8 +60,8 @@ func (c *Carrier) list(p openintent.Parcel, to identity.ID, w http.ResponseWrite
 	}
 }
 
-// awayFor reports whether err says that a host is out of reach, or silent, and why.
-func awayFor(err error) (code string, away bool) {
+// awayCode reports whether err says that a host is out of reach, or silent, and why.
+func awayCode(err error) (code string, away bool) {
 	e, ok := errors.AsType[*kinds.Error](err)
 	switch {
 	case err == nil:
@@ -74,8 +74,8 @@ func awayFor(err error) (code string, away bool) {
 	return codeUnreachable, e.Code == kinds.Unreachable
 }
 
-// pause waits until a link is up, and returns false where it is not within d.
-func (c *Carrier) pause(ctx context.Context, d time.Duration, linked <-chan struct{}) bool {
+// waitForLink waits until a link is up, and returns false where it is not within d.
+func (g *Gateway) waitForLink(ctx context.Context, d time.Duration, linked <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -83,34 +83,34 @@ func (c *Carrier) pause(ctx context.Context, d time.Duration, linked <-chan stru
 		return true
 	case <-timer.C:
 	case <-ctx.Done():
-	case <-c.ctx.Done():
+	case <-g.ctx.Done():
 	}
 	return false
 }
 
-// linked returns a channel that is closed when the next link comes up.
-func (c *Carrier) linked() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.up == nil {
-		c.up = make(chan struct{})
+// nextLink returns a channel that is closed when the next link comes up.
+func (g *Gateway) nextLink() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.linkUp == nil {
+		g.linkUp = make(chan struct{})
 	}
-	return c.up
+	return g.linkUp
 }
 
-// isUp tells those who wait that a link is up.
-func (c *Carrier) isUp() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.up != nil {
-		close(c.up)
-		c.up = nil
+// announceLink tells those who wait that a link is up.
+func (g *Gateway) announceLink() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.linkUp != nil {
+		close(g.linkUp)
+		g.linkUp = nil
 	}
 }
 
-// pending lists the messages of an agent that wait here for the channel of a list's URL,
+// listWaiting lists the messages of an agent that wait here for the channel of a list's URL,
 // as far as its query wants them.
-func (q *parcels) pending(ctx context.Context, k lineKey, list *url.URL) (array []byte, n int, err error) {
+func (q *messageQueue) listWaiting(ctx context.Context, k senderKey, list *url.URL) (array []byte, n int, err error) {
 	query := list.Query()
 	since, limit := query.Get("since"), maxKnown
 	if n, err := strconv.Atoi(query.Get("limit")); err == nil && n > 0 {
@@ -119,7 +119,7 @@ func (q *parcels) pending(ctx context.Context, k lineKey, list *url.URL) (array 
 	var found [][]byte
 	size := 0
 	err = q.db.Read(ctx, func(tx *store.Tx) error {
-		return sqlWaiting(tx, k, list.EscapedPath(), maxKnown, func(p *parcel) bool {
+		return sqlWaiting(tx, k, list.EscapedPath(), maxKnown, func(p *outgoingMessage) bool {
 			if p.id == since { // those before it too
 				found, size = nil, 0
 			} else if isWanted(p.answer, query) {

@@ -110,7 +110,7 @@ func TestAListWaitsForItsHost(t *testing.T) {
 			}
 			if back {
 				there.Store(true)
-				c.Link(desk.ID, true)
+				c.SetConnected(desk.ID, true)
 			}
 			w := <-done
 			took, want, incomplete := time.Since(began), 30*time.Second, codeUnreachable
@@ -215,7 +215,7 @@ func TestFollowingMovesToTheNextConnection(t *testing.T) {
 		}()
 		return leaving{piped{here}, left}, nil
 	})
-	<-c.follows.begin(desk.ID)
+	<-c.followed.startFollowing(desk.ID)
 	if first := <-asked; first != "" {
 		t.Errorf("it begins at %q", first)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/acpd/acpd/openintent"
 )
 
-// passedOn are the headers of a host's answer that an agent here is given.
-var passedOn = []string{"Allow", "Content-Length", "Content-Type", "Idempotency-Replayed", "Retry-After"}
+// answerHeaders are the headers of a host's answer that an agent here is given.
+var answerHeaders = []string{"Allow", "Content-Length", "Content-Type", "Idempotency-Replayed", "Retry-After"}
 
 // headerHost stands with an answer that is a host's, and has the host's id. Without it
 // the answer is this daemon's own word. No host can set it.
@@ -28,16 +28,16 @@ const (
 	maxNamed     = 3 << 19
 )
 
-// accept fails for an answer of a host that would lead an agent here to what is not that
+// checkAnswer fails for an answer of a host that would lead an agent here to what is not that
 // host's: a redirection, or an intent or a channel with an id of another daemon's, also as
 // the one that there is already. It takes all headers off that are none of channels. What it has to read first is told to
 // room as it comes; where there is none, the error is the refusal that the agent gets.
-func accept(answer *http.Response, host, asked string, room func(bytes int) error) error {
+func checkAnswer(answer *http.Response, host, asked string, room func(bytes int) error) error {
 	if answer.StatusCode < 200 || answer.StatusCode >= 300 && answer.StatusCode < 400 {
 		return fmt.Errorf("it answers with status %d, which no host of channels has", answer.StatusCode)
 	}
 	for name := range answer.Header {
-		if !slices.Contains(passedOn, name) {
+		if !slices.Contains(answerHeaders, name) {
 			delete(answer.Header, name)
 		}
 	}
@@ -49,7 +49,7 @@ func accept(answer *http.Response, host, asked string, room func(bytes int) erro
 	if last == "channels" && answer.Request.Method == http.MethodGet {
 		most = maxNamedList
 	}
-	body, err := io.ReadAll(io.LimitReader(roomy{answer.Body, room}, int64(most)+1))
+	body, err := io.ReadAll(io.LimitReader(meteredReader{answer.Body, room}, int64(most)+1))
 	if err == nil && len(body) > most {
 		err = fmt.Errorf("its answer has more than %d bytes", most)
 	}

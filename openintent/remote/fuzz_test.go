@@ -56,7 +56,7 @@ func FuzzServe(f *testing.F) {
 		f.Add([]byte(endless.raw), []byte(endless.tail), uint32(32<<20))
 	}
 	s := new(stage)
-	s.Carrier = alone(f, s)
+	s.Gateway = alone(f, s)
 	runs := 0
 	f.Fuzz(func(t *testing.T, raw, tail []byte, more uint32) {
 		s.t = t
@@ -102,7 +102,7 @@ var fuzzer, other = identity.ID{1}, identity.ID{2}
 // stage is a host with an intent for all and one for the planner alone, who is at home
 // here; the reviewer is at home at another daemon.
 type stage struct {
-	*Carrier
+	*Gateway
 	t            testing.TB
 	open, closed string
 	known        *strings.Replacer
@@ -113,12 +113,12 @@ type stage struct {
 func (s *stage) set() {
 	s.t.Helper()
 	made := func(path, body string) string {
-		_, made := local[object](s.t, s.Carrier, "planner", "POST", path, body)
+		_, made := local[object](s.t, s.Gateway, "planner", "POST", path, body)
 		return made["id"].(string)
 	}
-	local[object](s.t, s.Carrier, "planner", "POST", "agents/register", `{}`)
+	local[object](s.t, s.Gateway, "planner", "POST", "agents/register", `{}`)
 	s.open, s.closed = "intents/"+made("intents", `{"title":"open"}`), "intents/"+made("intents", `{"title":"closed"}`)
-	local[object](s.t, s.Carrier, "planner", "PUT", s.closed+"/acl", `{"default_policy":"closed","entries":[]}`)
+	local[object](s.t, s.Gateway, "planner", "PUT", s.closed+"/acl", `{"default_policy":"closed","entries":[]}`)
 	channel := "channels/" + made(s.open+"/channels", `{"name":"build","options":{"audit":true}}`)
 	if answer, text := s.hear(s.t, other, "POST /api/v1/"+channel+"/messages HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: reviewer\r\nContent-Length: 14\r\n\r\n"+`{"payload":{}}`); answer.StatusCode != 201 {
 		s.t.Fatal(text)
@@ -130,7 +130,7 @@ func (s *stage) set() {
 // list is a list as the operator sees it.
 func (s *stage) list(path string) []object {
 	s.t.Helper()
-	_, all := local[[]object](s.t, s.Carrier, "", "GET", path, "")
+	_, all := local[[]object](s.t, s.Gateway, "", "GET", path, "")
 	return all
 }
 

@@ -39,46 +39,46 @@ const (
 	codeNotTrusted  = "not_trusted" // it does not trust this daemon, or is trusted here no more
 )
 
-// forward passes a request of an agent here on to the daemon that hosts the intent.
-func (c *Carrier) forward(p openintent.Parcel, w http.ResponseWriter, r *http.Request) {
-	to, refusal := c.hostOf(p.Host)
+// forwardRequest passes a request of an agent here on to the daemon that hosts the intent.
+func (g *Gateway) forwardRequest(p openintent.Parcel, w http.ResponseWriter, r *http.Request) {
+	to, refusal := g.findHost(p.Host)
 	if refusal != nil {
 		refusal.Answer(w)
 		return
 	}
-	if err := c.pass(p, to.ID, w, r); err != nil {
-		noAnswer(w, to.Name, err)
+	if err := g.routeRequest(p, to.ID, w, r); err != nil {
+		answerFailure(w, to.Name, err)
 	}
 }
 
-// pass is forward to a host; with an error nothing was answered.
-func (c *Carrier) pass(p openintent.Parcel, to identity.ID, w http.ResponseWriter, r *http.Request) error {
+// routeRequest is forward to a host; with an error nothing was answered.
+func (g *Gateway) routeRequest(p openintent.Parcel, to identity.ID, w http.ResponseWriter, r *http.Request) error {
 	ctx, who, last := r.Context(), p.Caller, path.Base(r.URL.Path)
 	if p.MessageID != "" {
-		return c.parcels.take(ctx, &parcel{
-			id: p.MessageID, host: to, agent: who.Agent, key: r.Header.Get(headerKey), path: r.URL.EscapedPath(), body: p.Body, answer: p.Pending, hold: p.Hold,
+		return g.messages.sendOrHold(ctx, &outgoingMessage{
+			id: p.MessageID, host: to, agent: who.Agent, idempotencyKey: r.Header.Get(headerKey), path: r.URL.EscapedPath(), body: p.Body, answer: p.Pending, charge: p.Hold,
 		}, w)
 	}
 	// A message that waits here is not there yet, and one that was refused never.
-	if maker, ok := openintent.HostOf(last); ok && r.Method == http.MethodGet && strings.HasPrefix(c.cfg.Self.String(), maker) {
-		if message, err := c.parcels.find(ctx, last, who.Agent); err == nil && message != nil {
-			answerWith(w, http.StatusOK, message)
+	if maker, ok := openintent.HostOf(last); ok && r.Method == http.MethodGet && strings.HasPrefix(g.cfg.Self.String(), maker) {
+		if message, err := g.messages.findForAgent(ctx, last, who.Agent); err == nil && message != nil {
+			writeAnswer(w, http.StatusOK, message)
 			return nil
 		}
 	}
 	switch last {
 	case "messages":
 		if r.Method == http.MethodGet {
-			return c.list(p, to, w, r)
+			return g.listMessages(p, to, w, r)
 		}
 	case "ask":
-		return c.try(p, to, askGrace+p.Wait, w, r)
+		return g.proxyRequest(p, to, askGrace+p.Wait, w, r)
 	}
-	return c.try(p, to, answerTime+p.Wait, w, r)
+	return g.proxyRequest(p, to, answerTime+p.Wait, w, r)
 }
 
-// try passes a request on to a host, which has so long to begin with its answer.
-func (c *Carrier) try(p openintent.Parcel, to identity.ID, within time.Duration, w http.ResponseWriter, r *http.Request) error {
+// proxyRequest passes a request on to a host, which has so long to begin with its answer.
+func (g *Gateway) proxyRequest(p openintent.Parcel, to identity.ID, within time.Duration, w http.ResponseWriter, r *http.Request) error {
 	ctx, who, last := r.Context(), p.Caller, path.Base(r.URL.Path)
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -86,12 +86,12 @@ func (c *Carrier) try(p openintent.Parcel, to identity.ID, within time.Duration,
 	defer silence.Stop()
 	defer time.AfterFunc(within+wholeTime, func() { end(context.DeadlineExceeded) }).Stop()
 	if !who.Operator {
-		if err := c.records.introduce(ctx, to, who.Agent); err != nil {
-			return unanswered(ctx, err, kinds.DeliveredNo)
+		if err := g.introductions.introduceAgent(ctx, to, who.Agent); err != nil {
+			return describeFailure(ctx, err, kinds.DeliveredNo)
 		}
 	}
 	if last == "ask" || last == "messages" {
-		leave, err := c.wait(to)
+		leave, err := g.takeWaitSlot(to)
 		if err != nil {
 			return err
 		}
@@ -109,30 +109,30 @@ func (c *Carrier) try(p openintent.Parcel, to identity.ID, within time.Duration,
 				p.Out.Header.Set(headerAgent, who.Agent)
 			}
 		},
-		Transport: transport{c, to}, FlushInterval: -1, ErrorLog: c.server.ErrorLog,
+		Transport: transport{g, to}, FlushInterval: -1, ErrorLog: g.server.ErrorLog,
 		ModifyResponse: func(answer *http.Response) error {
 			silence.Stop()
 			if last == "messages" && r.Method == http.MethodGet && answer.StatusCode == http.StatusServiceUnavailable {
 				return kinds.Errorf(kinds.Unreachable, "it stops").WithDelivered(kinds.DeliveredUnknown)
 			}
-			answer.Body = heard{answer.Body, silence, answerTime}
-			err := accept(answer, p.Host, r.URL.Path, func(bytes int) error { return p.Hold(to.String(), bytes) })
+			answer.Body = idleBody{answer.Body, silence, answerTime}
+			err := checkAnswer(answer, p.Host, r.URL.Path, func(bytes int) error { return p.Hold(to.String(), bytes) })
 			answer.Header.Set(headerHost, to.String())
 			return err
 		},
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { failed = err },
 	}).ServeHTTP(w, r.WithContext(ctx))
-	err := unanswered(ctx, failed, kinds.DeliveredUnknown)
-	if code, away := awayFor(err); last == "ask" && away && code != codeTimeout && kinds.AsError(err).Delivered() != kinds.DeliveredNo {
+	err := describeFailure(ctx, failed, kinds.DeliveredUnknown)
+	if code, away := awayCode(err); last == "ask" && away && code != codeTimeout && kinds.AsError(err).Delivered() != kinds.DeliveredNo {
 		// Its answer can come no more: to its agent that is a timeout, and nothing is known of the request.
 		return kinds.Errorf(kinds.Timeout, "it was lost before it answered: what was asked may be done; list the responses when it is back").WithDelivered(kinds.DeliveredUnknown)
 	}
 	return err
 }
 
-// unanswered returns why a request failed with err, which may have been for lack of
+// describeFailure returns why a request failed with err, which may have been for lack of
 // time; delivered is what is known where err does not say.
-func unanswered(ctx context.Context, err error, delivered kinds.Delivered) error {
+func describeFailure(ctx context.Context, err error, delivered kinds.Delivered) error {
 	if err == nil {
 		return nil
 	}
@@ -152,25 +152,25 @@ func unanswered(ctx context.Context, err error, delivered kinds.Delivered) error
 	return err
 }
 
-// wait takes one of the places at a host for what waits there.
-func (c *Carrier) wait(host identity.ID) (leave func(), err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.waiting[host] >= maxWaiting {
+// takeWaitSlot takes one of the places at a host for what waits there.
+func (g *Gateway) takeWaitSlot(host identity.ID) (leave func(), err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.waitingAt[host] >= maxWaiting {
 		return nil, kinds.Errorf(kinds.Overloaded, "%d asks and lists wait there already: try again when one has ended", maxWaiting).WithDelivered(kinds.DeliveredNo)
 	}
-	c.waiting[host]++
+	g.waitingAt[host]++
 	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.waiting[host]--
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.waitingAt[host]--
 	}, nil
 }
 
-// hostOf finds the trusted peer that made ids with the given digits. Where two could
+// findHost finds the trusted peer that made ids with the given digits. Where two could
 // have, neither is asked: keys with the digits of another's can be made.
-func (c *Carrier) hostOf(digits string) (host identity.Peer, refusal *openintent.Error) {
-	for _, p := range c.cfg.Peers() {
+func (g *Gateway) findHost(digits string) (host identity.Peer, refusal *openintent.Error) {
+	for _, p := range g.cfg.Peers() {
 		switch {
 		case !strings.HasPrefix(p.ID.String(), digits):
 		case host.ID == identity.ID{}:
@@ -188,8 +188,8 @@ func (c *Carrier) hostOf(digits string) (host identity.Peer, refusal *openintent
 	return host, refusal
 }
 
-// noAnswer answers an agent whose request did not reach the host, or may not have.
-func noAnswer(w http.ResponseWriter, host string, err error) {
+// answerFailure answers an agent whose request did not reach the host, or may not have.
+func answerFailure(w http.ResponseWriter, host string, err error) {
 	if own, ok := errors.AsType[*openintent.Error](err); ok {
 		own.Answer(w)
 		return
@@ -211,9 +211,9 @@ func noAnswer(w http.ResponseWriter, host string, err error) {
 	answer.Answer(w)
 }
 
-// gather asks all hosts in reach, at a time, for a list that an agent here wants. What of a
+// gatherLists asks all hosts in reach, at a time, for a list that an agent here wants. What of a
 // list has no room, and a list that is late, is not waited for: its host is missing then.
-func (c *Carrier) gather(ctx context.Context, who openintent.Caller, path string, room func(host string, bytes int) error) (lists map[string][]byte, missing []string) {
+func (g *Gateway) gatherLists(ctx context.Context, who openintent.Caller, path string, room func(host string, bytes int) error) (lists map[string][]byte, missing []string) {
 	ctx, cancel := context.WithTimeout(ctx, gatherTime)
 	defer cancel()
 	lists = make(map[string][]byte)
@@ -221,14 +221,14 @@ func (c *Carrier) gather(ctx context.Context, who openintent.Caller, path string
 		mu   sync.Mutex
 		asks sync.WaitGroup
 	)
-	for _, id := range c.cfg.Hosts() {
+	for _, id := range g.cfg.Hosts() {
 		asks.Go(func() {
 			host := id.String()
-			list, err := c.readList(ctx, id, who.Agent, path, func(bytes int) error { return room(host, bytes) })
+			list, err := g.readList(ctx, id, who.Agent, path, func(bytes int) error { return room(host, bytes) })
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				c.log.Debug("a host gave no list", "host", id.Label(), "path", path, "err", err)
+				g.log.Debug("a host gave no list", "host", id.Label(), "path", path, "err", err)
 				missing = append(missing, host)
 				return
 			}
@@ -240,8 +240,8 @@ func (c *Carrier) gather(ctx context.Context, who openintent.Caller, path string
 }
 
 // readList reads the list of one host, as long as there is room for it.
-func (c *Carrier) readList(ctx context.Context, host identity.ID, agent, path string, room func(bytes int) error) ([]byte, error) {
-	answer, err := c.request(ctx, host, agent, http.MethodGet, api+path, nil)
+func (g *Gateway) readList(ctx context.Context, host identity.ID, agent, path string, room func(bytes int) error) ([]byte, error) {
+	answer, err := g.sendRequest(ctx, host, agent, http.MethodGet, api+path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -249,16 +249,16 @@ func (c *Carrier) readList(ctx context.Context, host identity.ID, agent, path st
 	if answer.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("it answered %s", answer.Status)
 	}
-	return io.ReadAll(io.LimitReader(roomy{answer.Body, room}, maxGathered))
+	return io.ReadAll(io.LimitReader(meteredReader{answer.Body, room}, maxGathered))
 }
 
-// roomy is a body that fails where there is no room for more.
-type roomy struct {
+// meteredReader is a body that fails where there is no room for more.
+type meteredReader struct {
 	io.Reader
 	room func(bytes int) error
 }
 
-func (r roomy) Read(b []byte) (int, error) {
+func (r meteredReader) Read(b []byte) (int, error) {
 	n, err := r.Reader.Read(b)
 	if n > 0 {
 		if full := r.room(n); full != nil {

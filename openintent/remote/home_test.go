@@ -183,9 +183,9 @@ func TestAHostMayRefuseChannels(t *testing.T) {
 	intent := desk.agent("planner").must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
 	reviewer.events("intents/" + intent + "/subscribe")
 	streams := func() int {
-		desk.Carrier.mu.Lock()
-		defer desk.Carrier.mu.Unlock()
-		return len(desk.open)
+		desk.Gateway.mu.Lock()
+		defer desk.Gateway.mu.Unlock()
+		return len(desk.streams)
 	}
 	await.Until(t, "the stream of its home", func() bool { return streams() == 1 })
 	desk.deny(kinds.Errorf(kinds.NotAuthorized, "no channels"))
@@ -397,7 +397,7 @@ func TestMessagesWaitForTheirHost(t *testing.T) {
 	await.Until(t, "nothing waits", func() bool { // before more is sent, which would wait behind it
 		return !slices.ContainsFunc(reviewer.list("unsent"), func(m object) bool { return m["status"] == "pending" })
 	})
-	await.Until(t, "a line without parcels", func() bool {
+	await.Until(t, "a sender without waiting messages", func() bool {
 		return reviewer.must(201, "POST", channel+"/messages", notify(21))["status"] == "delivered"
 	})
 }
@@ -430,7 +430,7 @@ func TestHostsThatLookAlikeAreRefused(t *testing.T) {
 			t.Errorf("%s %s: %d %v", r.method, r.path, status, e)
 		}
 	}
-	if err := c.relay(t.Context(), twins[0].ID, func() { t.Error("it is heard") }); err == nil || !strings.Contains(err.Error(), "tower") {
+	if err := c.readEvents(t.Context(), twins[0].ID, func() { t.Error("it is heard") }); err == nil || !strings.Contains(err.Error(), "tower") {
 		t.Error(err)
 	}
 	twins = twins[:1]

@@ -23,12 +23,12 @@ const (
 	requestTime = time.Minute      // for all of it
 )
 
-type connKey struct{}
+type streamConnKey struct{}
 
 // newServer makes the server of requests that other daemons pass on.
-func (c *Carrier) newServer() *http.Server {
-	connOf := func(r *http.Request) *conn { return r.Context().Value(connKey{}).(*conn) }
-	handler := c.Engine.Handler(func(r *http.Request) (openintent.Caller, error) {
+func (g *Gateway) newServer() *http.Server {
+	connOf := func(r *http.Request) *streamConn { return r.Context().Value(streamConnKey{}).(*streamConn) }
+	handler := g.Engine.Handler(func(r *http.Request) (openintent.Caller, error) {
 		return openintent.Remote(connOf(r).home.String(), r)
 	})
 	s := &http.Server{
@@ -36,44 +36,44 @@ func (c *Carrier) newServer() *http.Server {
 		// has left, so a request has the context of its stream instead.
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			from := connOf(r)
-			if refusal := c.refuses(from); refusal != nil { // whatever it asks for
+			if refusal := g.checkRequest(from); refusal != nil { // whatever it asks for
 				refusal.Answer(w)
 				return
 			}
-			r.Body = whole{r.Body, from.CloseRead}
+			r.Body = requestBody{r.Body, from.CloseRead}
 			if r.ContentLength == 0 {
 				from.CloseRead()
 			}
 			handler.ServeHTTP(w, r.WithContext(from.ctx))
 		}),
-		ConnContext:    func(_ context.Context, s net.Conn) context.Context { return s.(*conn).ctx },
+		ConnContext:    func(_ context.Context, s net.Conn) context.Context { return s.(*streamConn).ctx },
 		MaxHeaderBytes: maxHeader, ReadHeaderTimeout: headTime, ReadTimeout: requestTime,
-		ErrorLog: slog.NewLogLogger(c.log.Handler(), slog.LevelDebug),
+		ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
 	}
 	s.SetKeepAlivesEnabled(false) // a stream is one request
 	return s
 }
 
-// whole is the body of a request, at whose end the stream is not read any more: an
+// requestBody is the body of a request, at whose end the stream is not read any more: an
 // answer may take for ever, and what a home says meanwhile must not lie there.
-type whole struct {
+type requestBody struct {
 	io.ReadCloser
-	read func()
+	ended func()
 }
 
-func (w whole) Read(b []byte) (int, error) {
+func (w requestBody) Read(b []byte) (int, error) {
 	n, err := w.ReadCloser.Read(b)
 	if err == io.EOF {
-		w.read()
+		w.ended()
 	}
 	return n, err
 }
 
-// refuses returns why a request of another daemon is not looked at, nil if it is.
-func (c *Carrier) refuses(from *conn) *openintent.Error {
-	err := c.cfg.Admit(from.home)
-	if err == nil && from.over != nil {
-		err = kinds.Errorf(kinds.Overloaded, "%v: come again when a request of yours has ended", from.over)
+// checkRequest returns why a request of another daemon is not looked at, nil if it is.
+func (g *Gateway) checkRequest(from *streamConn) *openintent.Error {
+	err := g.cfg.Admit(from.home)
+	if err == nil && from.overBudget != nil {
+		err = kinds.Errorf(kinds.Overloaded, "%v: come again when a request of yours has ended", from.overBudget)
 	}
 	if err == nil {
 		return nil
@@ -87,45 +87,45 @@ func (c *Carrier) refuses(from *conn) *openintent.Error {
 
 // Serve answers the request on a peer's stream, for as long as ctx lasts, and returns
 // when the stream has ended.
-func (c *Carrier) Serve(ctx context.Context, from identity.ID, s Stream) {
+func (g *Gateway) Serve(ctx context.Context, from identity.ID, s Stream) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(c.ctx, cancel)()
+	defer context.AfterFunc(g.ctx, cancel)()
 	ended, end := context.WithCancel(context.Background())
-	one := &conn{Stream: s, home: from, end: end}
-	one.ctx = context.WithValue(ctx, connKey{}, one)
-	if one.over = c.requests.Take(from, 1); one.over == nil {
-		defer c.requests.Give(from, 1)
+	one := &streamConn{Stream: s, home: from, end: end}
+	one.ctx = context.WithValue(ctx, streamConnKey{}, one)
+	if one.overBudget = g.requests.Take(from, 1); one.overBudget == nil {
+		defer g.requests.Give(from, 1)
 	}
-	c.mu.Lock()
-	c.open[one] = true
-	c.mu.Unlock()
-	c.server.Serve(&once{conn: one}) // has begun with it when it returns
+	g.mu.Lock()
+	g.streams[one] = true
+	g.mu.Unlock()
+	g.server.Serve(&singleListener{conn: one}) // has begun with it when it returns
 	<-ended.Done()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.open, one)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.streams, one)
 }
 
-// openTo and isPetname are those of [openintent.Config].
-func (c *Carrier) openTo(home string) bool {
+// isOpenTo and isPetname are those of [openintent.Config].
+func (g *Gateway) isOpenTo(home string) bool {
 	id, err := identity.ParseID(home)
 	if err != nil {
 		return false
 	}
-	p, ok := c.cfg.Trusted(id)
-	return ok && c.cfg.OpenTo(p)
+	p, ok := g.cfg.Trusted(id)
+	return ok && g.cfg.OpenTo(p)
 }
 
-func (c *Carrier) isPetname(name string) bool {
-	return slices.ContainsFunc(c.cfg.Peers(), func(p identity.Peer) bool { return p.Name == name })
+func (g *Gateway) isPetname(name string) bool {
+	return slices.ContainsFunc(g.cfg.Peers(), func(p identity.Peer) bool { return p.Name == name })
 }
 
 // Review ends the streams of peers that may not have them any more.
-func (c *Carrier) Review(may func(identity.ID) bool) {
-	c.mu.Lock()
-	all := slices.Collect(maps.Keys(c.open))
-	c.mu.Unlock()
+func (g *Gateway) Review(may func(identity.ID) bool) {
+	g.mu.Lock()
+	all := slices.Collect(maps.Keys(g.streams))
+	g.mu.Unlock()
 	for _, s := range all {
 		if !may(s.home) {
 			s.Cancel()
@@ -133,10 +133,10 @@ func (c *Carrier) Review(may func(identity.ID) bool) {
 	}
 }
 
-// once is a listener of one connection.
-type once struct{ conn *conn }
+// singleListener is a listener of one connection.
+type singleListener struct{ conn *streamConn }
 
-func (l *once) Accept() (net.Conn, error) {
+func (l *singleListener) Accept() (net.Conn, error) {
 	c := l.conn
 	if c == nil {
 		return nil, net.ErrClosed
@@ -145,19 +145,19 @@ func (l *once) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-func (l *once) Close() error   { return nil }
-func (l *once) Addr() net.Addr { return new(net.UnixAddr) }
+func (l *singleListener) Close() error   { return nil }
+func (l *singleListener) Addr() net.Addr { return new(net.UnixAddr) }
 
-// conn is a stream as a connection.
-type conn struct {
+// streamConn is a stream as a connection.
+type streamConn struct {
 	Stream
-	home identity.ID
-	over error              // why it is refused: the home has too many open
-	ctx  context.Context    // of its request
-	end  context.CancelFunc // to be called when it has ended
+	home       identity.ID
+	overBudget error              // why it is refused: the home has too many open
+	ctx        context.Context    // of its request
+	end        context.CancelFunc // to be called when it has ended
 }
 
-func (c *conn) Write(b []byte) (int, error) {
+func (c *streamConn) Write(b []byte) (int, error) {
 	n, err := WriteParts(c.Stream, b)
 	if err != nil {
 		c.Cancel() // closing would wait for the home to read what there is
@@ -165,13 +165,13 @@ func (c *conn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-func (c *conn) Close() error {
+func (c *streamConn) Close() error {
 	defer c.end()
 	return c.Stream.Close()
 }
 
-func (c *conn) LocalAddr() net.Addr  { return new(net.UnixAddr) }
-func (c *conn) RemoteAddr() net.Addr { return &net.UnixAddr{Name: c.home.String()} }
-func (c *conn) SetDeadline(t time.Time) error {
+func (c *streamConn) LocalAddr() net.Addr  { return new(net.UnixAddr) }
+func (c *streamConn) RemoteAddr() net.Addr { return &net.UnixAddr{Name: c.home.String()} }
+func (c *streamConn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }

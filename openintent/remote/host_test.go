@@ -72,8 +72,8 @@ func (s *spoken) Leaving() <-chan struct{}         { return nil }
 func (s *spoken) SetReadDeadline(time.Time) error  { return nil }
 func (s *spoken) SetWriteDeadline(time.Time) error { return nil }
 
-// alone runs a carrier that reaches nobody, and is open to all.
-func alone(t testing.TB, log slog.Handler) *Carrier {
+// alone runs a Gateway that reaches nobody, and is open to all.
+func alone(t testing.TB, log slog.Handler) *Gateway {
 	t.Helper()
 	c, err := Open(t.Context(), Config{
 		Self: identity.ID{9}, Engine: engineOn(openStore(t), slog.New(log)),
@@ -91,7 +91,7 @@ func alone(t testing.TB, log slog.Handler) *Carrier {
 }
 
 // local makes a request of an agent here; without a name it is the operator.
-func local[T any](t testing.TB, c *Carrier, agent, method, path, body string) (status int, answer T) {
+func local[T any](t testing.TB, c *Gateway, agent, method, path, body string) (status int, answer T) {
 	t.Helper()
 	r := httptest.NewRequest(method, api+path, strings.NewReader(body))
 	speak(r, agent)
@@ -113,10 +113,10 @@ func speak(r *http.Request, agent string) {
 }
 
 // hear has a peer say something, and returns what it is answered.
-func (c *Carrier) hear(t testing.TB, from identity.ID, text string) (*http.Response, string) {
+func (g *Gateway) hear(t testing.TB, from identity.ID, text string) (*http.Response, string) {
 	t.Helper()
 	s := &spoken{in: strings.NewReader(text)}
-	c.Serve(t.Context(), from, s)
+	g.Serve(t.Context(), from, s)
 	if !s.ended {
 		t.Fatalf("%q: the stream is open", text)
 	}

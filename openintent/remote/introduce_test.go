@@ -41,7 +41,7 @@ func TestNoHostWaitsToHearOfAgents(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	q, err := openRecords(t.Context(), db, slog.New(slog.DiscardHandler), func(string) (string, bool) {
+	q, err := openIntroductions(t.Context(), db, slog.New(slog.DiscardHandler), func(string) (string, bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		return record, false
@@ -81,25 +81,25 @@ func TestGuestsOfAForgottenHostCountNoMore(t *testing.T) {
 		return "record", false
 	}
 	tell := func(context.Context, identity.ID, string, string) (bool, error) { return true, nil }
-	q, err := openRecords(t.Context(), openStore(t), slog.New(slog.DiscardHandler), record, tell, nil)
+	q, err := openIntroductions(t.Context(), openStore(t), slog.New(slog.DiscardHandler), record, tell, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	introduced := make(chan error, 1)
-	go func() { introduced <- q.introduce(context.Background(), desk.ID, "planner") }()
+	go func() { introduced <- q.introduceAgent(context.Background(), desk.ID, "planner") }()
 	await.From(t, "who tells", begun)
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	q.drop(over, desk.ID) // it does not get its turn
+	q.forgetHost(over, desk.ID) // it does not get its turn
 	close(end)
 	if err := await.From(t, "the introduction", introduced); err != nil {
 		t.Fatal(err)
 	}
-	if q.count != 1 || !slices.Equal(q.known(), []identity.ID{desk.ID}) {
-		t.Errorf("%d agents are known at %v", q.count, q.known())
+	if q.count != 1 || !slices.Equal(q.knownHosts(), []identity.ID{desk.ID}) {
+		t.Errorf("%d agents are known at %v", q.count, q.knownHosts())
 	}
-	if err := q.drop(t.Context(), desk.ID); err != nil || q.count != 0 || len(q.known()) != 0 {
-		t.Errorf("once it is forgotten: %d agents are known at %v: %v", q.count, q.known(), err)
+	if err := q.forgetHost(t.Context(), desk.ID); err != nil || q.count != 0 || len(q.knownHosts()) != 0 {
+		t.Errorf("once it is forgotten: %d agents are known at %v: %v", q.count, q.knownHosts(), err)
 	}
 }
 
@@ -255,7 +255,7 @@ func TestAHostIsAskedWhomItKnows(t *testing.T) {
 		mu.Lock()
 		up = true
 		mu.Unlock()
-		c.Link(desk.ID, true)
+		c.SetConnected(desk.ID, true)
 		for i, want := range r.want {
 			if status, got := local[object](t, c, "planner", "GET", farChannel, ""); status != want || status != 410 && got["delivered"] != "no" {
 				t.Errorf("%d: request %d is answered %d %v, want %d", r.answer, i, status, got, want)

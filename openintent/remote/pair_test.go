@@ -29,10 +29,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type object = map[string]any
 
-// side is a machine: a node, a database and its carrier, whose engine is served on
+// side is a machine: a node, a database and its Gateway, whose engine is served on
 // loopback.
 type side struct {
-	*Carrier
+	*Gateway
 	t     testing.TB
 	name  string
 	dir   string
@@ -65,7 +65,7 @@ func (s *side) listen() {
 	var err error
 	s.node, err = peer.Listen(peer.Config{Key: s.key, Trust: s.trust, Listen: s.addr, Event: func(e peer.Event) {
 		if e.Type == peer.EventUp || e.Type == peer.EventDown {
-			s.Link(e.Peer, e.Type == peer.EventUp)
+			s.SetConnected(e.Peer, e.Type == peer.EventUp)
 		}
 	}})
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *side) start() {
 		log = slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}).WithAttrs([]slog.Attr{slog.String("side", s.name)})
 	}
 	node := s.node
-	s.Carrier, err = Open(s.t.Context(), Config{
+	s.Gateway, err = Open(s.t.Context(), Config{
 		Self: s.key.ID(), Engine: engineOn(db, slog.New(log)), Trusted: s.trust.Get, Peers: s.trust.Peers,
 		Hosts: func() (all []identity.ID) {
 			for _, p := range node.Peers() {
@@ -110,7 +110,7 @@ func (s *side) start() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	c := s.Carrier
+	c := s.Gateway
 	node.Handle(wire.StreamHTTP, "channel", func(ctx context.Context, from identity.ID, stream *peer.Stream) { c.Serve(ctx, from, stream) })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -120,7 +120,7 @@ func (s *side) start() {
 	api := &http.Server{Handler: c.Engine.Handler(openintent.Local)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	for what, run := range map[string]func(context.Context) error{"node": node.Serve, "carrier": c.Run, "engine": c.Engine.Run} {
+	for what, run := range map[string]func(context.Context) error{"node": node.Serve, "gateway": c.Run, "engine": c.Engine.Run} {
 		running.Go(func() {
 			if err := run(ctx); err != nil {
 				s.t.Errorf("%s: %s: %v", s.name, what, err)

@@ -19,14 +19,14 @@ import (
 
 var desk = identity.Peer{ID: identity.ID{1, 2, 3, 4, 5}, Name: "desk"}
 
-// home makes a carrier for agents whose only host is the desk, which answers with what
+// home makes a Gateway for agents whose only host is the desk, which answers with what
 // open returns.
-func home(t testing.TB, open func(context.Context) (Stream, error)) *Carrier {
+func home(t testing.TB, open func(context.Context) (Stream, error)) *Gateway {
 	t.Helper()
 	return homeLogging(t, slog.DiscardHandler, open)
 }
 
-func homeLogging(t testing.TB, log slog.Handler, open func(context.Context) (Stream, error)) *Carrier {
+func homeLogging(t testing.TB, log slog.Handler, open func(context.Context) (Stream, error)) *Gateway {
 	t.Helper()
 	c, err := Open(t.Context(), Config{
 		Self: identity.ID{9}, Engine: engineOn(openStore(t), slog.New(log)),
@@ -79,12 +79,12 @@ func TestWhatIsKnownOfARequestThatFails(t *testing.T) {
 	}
 }
 
-// sends returns parcels that are sent by send once deliver is called: nobody is reached
+// sends returns messages that are sent by send once deliver is called: nobody is reached
 // while they are taken.
-func sends(t *testing.T, send send, all ...parcel) *parcels {
+func sends(t *testing.T, send postFunc, all ...outgoingMessage) *messageQueue {
 	t.Helper()
 	reach := false
-	q, err := openParcels(t.Context(), openStore(t), slog.New(slog.DiscardHandler), quiet(), func(ctx context.Context, p *parcel) (int, []byte, error) {
+	q, err := openMessageQueue(t.Context(), openStore(t), slog.New(slog.DiscardHandler), quiet(), func(ctx context.Context, p *outgoingMessage) (int, []byte, error) {
 		if !reach {
 			return 0, nil, kinds.Errorf(kinds.Unreachable, "away")
 		}
@@ -95,7 +95,7 @@ func sends(t *testing.T, send send, all ...parcel) *parcels {
 	}
 	for _, p := range all {
 		p.host, p.answer = desk.ID, []byte("{}")
-		if err := q.take(t.Context(), &p, httptest.NewRecorder()); err != nil {
+		if err := q.sendOrHold(t.Context(), &p, httptest.NewRecorder()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -107,13 +107,13 @@ func sends(t *testing.T, send send, all ...parcel) *parcels {
 // takes nothing is not asked by all of them.
 func TestAFailureIsOfOneLine(t *testing.T) {
 	t.Parallel()
-	var all []parcel
+	var all []outgoingMessage
 	for i := range 40 { // lines come in any order
-		all = append(all, parcel{id: fmt.Sprint("m", i), agent: fmt.Sprint("planner", i%8), body: []byte("{}")})
+		all = append(all, outgoingMessage{id: fmt.Sprint("m", i), agent: fmt.Sprint("planner", i%8), body: []byte("{}")})
 	}
 	broken := errors.New("the host fails at this one")
 	tries := 0
-	q := sends(t, func(_ context.Context, p *parcel) (int, []byte, error) {
+	q := sends(t, func(_ context.Context, p *outgoingMessage) (int, []byte, error) {
 		tries++
 		if p.agent < "planner4" {
 			return 0, nil, broken
@@ -124,7 +124,7 @@ func TestAFailureIsOfOneLine(t *testing.T) {
 		t.Errorf("%d of 40 wait after %d tries: %v", q.count, tries, err)
 	}
 	tries = 0
-	q.send = func(context.Context, *parcel) (int, []byte, error) {
+	q.post = func(context.Context, *outgoingMessage) (int, []byte, error) {
 		tries++
 		return 0, nil, kinds.Errorf(kinds.Overloaded, "come again")
 	}
@@ -137,14 +137,14 @@ func TestAFailureIsOfOneLine(t *testing.T) {
 func TestKeysAreOfAChannel(t *testing.T) {
 	t.Parallel()
 	path := func(channel string) string { return api + "channels/" + channel + "/messages" }
-	refuse := func(context.Context, *parcel) (int, []byte, error) {
+	refuse := func(context.Context, *outgoingMessage) (int, []byte, error) {
 		return http.StatusNotFound, []byte(`{"error":"gone"}`), nil
 	}
-	q := sends(t, refuse, parcel{id: "m1", agent: "planner", key: "k1", path: path("gone"), body: []byte("1")})
+	q := sends(t, refuse, outgoingMessage{id: "m1", agent: "planner", idempotencyKey: "k1", path: path("gone"), body: []byte("1")})
 	if err := q.deliver(t.Context(), desk.ID); err != nil || q.count != 0 {
 		t.Fatal(q.count, err)
 	}
-	q.send = func(context.Context, *parcel) (int, []byte, error) {
+	q.post = func(context.Context, *outgoingMessage) (int, []byte, error) {
 		return 0, nil, kinds.Errorf(kinds.Unreachable, "away")
 	}
 	for i, r := range []struct {
@@ -163,9 +163,9 @@ func TestKeysAreOfAChannel(t *testing.T) {
 		{"k1", path("build2") + "/msg_1/reply", "3", 0, ""},
 		{"k1", api + "intents/i/channels/build/messages", "3", 201, "{9}"},
 	} {
-		p := parcel{id: fmt.Sprint("p", i), host: desk.ID, agent: "planner", key: r.key, path: r.path, body: []byte(r.body), answer: fmt.Appendf(nil, "{%d}", i)}
+		p := outgoingMessage{id: fmt.Sprint("p", i), host: desk.ID, agent: "planner", idempotencyKey: r.key, path: r.path, body: []byte(r.body), answer: fmt.Appendf(nil, "{%d}", i)}
 		w := httptest.NewRecorder()
-		err := q.take(t.Context(), &p, w)
+		err := q.sendOrHold(t.Context(), &p, w)
 		if (err != nil) != (r.want == 0) || err == nil && (w.Code != r.want || w.Body.String() != r.answer) {
 			t.Errorf("%d: %v: %d %s", i, err, w.Code, w.Body)
 		}
@@ -178,15 +178,15 @@ func TestKeysAreOfAChannel(t *testing.T) {
 // A host that refuses all that waits fills no log, and is known for what is kept of that.
 func TestRefusalsOfAHost(t *testing.T) {
 	t.Parallel()
-	var all []parcel
+	var all []outgoingMessage
 	for i := range 5 * int(budget.LogLines.Peer) {
-		all = append(all, parcel{id: fmt.Sprint("m", i), agent: "planner", body: []byte("{}")})
+		all = append(all, outgoingMessage{id: fmt.Sprint("m", i), agent: "planner", body: []byte("{}")})
 	}
-	q := sends(t, func(context.Context, *parcel) (int, []byte, error) {
+	q := sends(t, func(context.Context, *outgoingMessage) (int, []byte, error) {
 		return http.StatusForbidden, []byte("{}"), nil
 	}, all...)
 	var text strings.Builder
-	q.warn = new(budget.Book).OpenLog(slog.New(slog.NewTextHandler(&text, nil)))
+	q.hostLog = new(budget.Book).OpenLog(slog.New(slog.NewTextHandler(&text, nil)))
 	q.log = slog.New(slog.NewTextHandler(&text, nil))
 	if err := q.deliver(t.Context(), desk.ID); err != nil || q.count != 0 {
 		t.Fatal(q.count, err)
@@ -194,17 +194,17 @@ func TestRefusalsOfAHost(t *testing.T) {
 	if n := strings.Count(text.String(), "\n"); n != int(budget.LogLines.Peer) {
 		t.Errorf("%d lines for %d refusals", n, len(all))
 	}
-	q.warn.Close()
+	q.hostLog.Close()
 	if last := text.String(); !strings.Contains(last, fmt.Sprintf("lines=%d", len(all)-int(budget.LogLines.Peer))) {
 		t.Errorf("what was left out is not summed up: %s", last)
 	}
-	if hosts, err := q.known(t.Context()); err != nil || !slices.Equal(hosts, []identity.ID{desk.ID}) {
+	if hosts, err := q.hosts(t.Context()); err != nil || !slices.Equal(hosts, []identity.ID{desk.ID}) {
 		t.Errorf("known: %v %v", hosts, err)
 	}
-	if err := q.drop(t.Context(), desk.ID); err != nil {
+	if err := q.forgetHost(t.Context(), desk.ID); err != nil {
 		t.Fatal(err)
 	}
-	if hosts, err := q.known(t.Context()); err != nil || len(hosts) > 0 {
+	if hosts, err := q.hosts(t.Context()); err != nil || len(hosts) > 0 {
 		t.Errorf("known once it is forgotten: %v %v", hosts, err)
 	}
 }
@@ -233,7 +233,7 @@ func TestAHostThatDoesNotTrustThisDaemon(t *testing.T) {
 	trusts.Store(true)
 	_, m := local[object](t, c, "planner", "POST", farChannel+"/messages", `{"payload":{}}`)
 	trusts.Store(false)
-	if err := c.parcels.deliver(t.Context(), desk.ID); kinds.AsError(err).Code != kinds.NotTrusted {
+	if err := c.messages.deliver(t.Context(), desk.ID); kinds.AsError(err).Code != kinds.NotTrusted {
 		t.Errorf("it is sent: %v", err)
 	}
 	if status, list := local[[]object](t, c, "planner", "GET", "unsent", ""); status != 200 || len(list) != 1 || list[0]["id"] != m["id"] || list[0]["status"] != "pending" {

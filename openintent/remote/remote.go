@@ -52,7 +52,7 @@ type Stream interface {
 	Cancel()
 }
 
-// Config is what a carrier works with. All of it is required but Lines.
+// Config is what a Gateway works with. All of it is required but Lines.
 type Config struct {
 	Self   identity.ID
 	Engine openintent.Config // with Store and Log; Open sets what concerns other hosts
@@ -72,33 +72,33 @@ type Config struct {
 	Admit func(from identity.ID) error
 }
 
-// Carrier is what package carrier is about. Its methods may be called from any
+// Gateway is what package remote is about. Its methods may be called from any
 // goroutine.
-type Carrier struct {
+type Gateway struct {
 	Engine *openintent.Engine // the caller runs it, and serves it to the agents here
 
-	cfg      Config
-	log      *slog.Logger
-	ctx      context.Context // ends with that of Run
-	end      context.CancelFunc
-	parcels  *parcels
-	records  *records
-	follows  *follows
-	server   *http.Server    // of what other daemons pass on
-	requests *budget.Account // of these that are under way
+	cfg           Config
+	log           *slog.Logger
+	ctx           context.Context // ends with that of Run
+	end           context.CancelFunc
+	messages      *messageQueue
+	introductions *introductions
+	followed      *followedHosts
+	server        *http.Server    // of what other daemons pass on
+	requests      *budget.Account // of these that are under way
 
-	mu      sync.Mutex          // guards the rest
-	up      chan struct{}       // closed when a link comes up; nil while nobody waits for that
-	waiting map[identity.ID]int // asks and lists at each host, whose answers may take their time
-	open    map[*conn]bool      // streams of other daemons
+	mu        sync.Mutex           // guards the rest
+	linkUp    chan struct{}        // closed when a link comes up; nil while nobody waits for that
+	waitingAt map[identity.ID]int  // asks and lists at each host, whose answers may take their time
+	streams   map[*streamConn]bool // streams of other daemons
 }
 
 // Open makes the engine and reads what the store knows. Requests are for the time that
 // Run runs.
-func Open(ctx context.Context, cfg Config) (*Carrier, error) {
-	c := &Carrier{cfg: cfg, log: cfg.Engine.Log, waiting: make(map[identity.ID]int), open: make(map[*conn]bool)}
+func Open(ctx context.Context, cfg Config) (*Gateway, error) {
+	c := &Gateway{cfg: cfg, log: cfg.Engine.Log, waitingAt: make(map[identity.ID]int), streams: make(map[*streamConn]bool)}
 	c.ctx, c.end = context.WithCancel(context.Background())
-	c.follows = &follows{ctx: c.ctx, log: c.log, relay: c.relay, hosts: make(map[identity.ID]*follow)}
+	c.followed = &followedHosts{ctx: c.ctx, log: c.log, readEvents: c.readEvents, hosts: make(map[identity.ID]*followedHost)}
 	e := cfg.Engine
 	if e.Budget == nil {
 		e.Budget = new(budget.Book)
@@ -107,8 +107,8 @@ func Open(ctx context.Context, cfg Config) (*Carrier, error) {
 		cfg.Lines = e.Budget.OpenLog(c.log)
 	}
 	c.requests = e.Budget.Open(budget.ChannelRequests)
-	e.Self, e.Lines, e.OpenTo, e.Petname = cfg.Self.String(), cfg.Lines, c.openTo, c.isPetname
-	e.Forward, e.Follow, e.Gather, e.Unsent, e.Changed = c.forward, c.follow, c.gather, c.listUnsent, func() { c.records.wake.up() }
+	e.Self, e.Lines, e.OpenTo, e.Petname = cfg.Self.String(), cfg.Lines, c.isOpenTo, c.isPetname
+	e.Forward, e.Follow, e.Gather, e.Unsent, e.Changed = c.forwardRequest, c.followHosts, c.gatherLists, c.listUnsent, func() { c.introductions.wake.up() }
 	var err error
 	if c.Engine, err = openintent.New(ctx, e); err != nil {
 		return nil, err
@@ -116,28 +116,28 @@ func Open(ctx context.Context, cfg Config) (*Carrier, error) {
 	if err := e.Store.Migrate(ctx, "carrier", schema); err != nil {
 		return nil, err
 	}
-	if c.records, err = openRecords(ctx, e.Store, c.log, c.Engine.Record, c.tell, c.listRecords); err != nil {
+	if c.introductions, err = openIntroductions(ctx, e.Store, c.log, c.Engine.Record, c.putRecord, c.readRecords); err != nil {
 		return nil, err
 	}
-	if c.parcels, err = openParcels(ctx, e.Store, c.log, cfg.Lines, c.send); err != nil {
+	if c.messages, err = openMessageQueue(ctx, e.Store, c.log, cfg.Lines, c.postMessage); err != nil {
 		return nil, err
 	}
-	if err := c.countRelayed(ctx); err != nil {
+	if err := c.countForeignEvents(ctx); err != nil {
 		return nil, err
 	}
 	c.server = c.newServer()
 	return c, nil
 }
 
-// countRelayed counts what hosts have relayed that are trusted.
-func (c *Carrier) countRelayed(ctx context.Context) error {
-	hosts, err := c.Engine.Relayed(ctx)
+// countForeignEvents counts what hosts have relayed that are trusted.
+func (g *Gateway) countForeignEvents(ctx context.Context) error {
+	hosts, err := g.Engine.Relayed(ctx)
 	if err != nil {
 		return err
 	}
-	for _, p := range c.cfg.Peers() {
+	for _, p := range g.cfg.Peers() {
 		if slices.Contains(hosts, p.ID.String()[:openintent.HostDigits]) {
-			if err := c.Engine.CountRelayed(ctx, p.ID.String()); err != nil {
+			if err := g.Engine.CountRelayed(ctx, p.ID.String()); err != nil {
 				return err
 			}
 		}
@@ -146,33 +146,33 @@ func (c *Carrier) countRelayed(ctx context.Context) error {
 }
 
 // Run carries until ctx ends; then it also ends what other daemons ask for.
-func (c *Carrier) Run(ctx context.Context) error {
-	context.AfterFunc(ctx, c.end)
+func (g *Gateway) Run(ctx context.Context) error {
+	context.AfterFunc(ctx, g.end)
 	var parts sync.WaitGroup
-	parts.Go(func() { c.parcels.run(ctx) })
-	parts.Go(func() { c.records.run(ctx, c.cfg.Hosts) })
-	parts.Go(func() { c.watchStrangers(ctx) })
-	parts.Go(func() { c.forgetRelayed(ctx) })
+	parts.Go(func() { g.messages.run(ctx) })
+	parts.Go(func() { g.introductions.run(ctx, g.cfg.Hosts) })
+	parts.Go(func() { g.watchStrangers(ctx) })
+	parts.Go(func() { g.forgetUntrustedHosts(ctx) })
 	parts.Wait()
-	c.follows.end()
+	g.followed.waitAll()
 	return nil
 }
 
-// Link says that a peer is connected, or no more: what waits is tried at once.
-func (c *Carrier) Link(peer identity.ID, up bool) {
-	c.records.doubt(peer) // first: nothing may go to it before it is asked whom it knows
-	c.parcels.wake.up()
+// SetConnected says that a peer is connected, or no more: what waits is tried at once.
+func (g *Gateway) SetConnected(peer identity.ID, up bool) {
+	g.introductions.noteReachChange(peer) // first: nothing may go to it before it is asked whom it knows
+	g.messages.wake.up()
 	if up {
-		c.isUp()
-		c.follows.isUp(peer)
+		g.announceLink()
+		g.followed.hostInReach(peer)
 	}
 }
 
 // Known returns the peers for which something is kept that Forget drops.
-func (c *Carrier) Known(ctx context.Context) ([]identity.ID, error) {
-	all, err := c.parcels.known(ctx)
-	all = append(all, c.records.known()...)
-	for _, home := range c.Engine.Homes() {
+func (g *Gateway) Known(ctx context.Context) ([]identity.ID, error) {
+	all, err := g.messages.hosts(ctx)
+	all = append(all, g.introductions.knownHosts()...)
+	for _, home := range g.Engine.Homes() {
 		if id, err := identity.ParseID(home); err == nil {
 			all = append(all, id)
 		}
@@ -181,21 +181,21 @@ func (c *Carrier) Known(ctx context.Context) ([]identity.ID, error) {
 }
 
 // Forget drops what is for a peer that is trusted no more.
-func (c *Carrier) Forget(ctx context.Context, peer identity.ID) error {
-	return errors.Join(c.parcels.drop(ctx, peer), c.records.drop(ctx, peer), c.Engine.Forget(ctx, peer.String()))
+func (g *Gateway) Forget(ctx context.Context, peer identity.ID) error {
+	return errors.Join(g.messages.forgetHost(ctx, peer), g.introductions.forgetHost(ctx, peer), g.Engine.Forget(ctx, peer.String()))
 }
 
-// forgetRelayed drops what hosts have relayed that are not trusted any more, where Forget
+// forgetUntrustedHosts drops what hosts have relayed that are not trusted any more, where Forget
 // has not come to its end before the daemon was stopped.
-func (c *Carrier) forgetRelayed(ctx context.Context) {
-	hosts, err := c.Engine.Relayed(ctx)
+func (g *Gateway) forgetUntrustedHosts(ctx context.Context) {
+	hosts, err := g.Engine.Relayed(ctx)
 	for _, host := range hosts {
-		if err == nil && !slices.ContainsFunc(c.cfg.Peers(), func(p identity.Peer) bool { return strings.HasPrefix(p.ID.String(), host) }) {
-			err = c.Engine.Forget(ctx, host)
+		if err == nil && !slices.ContainsFunc(g.cfg.Peers(), func(p identity.Peer) bool { return strings.HasPrefix(p.ID.String(), host) }) {
+			err = g.Engine.Forget(ctx, host)
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		c.log.Error("what a host has told that is not trusted any more is not removed", "err", err)
+		g.log.Error("what a host has told that is not trusted any more is not removed", "err", err)
 	}
 }
 

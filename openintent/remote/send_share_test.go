@@ -19,11 +19,11 @@ import (
 )
 
 // says makes a send of an agent here, with a key if there is one.
-func (c *Carrier) says(ctx context.Context, agent, path, key string) *httptest.ResponseRecorder {
+func (g *Gateway) says(ctx context.Context, agent, path, key string) *httptest.ResponseRecorder {
 	w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "POST", api+path, strings.NewReader(`{"payload": {}}`))
 	speak(r, agent)
 	r.Header.Set(headerKey, key)
-	c.Engine.Handler(openintent.Local).ServeHTTP(w, r)
+	g.Engine.Handler(openintent.Local).ServeHTTP(w, r)
 	return w
 }
 
@@ -91,10 +91,10 @@ func TestAnswersToWhatWaitedAreCharged(t *testing.T) {
 	c, first, _ := sayers(t, book, func(_ identity.ID, _ string, w io.Writer, _ <-chan struct{}) {
 		fmt.Fprintf(w, "HTTP/1.1 201 Created\r\nContent-Length: %d\r\n\r\n%s", len(long), long)
 	})
-	k := lineKey{first, "planner"}
+	k := senderKey{first, "planner"}
 	path := api + "channels/" + fmt.Sprintf(sayerChannel, first.String()[:openintent.HostDigits]) + "/messages"
-	p := &parcel{id: "m1", host: first, agent: "planner", path: path, body: []byte(`{"payload": {}}`), answer: []byte("{}")}
-	if err := c.parcels.hold(t.Context(), k, p); err != nil {
+	p := &outgoingMessage{id: "m1", host: first, agent: "planner", path: path, body: []byte(`{"payload": {}}`), answer: []byte("{}")}
+	if err := c.messages.addWaiting(t.Context(), k, p); err != nil {
 		t.Fatal(err)
 	}
 	hold, letGo := c.Engine.Charge()
@@ -102,14 +102,14 @@ func TestAnswersToWhatWaitedAreCharged(t *testing.T) {
 	if err := hold(first.String(), most); err != nil {
 		t.Fatal(err)
 	}
-	if sent, err := c.parcels.next(t.Context(), k); sent || err == nil || outOfReach(err) || !strings.Contains(err.Error(), budget.Answers.Name) {
+	if sent, err := c.messages.deliverFirst(t.Context(), k); sent || err == nil || isOutOfReach(err) || !strings.Contains(err.Error(), budget.Answers.Name) {
 		t.Errorf("without room: %t, %v", sent, err)
 	}
-	if !c.parcels.waits(k) {
+	if !c.messages.hasWaiting(k) {
 		t.Error("it does not wait any more")
 	}
 	letGo()
-	if _, err := c.parcels.next(t.Context(), k); err != nil || c.parcels.waits(k) {
+	if _, err := c.messages.deliverFirst(t.Context(), k); err != nil || c.messages.hasWaiting(k) {
 		t.Errorf("with room: %v", err)
 	}
 	await.Until(t, "nothing is charged", func() bool { return answersHeld(book) == 0 })

@@ -39,14 +39,14 @@ CREATE INDEX carrier_parcel_refused_of ON carrier_parcel (host, agent, seq) WHER
 CREATE INDEX carrier_parcel_agent ON carrier_parcel (agent, seq);`,
 }
 
-// Parcels.
+// Messages for other hosts.
 
-const parcelColumns = "seq, id, host, agent, key, path, body, status, answer, refusal"
+const messageColumns = "seq, id, host, agent, key, path, body, status, answer, refusal"
 
-func scanParcel(row interface{ Scan(...any) error }) (*parcel, error) {
-	p := new(parcel)
+func scanMessage(row interface{ Scan(...any) error }) (*outgoingMessage, error) {
+	p := new(outgoingMessage)
 	var host []byte
-	err := row.Scan(&p.seq, &p.id, &host, &p.agent, &p.key, &p.path, &p.body, &p.status, &p.answer, &p.refusal)
+	err := row.Scan(&p.seq, &p.id, &host, &p.agent, &p.idempotencyKey, &p.path, &p.body, &p.status, &p.answer, &p.refusal)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -54,11 +54,11 @@ func scanParcel(row interface{ Scan(...any) error }) (*parcel, error) {
 	return p, err
 }
 
-// sqlLines returns how many parcels wait in each line, and how many bytes in all.
-func sqlLines(tx *store.Tx) (lines map[lineKey]int, bytes int, err error) {
-	lines = make(map[lineKey]int)
+// sqlSenders returns how many messages of each sender wait, and how many bytes in all.
+func sqlSenders(tx *store.Tx) (lines map[senderKey]int, bytes int, err error) {
+	lines = make(map[senderKey]int)
 	err = tx.Each("SELECT host, agent, count(*), sum(length(body)) FROM carrier_parcel WHERE status = 0 GROUP BY host, agent", func(scan func(...any) error) error {
-		var k lineKey
+		var k senderKey
 		var host []byte
 		var n, size int
 		err := scan(&host, &k.agent, &n, &size)
@@ -69,20 +69,20 @@ func sqlLines(tx *store.Tx) (lines map[lineKey]int, bytes int, err error) {
 	return lines, bytes, err
 }
 
-func sqlParcel(tx *store.Tx, id string) (*parcel, error) {
-	return scanParcel(tx.QueryRow("SELECT "+parcelColumns+" FROM carrier_parcel WHERE id = ?", id))
+func sqlMessage(tx *store.Tx, id string) (*outgoingMessage, error) {
+	return scanMessage(tx.QueryRow("SELECT "+messageColumns+" FROM carrier_parcel WHERE id = ?", id))
 }
 
-func sqlFirst(tx *store.Tx, k lineKey) (*parcel, error) {
-	return scanParcel(tx.QueryRow("SELECT "+parcelColumns+" FROM carrier_parcel WHERE host = ? AND agent = ? AND status = 0 ORDER BY seq LIMIT 1", k.host[:], k.agent))
+func sqlFirstWaiting(tx *store.Tx, k senderKey) (*outgoingMessage, error) {
+	return scanMessage(tx.QueryRow("SELECT "+messageColumns+" FROM carrier_parcel WHERE host = ? AND agent = ? AND status = 0 ORDER BY seq LIMIT 1", k.host[:], k.agent))
 }
 
-// sqlWaiting reads the first parcels of a line for a channel, in their order, while more
+// sqlWaiting reads the first waiting messages of a sender for a channel, in their order, while more
 // are wanted.
-func sqlWaiting(tx *store.Tx, k lineKey, channel string, most int, more func(*parcel) bool) error {
+func sqlWaiting(tx *store.Tx, k senderKey, channel string, most int, more func(*outgoingMessage) bool) error {
 	enough := errors.New("enough")
 	err := tx.Each("SELECT id, answer FROM carrier_parcel WHERE host = ? AND agent = ? AND status = 0 AND (path = ? OR substr(path, 1, length(?)) = ?) ORDER BY seq LIMIT ?", func(scan func(...any) error) error {
-		p := new(parcel)
+		p := new(outgoingMessage)
 		if err := scan(&p.id, &p.answer); err != nil {
 			return err
 		}
@@ -97,32 +97,32 @@ func sqlWaiting(tx *store.Tx, k lineKey, channel string, most int, more func(*pa
 	return err
 }
 
-// sqlKeyed finds the parcel for a channel that was given an idempotency key.
-func sqlKeyed(tx *store.Tx, k lineKey, channel, key string) (*parcel, error) {
-	return scanParcel(tx.QueryRow("SELECT "+parcelColumns+" FROM carrier_parcel WHERE host = ? AND agent = ? AND key = ? AND substr(path, 1, length(?)) = ? ORDER BY seq LIMIT 1",
+// sqlKeyed finds the message for a channel that was given an idempotency key.
+func sqlKeyed(tx *store.Tx, k senderKey, channel, key string) (*outgoingMessage, error) {
+	return scanMessage(tx.QueryRow("SELECT "+messageColumns+" FROM carrier_parcel WHERE host = ? AND agent = ? AND key = ? AND substr(path, 1, length(?)) = ? ORDER BY seq LIMIT 1",
 		k.host[:], k.agent, key, channel, channel))
 }
 
-func sqlAdd(tx *store.Tx, p *parcel, at time.Time) error {
+func sqlAddWaiting(tx *store.Tx, p *outgoingMessage, at time.Time) error {
 	_, err := tx.Exec("INSERT INTO carrier_parcel (id, host, agent, key, path, body, at, status, answer) VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?)",
-		p.id, p.host[:], p.agent, p.key, p.path, p.body, at.UnixMilli(), p.answer)
+		p.id, p.host[:], p.agent, p.idempotencyKey, p.path, p.body, at.UnixMilli(), p.answer)
 	return err
 }
 
-func sqlDrop(tx *store.Tx, seq int64) error {
+func sqlDropMessage(tx *store.Tx, seq int64) error {
 	_, err := tx.Exec("DELETE FROM carrier_parcel WHERE seq = ?", seq)
 	return err
 }
 
-// sqlRefuse keeps of a parcel what the host said, and what its sender is told.
-func sqlRefuse(tx *store.Tx, p *parcel, at time.Time) error {
+// sqlSetRefused keeps of a message what the host said, and what its sender is told.
+func sqlSetRefused(tx *store.Tx, p *outgoingMessage, at time.Time) error {
 	_, err := tx.Exec("UPDATE carrier_parcel SET status = ?, answer = ?, refusal = ?, body = ?, at = ? WHERE seq = ?", p.status, p.answer, p.refusal, p.body, at.UnixMilli(), p.seq)
 	return err
 }
 
 // sqlTrimRefused forgets what the host has refused that agent beyond so many, and of all
 // beyond so many the oldest.
-func sqlTrimRefused(tx *store.Tx, k lineKey, most, mostAll int) error {
+func sqlTrimRefused(tx *store.Tx, k senderKey, most, mostAll int) error {
 	_, err := tx.Exec("DELETE FROM carrier_parcel WHERE seq = (SELECT seq FROM carrier_parcel WHERE host = ? AND agent = ? AND status <> 0 ORDER BY seq DESC LIMIT 1 OFFSET ?)", k.host[:], k.agent, most)
 	if err == nil {
 		_, err = tx.Exec("DELETE FROM carrier_parcel WHERE seq IN (SELECT seq FROM carrier_parcel WHERE status <> 0 ORDER BY at DESC, seq DESC LIMIT -1 OFFSET ?)", mostAll)
@@ -141,7 +141,7 @@ const (
 	unsentOfAgent = "SELECT seq, host, answer FROM carrier_parcel WHERE agent = ? AND seq > ? ORDER BY seq LIMIT ?"
 )
 
-// sqlUnsent reads the parcels of an agent, or of all without one, in the order in which
+// sqlUnsent reads the messages of an agent, or of all without one, in the order in which
 // they were sent, after that one, whether they wait or were refused. An error of each ends it.
 func sqlUnsent(tx *store.Tx, agent string, limit int, after int64, each func(seq int64, host identity.ID, message []byte) error) error {
 	row := func(scan func(...any) error) error {
@@ -160,7 +160,7 @@ func sqlUnsent(tx *store.Tx, agent string, limit int, after int64, each func(seq
 	return tx.Each(unsentOfAgent, row, agent, after, limit)
 }
 
-// sqlHosts returns the hosts of which there are parcels, whether they wait or not.
+// sqlHosts returns the hosts of which there are messages, whether they wait or not.
 func sqlHosts(tx *store.Tx) (hosts []identity.ID, err error) {
 	err = tx.Each("SELECT DISTINCT host FROM carrier_parcel", func(scan func(...any) error) error {
 		var host []byte
@@ -178,8 +178,8 @@ func sqlDropRefused(tx *store.Tx, host identity.ID) error {
 	return err
 }
 
-// sqlDropLine drops what waits in a line, and returns how much that was.
-func sqlDropLine(tx *store.Tx, k lineKey) (n, bytes int, err error) {
+// sqlDropWaiting drops what of a sender waits, and returns how much that was.
+func sqlDropWaiting(tx *store.Tx, k senderKey) (n, bytes int, err error) {
 	err = tx.QueryRow("SELECT count(*), coalesce(sum(length(body)), 0) FROM carrier_parcel WHERE host = ? AND agent = ? AND status = 0", k.host[:], k.agent).Scan(&n, &bytes)
 	if err == nil {
 		_, err = tx.Exec("DELETE FROM carrier_parcel WHERE host = ? AND agent = ? AND status = 0", k.host[:], k.agent)

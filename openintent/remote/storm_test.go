@@ -87,7 +87,7 @@ func (w *weather) now() [stormFaults]bool {
 	return w.is
 }
 
-// machine is a carrier on a database, which its process can lose and take up again.
+// machine is a Gateway on a database, which its process can lose and take up again.
 type machine struct {
 	w     *weather
 	id    identity.ID
@@ -95,7 +95,7 @@ type machine struct {
 	other *machine
 
 	mu   sync.RWMutex // guards what follows
-	c    *Carrier     // nil while the process is away
+	c    *Gateway     // nil while the process is away
 	stop func()
 }
 
@@ -155,7 +155,7 @@ func (m *machine) end() {
 	stop()
 }
 
-func (m *machine) carrier() *Carrier {
+func (m *machine) gateway() *Gateway {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.c
@@ -164,7 +164,7 @@ func (m *machine) carrier() *Carrier {
 // dial opens a stream to the other machine, as bad as the weather is.
 func (m *machine) dial(ctx context.Context) (Stream, error) {
 	is := m.w.now()
-	there := m.other.carrier()
+	there := m.other.gateway()
 	if is[away] || there == nil {
 		select {
 		case <-time.After(m.w.ms(2000)):
@@ -230,7 +230,7 @@ func (b *bad) Read(p []byte) (int, error) {
 // ask makes a request at a machine; without one, or where its process ended, the
 // status is 0.
 func (m *machine) ask(agent, method, path, body string) (status int, answer object) {
-	c := m.carrier()
+	c := m.gateway()
 	if c == nil {
 		return 0, nil
 	}
@@ -300,7 +300,7 @@ func (w *weather) pass() {
 func (w *weather) reply(ctx context.Context, channel string) {
 	since := "&since=1999-12-31T00:00:00Z"
 	for ctx.Err() == nil {
-		c := w.host.carrier()
+		c := w.host.gateway()
 		if c == nil {
 			time.Sleep(100 * time.Millisecond)
 			continue
@@ -395,7 +395,7 @@ func (w *weather) settle(channel string) {
 	w.is = [stormFaults]bool{}
 	w.mu.Unlock()
 	for _, m := range []*machine{w.home, w.host} {
-		m.carrier().Link(m.other.id, true)
+		m.gateway().SetConnected(m.other.id, true)
 	}
 	time.Sleep(5 * time.Minute)
 	there := make(map[string]int)
@@ -404,7 +404,7 @@ func (w *weather) settle(channel string) {
 		r := httptest.NewRequestWithContext(w.t.Context(), "GET", api+"channels/"+channel+"/messages?wait=0&limit=1000"+since, nil)
 		speak(r, "")
 		answer := httptest.NewRecorder()
-		w.host.carrier().Engine.Handler(openintent.Local).ServeHTTP(answer, r)
+		w.host.gateway().Engine.Handler(openintent.Local).ServeHTTP(answer, r)
 		if err := json.Unmarshal(answer.Body.Bytes(), &page); err != nil {
 			w.t.Fatalf("list: %d %s", answer.Code, answer.Body)
 		}

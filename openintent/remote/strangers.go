@@ -25,26 +25,26 @@ const (
 // watchStrangers asks the peers in reach what has become of agents of theirs that are
 // members of channels here and have never come, until ctx ends. Of those that have come
 // their home tells by itself. No peer waits for another.
-func (c *Carrier) watchStrangers(ctx context.Context) {
+func (g *Gateway) watchStrangers(ctx context.Context) {
 	var mu sync.Mutex
-	asked := make(map[identity.ID]*question) // by peer in reach
-	couriers := newCouriers(func(peer identity.ID) {
+	asked := make(map[identity.ID]*departedQuery) // by peer in reach
+	workers := newHostWorkers(func(peer identity.ID) {
 		mu.Lock()
 		q := asked[peer]
 		if q == nil {
-			q = new(question)
+			q = new(departedQuery)
 			asked[peer] = q
 		}
 		mu.Unlock()
-		strangers := c.Engine.Strangers(peer.String())
-		if !q.due(strangers, time.Now()) {
+		strangers := g.Engine.Strangers(peer.String())
+		if !q.isDue(strangers, time.Now()) {
 			return
 		}
-		if err := c.askDeparted(ctx, peer, strangers); err != nil && ctx.Err() == nil {
-			c.log.Debug("what has become of agents elsewhere is not known", "peer", peer.Label(), "err", err)
+		if err := g.askDeparted(ctx, peer, strangers); err != nil && ctx.Err() == nil {
+			g.log.Debug("what has become of agents elsewhere is not known", "peer", peer.Label(), "err", err)
 		}
 	})
-	defer couriers.wait()
+	defer workers.waitAll()
 	tick := time.NewTicker(strangerTick)
 	defer tick.Stop()
 	for {
@@ -53,29 +53,29 @@ func (c *Carrier) watchStrangers(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		reach := c.cfg.Hosts()
+		reach := g.cfg.Hosts()
 		mu.Lock()
-		maps.DeleteFunc(asked, func(peer identity.ID, _ *question) bool { return !slices.Contains(reach, peer) })
+		maps.DeleteFunc(asked, func(peer identity.ID, _ *departedQuery) bool { return !slices.Contains(reach, peer) })
 		mu.Unlock()
 		for _, peer := range reach {
-			couriers.send(peer)
+			workers.start(peer)
 		}
 	}
 }
 
-// question is what a peer was asked last.
-type question struct {
+// departedQuery is what a peer was asked last.
+type departedQuery struct {
 	strangers []string
 	next      time.Time // when it is asked the same again
 	pause     time.Duration
 }
 
-// due reports whether it is time to ask of these strangers: at once where they are
+// isDue reports whether it is time to ask of these strangers: at once where they are
 // others than the last time, else after a pause that doubles. It sorts them.
-func (q *question) due(strangers []string, now time.Time) bool {
+func (q *departedQuery) isDue(strangers []string, now time.Time) bool {
 	slices.Sort(strangers)
 	if !slices.Equal(strangers, q.strangers) {
-		*q = question{strangers: strangers, next: now, pause: strangerTick}
+		*q = departedQuery{strangers: strangers, next: now, pause: strangerTick}
 	}
 	if len(strangers) == 0 || now.Before(q.next) {
 		return false
@@ -85,7 +85,7 @@ func (q *question) due(strangers []string, now time.Time) bool {
 }
 
 // askDeparted takes out of the channels here which of a peer's strangers are gone.
-func (c *Carrier) askDeparted(ctx context.Context, peer identity.ID, strangers []string) error {
+func (g *Gateway) askDeparted(ctx context.Context, peer identity.ID, strangers []string) error {
 	type list struct {
 		Agents []string `json:"agents"`
 	}
@@ -95,7 +95,7 @@ func (c *Carrier) askDeparted(ctx context.Context, peer identity.ID, strangers [
 	if err != nil {
 		return err
 	}
-	status, answer, err := c.ask(ctx, maxStrangers, peer, openintent.Daemon, http.MethodPost, api+"departed", body)
+	status, answer, err := g.askHost(ctx, maxStrangers, peer, openintent.Daemon, http.MethodPost, api+"departed", body)
 	if err != nil || status != http.StatusOK {
 		return err
 	}
@@ -103,5 +103,5 @@ func (c *Carrier) askDeparted(ctx context.Context, peer identity.ID, strangers [
 	if err := json.Unmarshal(answer, &gone); err != nil {
 		return err
 	}
-	return c.Engine.Depart(store.For(ctx, peer), peer.String(), slices.DeleteFunc(gone.Agents, func(id string) bool { return !slices.Contains(strangers, id) }))
+	return g.Engine.Depart(store.For(ctx, peer), peer.String(), slices.DeleteFunc(gone.Agents, func(id string) bool { return !slices.Contains(strangers, id) }))
 }

@@ -77,22 +77,22 @@ func TestDeparturesAreWrittenInTheirHomesTurn(t *testing.T) {
 // A peer is asked for the same strangers less and less often, and at once for others.
 func TestStrangersAreAskedForLessAndLess(t *testing.T) {
 	t.Parallel()
-	asked := func(q *question, now *time.Time, strangers ...string) (times int) {
+	asked := func(q *departedQuery, now *time.Time, strangers ...string) (times int) {
 		for end := now.Add(time.Hour); now.Before(end); *now = now.Add(strangerTick) {
-			if q.due(strangers, *now) {
+			if q.isDue(strangers, *now) {
 				times++
 			}
 		}
 		return times
 	}
-	q, now := new(question), time.Now()
+	q, now := new(departedQuery), time.Now()
 	if n := asked(q, &now, "ghost", "worker"); n < 55 || n > 70 {
 		t.Errorf("asked %d times in an hour", n)
 	}
-	if q.due([]string{"worker", "ghost"}, now) {
+	if q.isDue([]string{"worker", "ghost"}, now) {
 		t.Error("in another order they are others")
 	}
-	if !q.due([]string{"worker", "ghost", "tester"}, now) {
+	if !q.isDue([]string{"worker", "ghost", "tester"}, now) {
 		t.Error("not asked for a new one")
 	}
 	if n := asked(q, &now); n != 0 {

@@ -30,10 +30,10 @@ const (
 // errUntrusted is the error of what is asked of a host that is trusted no more.
 var errUntrusted = kinds.Errorf(kinds.NotTrusted, "it is not trusted here any more")
 
-// request makes a request to a host as an agent here. headers are names and values;
+// sendRequest makes a request to a host as an agent here. headers are names and values;
 // those without a value are left out. The caller closes the answer's body.
-func (c *Carrier) request(ctx context.Context, host identity.ID, agent, method, path string, body []byte, headers ...string) (*http.Response, error) {
-	if _, ok := c.cfg.Trusted(host); !ok {
+func (g *Gateway) sendRequest(ctx context.Context, host identity.ID, agent, method, path string, body []byte, headers ...string) (*http.Response, error) {
+	if _, ok := g.cfg.Trusted(host); !ok {
 		return nil, errUntrusted
 	}
 	r, err := http.NewRequestWithContext(ctx, method, "http://acpd"+path, bytes.NewReader(body))
@@ -45,28 +45,28 @@ func (c *Carrier) request(ctx context.Context, host identity.ID, agent, method, 
 			r.Header.Set(h[0], h[1])
 		}
 	}
-	return transport{c, host}.RoundTrip(r)
+	return transport{g, host}.RoundTrip(r)
 }
 
-// ask makes a request and reads at most so many bytes of the answer.
-func (c *Carrier) ask(ctx context.Context, most int64, host identity.ID, agent, method, path string, body []byte, headers ...string) (status int, answer []byte, err error) {
-	return c.askWith(ctx, most, func(int) error { return nil }, host, agent, method, path, body, headers...)
+// askHost makes a request and reads at most so many bytes of the answer.
+func (g *Gateway) askHost(ctx context.Context, most int64, host identity.ID, agent, method, path string, body []byte, headers ...string) (status int, answer []byte, err error) {
+	return g.askMetered(ctx, most, func(int) error { return nil }, host, agent, method, path, body, headers...)
 }
 
-// askWith is ask that tells room of the answer as it comes, and fails where there is none.
-func (c *Carrier) askWith(ctx context.Context, most int64, room func(bytes int) error, host identity.ID, agent, method, path string, body []byte, headers ...string) (status int, answer []byte, err error) {
-	r, err := c.request(ctx, host, agent, method, path, body, headers...)
+// askMetered is ask that tells room of the answer as it comes, and fails where there is none.
+func (g *Gateway) askMetered(ctx context.Context, most int64, room func(bytes int) error, host identity.ID, agent, method, path string, body []byte, headers ...string) (status int, answer []byte, err error) {
+	r, err := g.sendRequest(ctx, host, agent, method, path, body, headers...)
 	if err != nil {
 		return 0, nil, err
 	}
 	defer r.Body.Close()
-	answer, err = io.ReadAll(io.LimitReader(roomy{r.Body, room}, most))
+	answer, err = io.ReadAll(io.LimitReader(meteredReader{r.Body, room}, most))
 	return r.StatusCode, answer, err
 }
 
 // transport makes requests to a host.
 type transport struct {
-	c    *Carrier
+	c    *Gateway
 	host identity.ID
 }
 
@@ -85,7 +85,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	// What a body reads of trailers is for the answer that it came with, not for this one.
 	alone := *answer
-	alone.Trailer, alone.Body = nil, body{answer.Body, s}
+	alone.Trailer, alone.Body = nil, streamBody{answer.Body, s}
 	return &alone, nil
 }
 
@@ -104,24 +104,24 @@ func readAnswer(s io.Reader, r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// body is the body of an answer, which ends its stream.
-type body struct {
+// streamBody is the body of an answer, which ends its stream.
+type streamBody struct {
 	io.ReadCloser
 	s Stream
 }
 
-func (b body) Close() error { return b.s.Close() }
+func (b streamBody) Close() error { return b.s.Close() }
 
-// heard is a body that its reader does not wait for without end: when nothing has come
+// idleBody is a body that its reader does not wait for without end: when nothing has come
 // for so long, the timer ends the request.
-type heard struct {
+type idleBody struct {
 	io.ReadCloser
 	silence *time.Timer
-	most    time.Duration
+	limit   time.Duration
 }
 
-func (h heard) Read(b []byte) (int, error) {
-	h.silence.Reset(h.most)
+func (h idleBody) Read(b []byte) (int, error) {
+	h.silence.Reset(h.limit)
 	defer h.silence.Stop()
 	return h.ReadCloser.Read(b)
 }

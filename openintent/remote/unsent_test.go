@@ -86,12 +86,12 @@ func TestWhatWasRefusedIsTold(t *testing.T) {
 func TestRefusalsAreBounded(t *testing.T) {
 	t.Parallel()
 	db := openStore(t)
-	away := func(context.Context, *parcel) (int, []byte, error) {
+	away := func(context.Context, *outgoingMessage) (int, []byte, error) {
 		return 0, nil, kinds.Errorf(kinds.Unreachable, "away")
 	}
-	open := func() *parcels {
+	open := func() *messageQueue {
 		t.Helper()
-		q, err := openParcels(t.Context(), db, slog.New(slog.DiscardHandler), quiet(), away)
+		q, err := openMessageQueue(t.Context(), db, slog.New(slog.DiscardHandler), quiet(), away)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,15 +114,15 @@ func TestRefusalsAreBounded(t *testing.T) {
 	message := fmt.Appendf(nil, `{"payload":{"text":%q}}`, strings.Repeat("x", 100<<10))
 	for agent := range 5 {
 		for i := range 5 {
-			p := &parcel{id: fmt.Sprint("m", agent, "_", i), host: desk.ID, agent: fmt.Sprint("planner", agent), body: message, answer: message}
-			if err := q.hold(t.Context(), lineKey{p.host, p.agent}, p); err != nil {
+			p := &outgoingMessage{id: fmt.Sprint("m", agent, "_", i), host: desk.ID, agent: fmt.Sprint("planner", agent), body: message, answer: message}
+			if err := q.addWaiting(t.Context(), senderKey{p.host, p.agent}, p); err != nil {
 				t.Fatal(err)
 			}
-			p, err := q.read(t.Context(), func(tx *store.Tx) (*parcel, error) { return sqlParcel(tx, p.id) })
+			p, err := q.readMessage(t.Context(), func(tx *store.Tx) (*outgoingMessage, error) { return sqlMessage(tx, p.id) })
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := q.refuse(t.Context(), p, http.StatusConflict, []byte(strings.Repeat("no", maxRefusal))); err != nil {
+			if err := q.keepRefusal(t.Context(), p, http.StatusConflict, []byte(strings.Repeat("no", maxRefusal))); err != nil {
 				t.Fatal(err)
 			}
 			if agent == 2 && i == 3 {
@@ -132,7 +132,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 		check(min(3*(agent+1), 8))
 	}
 	for id, kept := range map[string]bool{"m0_4": false, "m1_4": false, "m2_2": false, "m2_3": true, "m4_1": false, "m4_2": true, "m4_4": true} {
-		if m, err := q.find(t.Context(), id, "planner"+id[1:2]); err != nil || (m != nil) != kept {
+		if m, err := q.findForAgent(t.Context(), id, "planner"+id[1:2]); err != nil || (m != nil) != kept {
 			t.Errorf("%s: %s %v", id, m, err)
 		}
 	}
@@ -160,7 +160,7 @@ func TestWhatAHostSaysWhenItRefuses(t *testing.T) {
 			Status  string             `json:"status"`
 			Refusal openintent.Refusal `json:"refusal"`
 		}
-		if err := json.Unmarshal(refused([]byte(`{"id":"m","status":"pending","payload":{}}`), 404, []byte(said)), &m); err != nil || m.ID != "m" || m.Status != "refused" || m.Refusal != want {
+		if err := json.Unmarshal(describeRefused([]byte(`{"id":"m","status":"pending","payload":{}}`), 404, []byte(said)), &m); err != nil || m.ID != "m" || m.Status != "refused" || m.Refusal != want {
 			t.Errorf("%s: %+v %v", said, m, err)
 		}
 	}
@@ -177,16 +177,16 @@ func TestWhatAHostSaysWhenItRefuses(t *testing.T) {
 func TestRefusalsAtOnce(t *testing.T) {
 	t.Parallel()
 	const most, more = 20, 40
-	var all []parcel
+	var all []outgoingMessage
 	for n := range most + more {
-		all = append(all, parcel{id: fmt.Sprint("m", n), agent: fmt.Sprint("planner", n), body: []byte("{}")})
+		all = append(all, outgoingMessage{id: fmt.Sprint("m", n), agent: fmt.Sprint("planner", n), body: []byte("{}")})
 	}
 	q := sends(t, nil, all...)
 	q.mostAllRefused = most
 	refuse := func(n int) {
-		p, err := q.read(t.Context(), func(tx *store.Tx) (*parcel, error) { return sqlParcel(tx, fmt.Sprint("m", n)) })
+		p, err := q.readMessage(t.Context(), func(tx *store.Tx) (*outgoingMessage, error) { return sqlMessage(tx, fmt.Sprint("m", n)) })
 		if err == nil {
-			err = q.refuse(t.Context(), p, http.StatusConflict, []byte("{}"))
+			err = q.keepRefusal(t.Context(), p, http.StatusConflict, []byte("{}"))
 		}
 		if err != nil {
 			t.Error(err)

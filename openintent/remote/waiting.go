@@ -22,45 +22,45 @@ import (
 )
 
 const (
-	maxParcels     = 10_000
-	maxParcelBytes = 64 << 20
-	maxAnswer      = 2 << 20
-	parcelTime     = 20 * time.Second // for the host to answer one
-	parcelRetry    = 15 * time.Second // where nothing says that the host is back
+	maxMessages     = 10_000
+	maxMessageBytes = 64 << 20
+	maxAnswer       = 2 << 20
+	postTime        = 20 * time.Second // for the host to answer one
+	deliverEvery    = 15 * time.Second // where nothing says that the host is back
 )
 
-// parcel is a message of a local agent for a channel of another host.
-type parcel struct {
-	seq    int64
-	id     string // of the message
-	host   identity.ID
-	agent  string
-	key    string // Idempotency-Key, of its sender's choice
-	path   string
-	body   []byte // its SHA-256 once the host has refused it
-	status int    // 0: it waits; else the host has refused it
-	answer []byte // the message as its sender is told of it
+// outgoingMessage is a message of a local agent for a channel of another host.
+type outgoingMessage struct {
+	seq            int64
+	id             string // of the message
+	host           identity.ID
+	agent          string
+	idempotencyKey string // Idempotency-Key, of its sender's choice
+	path           string
+	body           []byte // its SHA-256 once the host has refused it
+	status         int    // 0: it waits; else the host has refused it
+	answer         []byte // the message as its sender is told of it
 
 	refusal []byte // what the host has said
 
-	hold  func(host string, bytes int) error // charges the host for its answer; nil: send opens a charge
-	letGo func()                             // ends that, when the answer is not needed any more
+	charge    func(host string, bytes int) error // charges the host for its answer; nil: send opens a charge
+	endCharge func()                             // ends that, when the answer is not needed any more
 }
 
-// parcels holds back what a host that is out of reach cannot take, on disk, and
+// messageQueue holds back what a host that is out of reach cannot take, on disk, and
 // sends it once when the host is back. What one agent sends to one host stays in
 // order: each goes after the answer to the one before.
-type parcels struct {
-	db   *store.DB
-	log  *slog.Logger
-	warn *budget.Log // of what hosts cause
-	send send
-	wake wake
+type messageQueue struct {
+	db      *store.DB
+	log     *slog.Logger
+	hostLog *budget.Log // of what hosts cause
+	post    postFunc
+	wake    wake
 
-	mu    sync.Mutex // guards the rest
-	lines map[lineKey]*line
-	count int
-	bytes int
+	mu      sync.Mutex // guards the rest
+	senders map[senderKey]*sender
+	count   int
+	bytes   int
 
 	mostRefused, mostAllRefused int // maxRefused and maxAllRefused; tests set less
 }
@@ -68,47 +68,49 @@ type parcels struct {
 // send sends a message, and returns what the host says of it for good. An error is a
 // [kinds.Error] where the host takes nothing for now, and another where it did not
 // take this one.
-type send func(ctx context.Context, p *parcel) (status int, answer []byte, err error)
+type postFunc func(ctx context.Context, p *outgoingMessage) (status int, answer []byte, err error)
 
-func openParcels(ctx context.Context, db *store.DB, log *slog.Logger, warn *budget.Log, send send) (*parcels, error) {
-	q := &parcels{db: db, log: log, warn: warn, send: send, wake: newWake(), lines: make(map[lineKey]*line), mostRefused: maxRefused, mostAllRefused: maxAllRefused}
-	var waiting map[lineKey]int
+func openMessageQueue(ctx context.Context, db *store.DB, log *slog.Logger, hostLog *budget.Log, post postFunc) (*messageQueue, error) {
+	q := &messageQueue{db: db, log: log, hostLog: hostLog, post: post, wake: newWake(), senders: make(map[senderKey]*sender), mostRefused: maxRefused, mostAllRefused: maxAllRefused}
+	var waiting map[senderKey]int
 	err := db.Read(ctx, func(tx *store.Tx) (err error) {
-		waiting, q.bytes, err = sqlLines(tx)
+		waiting, q.bytes, err = sqlSenders(tx)
 		return err
 	})
 	for k, n := range waiting {
-		q.lines[k] = &line{turn: make(chan struct{}, 1), waiting: n}
+		q.senders[k] = &sender{turn: make(chan struct{}, 1), waiting: n}
 		q.count += n
 	}
 	q.wake.up()
 	return q, err
 }
 
-// take sends a parcel or holds it back, and answers its sender.
-func (q *parcels) take(ctx context.Context, p *parcel, w http.ResponseWriter) error {
-	k := lineKey{p.host, p.agent}
-	if p.key == "" && q.waits(k) {
+// sendOrHold sends a message or holds it back, and answers its sender.
+func (q *messageQueue) sendOrHold(ctx context.Context, p *outgoingMessage, w http.ResponseWriter) error {
+	k := senderKey{p.host, p.agent}
+	if p.idempotencyKey == "" && q.hasWaiting(k) {
 		// Behind the others: not before the turn of whoever tries the host now, which takes long.
-		return q.put(ctx, k, p, w)
+		return q.holdAndAnswer(ctx, k, p, w)
 	}
-	l, err := q.enter(ctx, k)
+	l, err := q.takeTurn(ctx, k)
 	if err != nil {
 		return err
 	}
-	defer q.leave(k, l)
-	waiting := q.waits(k)
-	if waiting && p.key != "" {
-		held, err := q.read(ctx, func(tx *store.Tx) (*parcel, error) { return sqlKeyed(tx, k, p.channel(), p.key) })
+	defer q.endTurn(k, l)
+	waiting := q.hasWaiting(k)
+	if waiting && p.idempotencyKey != "" {
+		held, err := q.readMessage(ctx, func(tx *store.Tx) (*outgoingMessage, error) {
+			return sqlKeyed(tx, k, p.channelPath(), p.idempotencyKey)
+		})
 		if err != nil {
 			return err
 		}
 		if held != nil {
-			return held.repeat(p, w)
+			return held.answerRepeat(p, w)
 		}
 	}
 	if !waiting {
-		status, answer, err := q.send(ctx, p)
+		status, answer, err := q.post(ctx, p)
 		if err == nil {
 			if status < 300 {
 				if err := checkSent(answer, p.host.String()[:openintent.HostDigits]); err != nil {
@@ -116,29 +118,29 @@ func (q *parcels) take(ctx context.Context, p *parcel, w http.ResponseWriter) er
 				}
 			}
 			w.Header().Set(headerHost, p.host.String())
-			answerWith(w, status, answer)
+			writeAnswer(w, status, answer)
 			return nil
 		}
-		if ctx.Err() != nil || !outOfReach(err) {
+		if ctx.Err() != nil || !isOutOfReach(err) {
 			return err
 		}
 		q.log.Debug("a message waits for its host", "id", p.id, "host", p.host.Label(), "err", err)
 	}
-	return q.put(ctx, k, p, w)
+	return q.holdAndAnswer(ctx, k, p, w)
 }
 
-// put holds a parcel back and answers its sender.
-func (q *parcels) put(ctx context.Context, k lineKey, p *parcel, w http.ResponseWriter) error {
-	if err := q.hold(ctx, k, p); err != nil {
+// holdAndAnswer holds a message back and answers its sender.
+func (q *messageQueue) holdAndAnswer(ctx context.Context, k senderKey, p *outgoingMessage, w http.ResponseWriter) error {
+	if err := q.addWaiting(ctx, k, p); err != nil {
 		return err
 	}
-	answerWith(w, http.StatusCreated, p.answer)
+	writeAnswer(w, http.StatusCreated, p.answer)
 	q.wake.up()
 	return nil
 }
 
-// read reads a parcel, nil if there is none.
-func (q *parcels) read(ctx context.Context, get func(*store.Tx) (*parcel, error)) (p *parcel, err error) {
+// readMessage reads a message, nil if there is none.
+func (q *messageQueue) readMessage(ctx context.Context, get func(*store.Tx) (*outgoingMessage, error)) (p *outgoingMessage, err error) {
 	err = q.db.Read(ctx, func(tx *store.Tx) error {
 		p, err = get(tx)
 		return err
@@ -146,17 +148,17 @@ func (q *parcels) read(ctx context.Context, get func(*store.Tx) (*parcel, error)
 	return p, err
 }
 
-// channel returns the path of the channel's messages, with which that of a reply begins.
-func (p *parcel) channel() string {
+// channelPath returns the path of the channel's messages, with which that of a reply begins.
+func (p *outgoingMessage) channelPath() string {
 	const messages = "/messages"
 	return p.path[:strings.LastIndex(p.path, messages)+len(messages)]
 }
 
-// repeat answers a send whose key is that of a parcel which waits, or was refused.
-func (p *parcel) repeat(again *parcel, w http.ResponseWriter) error {
+// answerRepeat answers a send whose key is that of a message which waits, or was refused.
+func (p *outgoingMessage) answerRepeat(again *outgoingMessage, w http.ResponseWriter) error {
 	body := again.body
 	if p.status != 0 {
-		body = digest(body)
+		body = bodyDigest(body)
 	}
 	if p.path != again.path || !bytes.Equal(p.body, body) {
 		return &openintent.Error{Status: http.StatusUnprocessableEntity, Code: "key_reused", Message: "Idempotency-Key: it was used for another message: choose a new one"}
@@ -164,40 +166,40 @@ func (p *parcel) repeat(again *parcel, w http.ResponseWriter) error {
 	w.Header().Set("Idempotency-Replayed", "true")
 	if p.status != 0 {
 		w.Header().Set(headerHost, p.host.String())
-		answerWith(w, p.status, p.refusal)
+		writeAnswer(w, p.status, p.refusal)
 	} else {
-		answerWith(w, http.StatusCreated, p.answer)
+		writeAnswer(w, http.StatusCreated, p.answer)
 	}
 	return nil
 }
 
-// digest is what is kept of the body of a parcel that was refused.
-func digest(body []byte) []byte {
+// bodyDigest is what is kept of the body of a message that was refused.
+func bodyDigest(body []byte) []byte {
 	sum := sha256.Sum256(body)
 	return sum[:]
 }
 
-// hold writes a parcel to the disk, as the last of its line.
-func (q *parcels) hold(ctx context.Context, k lineKey, p *parcel) error {
+// addWaiting writes a message to the disk, as the last of its sender.
+func (q *messageQueue) addWaiting(ctx context.Context, k senderKey, p *outgoingMessage) error {
 	q.mu.Lock()
-	if q.count >= maxParcels || q.bytes+len(p.body) > maxParcelBytes {
+	if q.count >= maxMessages || q.bytes+len(p.body) > maxMessageBytes {
 		q.mu.Unlock()
 		return kinds.Errorf(kinds.Overloaded, "too many messages wait for hosts that are out of reach: send again when they are back")
 	}
 	q.count, q.bytes = q.count+1, q.bytes+len(p.body)
-	l := q.line(k)
+	l := q.senderOf(k)
 	l.waiting++
 	q.mu.Unlock()
-	err := q.db.Write(ctx, true, func(tx *store.Tx) error { return sqlAdd(tx, p, time.Now()) })
+	err := q.db.Write(ctx, true, func(tx *store.Tx) error { return sqlAddWaiting(tx, p, time.Now()) })
 	if err != nil {
-		q.change(k, l, 0, -1, -len(p.body))
+		q.adjust(k, l, 0, -1, -len(p.body))
 	}
 	return err
 }
 
-// outOfReach tells failures that end by themselves from those that somebody must
+// isOutOfReach tells failures that end by themselves from those that somebody must
 // end.
-func outOfReach(err error) bool {
+func isOutOfReach(err error) bool {
 	if _, ok := errors.AsType[*openintent.Error](err); ok {
 		return false // its answer found no room here
 	}
@@ -208,18 +210,18 @@ func outOfReach(err error) bool {
 	return e.Code == kinds.Unreachable || e.Code == kinds.Timeout || e.Code == kinds.Overloaded
 }
 
-// send is the [send] of a carrier.
-func (c *Carrier) send(ctx context.Context, p *parcel) (status int, answer []byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, parcelTime)
+// postMessage is the [send] of a Gateway.
+func (g *Gateway) postMessage(ctx context.Context, p *outgoingMessage) (status int, answer []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, postTime)
 	defer cancel()
-	if err := c.records.introduce(ctx, p.host, p.agent); err != nil {
+	if err := g.introductions.introduceAgent(ctx, p.host, p.agent); err != nil {
 		return 0, nil, err
 	}
-	if p.hold == nil {
-		p.hold, p.letGo = c.Engine.Charge()
+	if p.charge == nil {
+		p.charge, p.endCharge = g.Engine.Charge()
 	}
-	room := func(bytes int) error { return p.hold(p.host.String(), bytes) }
-	status, answer, err = c.askWith(ctx, maxAnswer, room, p.host, p.agent, http.MethodPost, p.path, p.body, "Content-Type", "application/json", headerMessage, p.id, headerKey, p.key)
+	room := func(bytes int) error { return p.charge(p.host.String(), bytes) }
+	status, answer, err = g.askMetered(ctx, maxAnswer, room, p.host, p.agent, http.MethodPost, p.path, p.body, "Content-Type", "application/json", headerMessage, p.id, headerKey, p.idempotencyKey)
 	switch {
 	case err != nil:
 	case status == http.StatusServiceUnavailable, status == http.StatusTooManyRequests && codeOf(answer) == kinds.Overloaded:
@@ -241,16 +243,16 @@ func codeOf(refusal []byte) kinds.Code {
 	return e.Error
 }
 
-func answerWith(w http.ResponseWriter, status int, body []byte) {
+func writeAnswer(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	w.Write(body)
 }
 
-// find returns the message of an agent that waits, or was refused, as the agent is told of
+// findForAgent returns the message of an agent that waits, or was refused, as the agent is told of
 // it; nil where there is none.
-func (q *parcels) find(ctx context.Context, id, agent string) (message []byte, err error) {
-	p, err := q.read(ctx, func(tx *store.Tx) (*parcel, error) { return sqlParcel(tx, id) })
+func (q *messageQueue) findForAgent(ctx context.Context, id, agent string) (message []byte, err error) {
+	p, err := q.readMessage(ctx, func(tx *store.Tx) (*outgoingMessage, error) { return sqlMessage(tx, id) })
 	if err != nil || p == nil || p.agent != agent {
 		return nil, err
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-// run runs a carrier and its engine until the test ends.
-func run(t testing.TB, c *Carrier) {
+// run runs a Gateway and its engine until the test ends.
+func run(t testing.TB, c *Gateway) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { c.Run(ctx) })
@@ -59,7 +59,7 @@ func TestNobodyWaitsForSomebodyElse(t *testing.T) {
 		arrived []string
 	)
 	end := make(chan struct{})
-	send := func(_ context.Context, p *parcel) (int, []byte, error) {
+	send := func(_ context.Context, p *outgoingMessage) (int, []byte, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if away {
@@ -73,16 +73,16 @@ func TestNobodyWaitsForSomebodyElse(t *testing.T) {
 		arrived = append(arrived, p.id)
 		return http.StatusConflict, []byte(strings.Repeat("no", maxRefusal)), nil
 	}
-	q, err := openParcels(t.Context(), openStore(t), slog.New(slog.DiscardHandler), quiet(), send)
+	q, err := openMessageQueue(t.Context(), openStore(t), slog.New(slog.DiscardHandler), quiet(), send)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range []parcel{
+	for _, p := range []outgoingMessage{
 		{id: "s1", host: slow, agent: "planner"}, {id: "p1", host: quick, agent: "planner"}, {id: "p2", host: quick, agent: "planner"},
 		{id: "p3", host: quick, agent: "planner"}, {id: "r1", host: quick, agent: "reviewer"},
 	} {
 		p.answer, p.body = []byte("{}"), []byte("{}")
-		if err := q.take(t.Context(), &p, httptest.NewRecorder()); err != nil {
+		if err := q.sendOrHold(t.Context(), &p, httptest.NewRecorder()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -101,7 +101,7 @@ func TestNobodyWaitsForSomebodyElse(t *testing.T) {
 		t.Errorf("one agent's had to wait for all of another's: %v", arrived)
 	}
 	await.Until(t, "the refusal", func() bool {
-		message, err := q.find(t.Context(), "p3", "planner")
+		message, err := q.findForAgent(t.Context(), "p3", "planner")
 		return err == nil && strings.Contains(string(message), `"refusal":{"status":409,"error":"refused","message":"the host refused the message: look`)
 	})
 	close(end)
@@ -110,7 +110,7 @@ func TestNobodyWaitsForSomebodyElse(t *testing.T) {
 		defer mu.Unlock()
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		return len(arrived) == 5 && len(q.lines) == 0 && q.count == 0 && q.bytes == 0
+		return len(arrived) == 5 && len(q.senders) == 0 && q.count == 0 && q.bytes == 0
 	})
 	stop()
 	await.From(t, "the end", ended)
@@ -120,41 +120,41 @@ func TestNobodyWaitsForSomebodyElse(t *testing.T) {
 func TestWhatWaitsIsForgottenWithItsHost(t *testing.T) {
 	t.Parallel()
 	gone, other := identity.ID{1}, identity.ID{2}
-	send := func(_ context.Context, p *parcel) (int, []byte, error) {
+	send := func(_ context.Context, p *outgoingMessage) (int, []byte, error) {
 		if p.id == "refused" {
 			return http.StatusForbidden, []byte("{}"), nil
 		}
 		return 0, nil, kinds.Errorf(kinds.Unreachable, "away")
 	}
 	db := openStore(t)
-	q, err := openParcels(t.Context(), db, slog.New(slog.DiscardHandler), quiet(), send)
+	q, err := openMessageQueue(t.Context(), db, slog.New(slog.DiscardHandler), quiet(), send)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := []parcel{
+	all := []outgoingMessage{
 		{id: "refused", host: gone, agent: "planner"}, {id: "p1", host: gone, agent: "planner"}, {id: "p2", host: gone, agent: "planner"},
 		{id: "r1", host: gone, agent: "reviewer"}, {id: "o1", host: other, agent: "planner"},
 	}
 	for _, p := range all {
 		p.answer, p.body = []byte("{}"), []byte("{}")
-		if err := q.hold(t.Context(), lineKey{p.host, p.agent}, &p); err != nil {
+		if err := q.addWaiting(t.Context(), senderKey{p.host, p.agent}, &p); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if sent, err := q.next(t.Context(), lineKey{gone, "planner"}); !sent || err != nil {
+	if sent, err := q.deliverFirst(t.Context(), senderKey{gone, "planner"}); !sent || err != nil {
 		t.Fatal(sent, err)
 	}
-	if err := q.drop(t.Context(), gone); err != nil {
+	if err := q.forgetHost(t.Context(), gone); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range all {
-		message, err := q.find(t.Context(), p.id, p.agent)
+		message, err := q.findForAgent(t.Context(), p.id, p.agent)
 		if err != nil || (message != nil) != (p.host == other) {
 			t.Errorf("%s: %s %v", p.id, message, err)
 		}
 	}
-	again, err := openParcels(t.Context(), db, q.log, quiet(), send)
-	if err != nil || q.count != 1 || q.bytes != 2 || len(q.lines) != 1 || again.count != 1 || again.bytes != 2 || len(again.lines) != 1 {
-		t.Errorf("%d of %d bytes wait in %d lines, after a restart %d of %d in %d: %v", q.count, q.bytes, len(q.lines), again.count, again.bytes, len(again.lines), err)
+	again, err := openMessageQueue(t.Context(), db, q.log, quiet(), send)
+	if err != nil || q.count != 1 || q.bytes != 2 || len(q.senders) != 1 || again.count != 1 || again.bytes != 2 || len(again.senders) != 1 {
+		t.Errorf("%d of %d bytes wait in %d lines, after a restart %d of %d in %d: %v", q.count, q.bytes, len(q.senders), again.count, again.bytes, len(again.senders), err)
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-// couriers work for hosts, each in a goroutine of its own, so that no host waits for
+// hostWorkers work for hosts, each in a goroutine of its own, so that no host waits for
 // another. For one host there is one at a time.
-type couriers struct {
+type hostWorkers struct {
 	work func(host identity.ID)
 
 	working sync.WaitGroup
@@ -16,13 +16,13 @@ type couriers struct {
 	again   map[identity.ID]bool // by host that somebody works for: whether something came meanwhile
 }
 
-func newCouriers(work func(host identity.ID)) *couriers {
-	return &couriers{work: work, again: make(map[identity.ID]bool)}
+func newHostWorkers(work func(host identity.ID)) *hostWorkers {
+	return &hostWorkers{work: work, again: make(map[identity.ID]bool)}
 }
 
-// send has somebody work for a host: now, or once more where somebody works for it
+// start has somebody work for a host: now, or once more where somebody works for it
 // already. It does not block.
-func (c *couriers) send(host identity.ID) {
+func (c *hostWorkers) start(host identity.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, busy := c.again[host]; busy {
@@ -31,15 +31,15 @@ func (c *couriers) send(host identity.ID) {
 	}
 	c.again[host] = false
 	c.working.Go(func() {
-		for more := true; more; more = c.more(host) {
+		for more := true; more; more = c.hasMore(host) {
 			c.work(host)
 		}
 	})
 }
 
-// more reports whether there is more to do for a host. If not, nobody works for it any
+// hasMore reports whether there is more to do for a host. If not, nobody works for it any
 // more.
-func (c *couriers) more(host identity.ID) (more bool) {
+func (c *hostWorkers) hasMore(host identity.ID) (more bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if more = c.again[host]; more {
@@ -50,5 +50,5 @@ func (c *couriers) more(host identity.ID) (more bool) {
 	return more
 }
 
-// wait waits until all are back.
-func (c *couriers) wait() { c.working.Wait() }
+// waitAll waits until all are back.
+func (c *hostWorkers) waitAll() { c.working.Wait() }
