@@ -14,7 +14,6 @@ const module = "github.com/acpd/acpd/"
 var arrows = map[string][]string{
 	"cmd/acpd":          {"daemon"},
 	"cmd/acpctl":        {"internal/cli"},
-	"internal/cli":      {"client", "oacp/mailbox"},
 	"daemon":            {"daemon/inbox", "daemon/registry", "daemon/schema", "openintent/remote", "oacp/transfer", "peer", "discovery", "store", "config", "client", "disk"},
 	"daemon/inbox":      {"daemon/registry", "store", "client", "budget"},
 	"daemon/registry":   {"client", "budget"},
@@ -36,6 +35,13 @@ var arrows = map[string][]string{
 	"oacp/message":      {},
 	"identity":          {"internal/durable"},
 	"internal/durable":  {},
+
+	"internal/cli":         {"internal/cli/channel", "internal/cli/oacp"},
+	"internal/cli/channel": {"internal/cli/frame"},
+	"internal/cli/oacp":    {"internal/cli/frame", "oacp/mailbox"},
+	"internal/cli/clitest": {"internal/cli/frame"},
+	"internal/cli/frame":   {"internal/cli/ui"},
+	"internal/cli/ui":      {"client"},
 }
 
 // importers names the packages that may import a heavy dependency: one, and what is below it.
@@ -47,6 +53,9 @@ var importers = map[string][]string{
 	"github.com/hashicorp/mdns":        {"discovery"},
 	"github.com/miekg/dns":             {"discovery"},
 	"github.com/spf13/cobra":           {"cmd/acpd", "internal/cli"},
+	"github.com/spf13/pflag":           {"cmd/acpd", "internal/cli"},
+	"golang.org/x/term":                {"internal/cli/ui"},
+	"rsc.io/qr":                        {"internal/cli/ui"},
 	"github.com/coreos/go-systemd/v22": {"daemon"},
 	"encoding/json":                    {},
 	"github.com/rogpeppe/go-internal":  {}, // tests only
@@ -98,6 +107,27 @@ func TestImports(t *testing.T) {
 	}
 	if seen != len(arrows) {
 		t.Errorf("%d packages of the import table exist, want %d", seen, len(arrows))
+	}
+}
+
+// notInDaemon are packages that the daemon reaches by no way: what talks to a person at a
+// terminal, and what talks MCP to an agent program.
+var notInDaemon = []string{
+	module + "internal/cli",
+	"github.com/modelcontextprotocol",
+	"golang.org/x/term",
+	"rsc.io/qr",
+}
+
+func TestWhatTheDaemonReaches(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", module+"cmd/acpd").CombinedOutput()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, out)
+	}
+	for pkg := range strings.FieldsSeq(string(out)) {
+		if slices.ContainsFunc(notInDaemon, func(p string) bool { return within(pkg, p) }) {
+			t.Errorf("cmd/acpd reaches %s", pkg)
+		}
 	}
 }
 

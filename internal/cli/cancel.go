@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -22,19 +23,19 @@ side does not agree, for one because the task has ended.`,
 			if len(args) == 1 {
 				return nil
 			}
-			return words("ID", "REASON")(cmd, args)
+			return frame.NamedArgs("ID", "REASON")(cmd, args)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := wire.ParseMessageID(args[0])
 			if err != nil {
-				return usagef("ID: %w", err)
+				return frame.Usagef("ID: %w", err)
 			}
 			var c kinds.Cancel
 			if len(args) > 1 {
 				c.Reason = args[1]
 			}
-			answer, err := a.daemon.Cancel(cmd.Context(), client.CancelParams{Ref: id, Payload: kinds.Encode(&c)})
+			answer, err := a.Daemon.Cancel(cmd.Context(), client.CancelParams{Ref: id, Payload: kinds.Encode(&c)})
 			if e, ok := errors.AsType[*kinds.Error](err); ok && e.Code == kinds.NotFound && e.From == "" {
 				return kinds.Errorf(kinds.NotFound, "ID: %s names no delegation that was given here: see acpctl tasks", id)
 			}
@@ -45,13 +46,13 @@ side does not agree, for one because the task has ended.`,
 			if err != nil {
 				return err
 			}
-			if a.json {
-				err = a.print(struct {
+			if a.JSON {
+				err = a.PrintJSON(struct {
 					*client.CancelAnswer
 					Error *kinds.Error `json:"error,omitzero"`
 				}{answer, refusal(ack)})
 			} else if ack.Accepted {
-				a.say("cancelled")
+				a.PrintLine("cancelled")
 			}
 			return errors.Join(err, a.acked("cancel", ack))
 		},

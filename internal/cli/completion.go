@@ -6,6 +6,8 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/internal/cli/frame"
 )
 
 func (a *app) completionCmd() *cobra.Command {
@@ -18,7 +20,7 @@ func (a *app) completionCmd() *cobra.Command {
   acpctl completion fish > ~/.config/fish/completions/acpctl.fish`,
 		Long: `Prints a script for bash, zsh or fish, which completes verbs, flags and the names of
 peers.`,
-		Args:      words("SHELL"),
+		Args:      frame.NamedArgs("SHELL"),
 		ValidArgs: shells,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			write := map[string]func(io.Writer) error{
@@ -27,19 +29,19 @@ peers.`,
 				"fish": func(w io.Writer) error { return cmd.Root().GenFishCompletion(w, true) },
 			}[args[0]]
 			if write == nil {
-				return usagef("%q: expected bash, zsh or fish", args[0])
+				return frame.Usagef("%q: expected bash, zsh or fish", args[0])
 			}
 			var script bytes.Buffer
 			if err := write(&script); err != nil {
 				return fmt.Errorf("completion: %w", err)
 			}
-			if a.json {
-				return a.print(struct {
+			if a.JSON {
+				return a.PrintJSON(struct {
 					Shell  string `json:"shell"`
 					Script string `json:"script"`
 				}{args[0], script.String()})
 			}
-			_, err := a.out.Write(script.Bytes())
+			_, err := a.Out.Write(script.Bytes())
 			return err
 		},
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -29,10 +30,10 @@ delegation's id once the agent has accepted it. With --wait the outcome follows
 when the task ends; interrupting that leaves the task running. TASK and --context
 may be - (standard input) or @file.`,
 		Args:              m.args("TASK"),
-		ValidArgsFunction: a.completePeer,
+		ValidArgsFunction: a.CompleteTrustedPeer,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if wait && silent {
-				return usagef("--wait waits for the report that --no-report does without")
+				return frame.Usagef("--wait waits for the report that --no-report does without")
 			}
 			ctx := cmd.Context()
 			h, err := m.head()
@@ -40,11 +41,11 @@ may be - (standard input) or @file.`,
 				return err
 			}
 			p, err := m.encode(ctx, a, func() (_ any, err error) {
-				if d.Task, err = a.argument(ctx, "TASK", args[1]); err != nil {
+				if d.Task, err = a.ReadArgument(ctx, "TASK", args[1]); err != nil {
 					return nil, err
 				}
 				if taskContext != "" {
-					if d.Context, err = a.object(ctx, "--context", taskContext); err != nil {
+					if d.Context, err = a.ReadObject(ctx, "--context", taskContext); err != nil {
 						return nil, err
 					}
 				}
@@ -54,7 +55,7 @@ may be - (standard input) or @file.`,
 				if silent {
 					d.ReportBack = new(bool)
 				}
-				d.DeadlineMS, err = milliseconds(cmd, "deadline", deadline, kinds.MaxTaskDeadline)
+				d.DeadlineMS, err = frame.MillisecondsFlag(cmd, "deadline", deadline, kinds.MaxTaskDeadline)
 				return &d, err
 			})
 			if err != nil {
@@ -75,44 +76,44 @@ may be - (standard input) or @file.`,
 }
 
 func (a *app) delegate(ctx context.Context, params client.DelegateParams, wait bool) error {
-	given, err := a.daemon.Delegate(ctx, params)
+	given, err := a.Daemon.Delegate(ctx, params)
 	goOn := fmt.Sprintf("see acpctl wait %[1]s, or acpctl cancel %[1]s", params.ID)
 	switch {
 	case ctx.Err() != nil:
-		return hint{ctx.Err(), "the task may have been accepted: " + goOn}
+		return frame.WithHint(ctx.Err(), "the task may have been accepted: "+goOn)
 	case err != nil:
-		return repeatable(err, params.ID)
+		return frame.WithRepeatID(err, params.ID)
 	}
 	ack, err := kinds.Parse[kinds.Ack](given.Payload)
 	if err != nil {
 		return err
 	}
 	if ack.Accepted {
-		a.did("the task was accepted: %s", goOn)
+		a.NoteDone("the task was accepted: %s", goOn)
 	}
 	switch {
-	case a.json:
-		if err := a.print(struct {
+	case a.JSON:
+		if err := a.PrintJSON(struct {
 			*client.Delegated
 			Error *kinds.Error `json:"error,omitzero"`
 		}{given, refusal(ack)}); err != nil {
 			return err
 		}
 	case ack.Accepted && wait: // at once, for whoever stops waiting; the data is the outcome
-		fmt.Fprintln(a.err, "accepted:", given.ID)
+		fmt.Fprintln(a.Err, "accepted:", given.ID)
 	case ack.Accepted:
-		a.say("%s", given.ID)
+		a.PrintLine("%s", given.ID)
 	}
 	if !ack.Accepted || !wait {
 		return a.acked("delegate", ack)
 	}
-	task, err := a.daemon.Wait(ctx, client.WaitParams{ID: given.ID})
+	task, err := a.Daemon.Wait(ctx, client.WaitParams{ID: given.ID})
 	if err != nil {
-		return hint{err, "the task was accepted: " + goOn}
+		return frame.WithHint(err, "the task was accepted: "+goOn)
 	}
-	a.did("the task has ended: acpctl wait %s shows how", given.ID)
-	if a.json {
-		if err := a.print(resultOf(task, given.From)); err != nil {
+	a.NoteDone("the task has ended: acpctl wait %s shows how", given.ID)
+	if a.JSON {
+		if err := a.PrintJSON(resultOf(task, given.From)); err != nil {
 			return err
 		}
 	}

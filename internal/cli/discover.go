@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -17,15 +18,15 @@ func (a *app) discoverCmd() *cobra.Command {
 		Short: "Ask what a peer can do",
 		Example: `  acpctl discover desk
   acpctl discover desk/reviewer --fresh`,
-		Args:              words("PEER"),
-		ValidArgsFunction: a.completePeer,
+		Args:              frame.NamedArgs("PEER"),
+		ValidArgsFunction: a.CompleteTrustedPeer,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			answer, err := a.daemon.Discover(cmd.Context(), client.DiscoverParams{To: args[0], Fresh: fresh})
+			answer, err := a.Daemon.Discover(cmd.Context(), client.DiscoverParams{To: args[0], Fresh: fresh})
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.print(answer)
+			if a.JSON {
+				return a.PrintJSON(answer)
 			}
 			c, err := kinds.Parse[kinds.Capabilities](answer.Payload)
 			if err != nil {
@@ -36,7 +37,7 @@ func (a *app) discoverCmd() *cobra.Command {
 			if c.MaxConcurrentTasks > 0 {
 				most = strconv.FormatUint(c.MaxConcurrentTasks, 10)
 			}
-			a.fields(
+			a.PrintFields(
 				[2]string{"agent", client.Line(c.AgentName)},
 				[2]string{"agents", list(c.Agents)},
 				[2]string{"domains", list(c.Domains)},

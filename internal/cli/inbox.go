@@ -10,6 +10,8 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/cli/ui"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -29,30 +31,30 @@ func (a *app) inboxCmd() *cobra.Command {
 FOR is the agent that a message is for; "-": any. --ack removes those up to a number,
 and only what you, or the agent, were shown before: what could not be written was not. An agent sees and
 removes what is for it or for any; the latter --taken shows for 7 days, with its name.`,
-		Args:              words(),
+		Args:              frame.NamedArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("ack") {
 				return a.inbox(cmd.Context(), after, taken)
 			}
 			if taken {
-				return usagef("--ack removes from the inbox, --taken shows what is there no more: give one of them")
+				return frame.Usagef("--ack removes from the inbox, --taken shows what is there no more: give one of them")
 			}
 			if after > 0 {
-				return usagef("--ack removes, --after shows: give one of them")
+				return frame.Usagef("--ack removes, --after shows: give one of them")
 			}
 			if ack == 0 {
-				return usagef("--ack: expected a number that inbox showed")
+				return frame.Usagef("--ack: expected a number that inbox showed")
 			}
-			acked, err := a.daemon.Ack(cmd.Context(), client.AckParams{UpTo: ack})
+			acked, err := a.Daemon.Ack(cmd.Context(), client.AckParams{UpTo: ack})
 			if err != nil {
 				return err
 			}
-			a.did("%d removed", acked.Removed)
-			if a.json {
-				return a.print(acked)
+			a.NoteDone("%d removed", acked.Removed)
+			if a.JSON {
+				return a.PrintJSON(acked)
 			}
-			a.say("%d removed", acked.Removed)
+			a.PrintLine("%d removed", acked.Removed)
 			return nil
 		},
 	}
@@ -63,29 +65,29 @@ removes what is for it or for any; the latter --taken shows for 7 days, with its
 }
 
 func (a *app) inbox(ctx context.Context, after uint64, taken bool) error {
-	inbox, err := a.daemon.Inbox(ctx, client.InboxParams{After: after, Taken: taken, Peek: !taken})
+	inbox, err := a.Daemon.Inbox(ctx, client.InboxParams{After: after, Taken: taken, Peek: !taken})
 	if err != nil {
 		return err
 	}
 	if err := a.showInbox(ctx, inbox, taken); err != nil || taken || len(inbox.Messages) == 0 {
 		return err
 	}
-	if err := a.unwritten(); err != nil { // what was not shown is not to be removed
+	if err := a.Unwritten(); err != nil { // what was not shown is not to be removed
 		return err
 	}
 	var shown client.ShownParams
 	for _, m := range inbox.Messages {
 		shown.Seqs = append(shown.Seqs, m.Seq)
 	}
-	if err := a.daemon.Shown(ctx, shown); err != nil {
-		return hint{err, "--ack removes none of these before inbox has shown them again"}
+	if err := a.Daemon.Shown(ctx, shown); err != nil {
+		return frame.WithHint(err, "--ack removes none of these before inbox has shown them again")
 	}
 	return nil
 }
 
 func (a *app) showInbox(ctx context.Context, inbox *client.Inbox, taken bool) error {
-	if a.json {
-		return a.print(inbox)
+	if a.JSON {
+		return a.PrintJSON(inbox)
 	}
 	names, err := a.names(ctx, len(inbox.Messages))
 	if err != nil {
@@ -98,11 +100,11 @@ func (a *app) showInbox(ctx context.Context, inbox *client.Inbox, taken bool) er
 			from = m.Envelope.From.Label()
 		}
 		sent := time.UnixMilli(int64(m.Envelope.TS))
-		row := []string{strconv.FormatUint(m.Seq, 10), from, a.moment(sent), client.Line(m.Envelope.Kind)}
+		row := []string{strconv.FormatUint(m.Seq, 10), from, a.FormatTime(sent), client.Line(m.Envelope.Kind)}
 		if taken {
-			row = append(row, gist(&m.Envelope), client.Line(m.Agent), a.moment(m.TakenAt.Time))
+			row = append(row, gist(&m.Envelope), client.Line(m.Agent), a.FormatTime(m.TakenAt.Time))
 		} else {
-			row = append(row, orDash(m.Agent), gist(&m.Envelope))
+			row = append(row, ui.OrDash(m.Agent), gist(&m.Envelope))
 		}
 		rows = append(rows, row)
 	}
@@ -110,12 +112,12 @@ func (a *app) showInbox(ctx context.Context, inbox *client.Inbox, taken bool) er
 	if taken {
 		head = []string{"NUMBER", "FROM", "SENT", "KIND", "WHAT", "TAKEN BY", "AT"}
 	}
-	a.table(head, rows)
+	a.PrintTable(head, rows)
 	if inbox.Next != 0 && taken {
-		fmt.Fprintf(a.err, "acpctl inbox: there is more: acpctl inbox --taken --after %d shows it\n", inbox.Next)
+		fmt.Fprintf(a.Err, "acpctl inbox: there is more: acpctl inbox --taken --after %d shows it\n", inbox.Next)
 	} else if inbox.Next != 0 {
 		// Also where no person reads: a script must not take this for all.
-		fmt.Fprintf(a.err, "acpctl inbox: there is more: acpctl inbox --after %[1]d shows it, acpctl inbox --ack %[1]d removes these\n", inbox.Next)
+		fmt.Fprintf(a.Err, "acpctl inbox: there is more: acpctl inbox --after %[1]d shows it, acpctl inbox --ack %[1]d removes these\n", inbox.Next)
 	}
 	return nil
 }
@@ -126,7 +128,7 @@ func (a *app) names(ctx context.Context, messages int) (map[identity.ID]string, 
 	if messages == 0 {
 		return nil, nil
 	}
-	peers, err := a.daemon.Peers(ctx)
+	peers, err := a.Daemon.Peers(ctx)
 	if err != nil {
 		return nil, err
 	}

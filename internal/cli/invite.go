@@ -3,17 +3,16 @@ package cli
 import (
 	"context"
 	"fmt"
-	"math"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/cli/ui"
 )
 
 func (a *app) inviteCmd() *cobra.Command {
@@ -34,14 +33,14 @@ is a secret until it is used or expires. On a terminal a QR code is shown too.
 Who has used an invitation may repeat it until it expires, since its answer may have
 been lost; untrust ends that too. --revoke ends one at once; who has come in by it
 stays trusted until untrust.`,
-		Args:              words(),
+		Args:              frame.NamedArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			opens := cmd.Flags().Changed("expires") || cmd.Flags().Changed("name")
 			revokes := cmd.Flags().Changed("revoke")
 			switch {
 			case list && revokes, opens && (list || revokes):
-				return usagef("--list, --revoke and what is for a new invitation: expected one of them")
+				return frame.Usagef("--list, --revoke and what is for a new invitation: expected one of them")
 			case list:
 				return a.listInvitations(cmd.Context())
 			case revokes:
@@ -62,35 +61,35 @@ stays trusted until untrust.`,
 
 func (a *app) invite(cmd *cobra.Command, name string, expires time.Duration) error {
 	if cmd.Flags().Changed("expires") && (expires < time.Second || expires > client.MaxInvitation) {
-		return usagef("--expires: expected a duration of 1s to 24h")
+		return frame.Usagef("--expires: expected a duration of 1s to 24h")
 	}
 	if name != "" {
 		if err := identity.CheckName(name); err != nil {
-			return usagef("--name: %w", err)
+			return frame.Usagef("--name: %w", err)
 		}
 	}
-	inv, err := a.daemon.Invite(cmd.Context(), client.InviteParams{ExpiresSecs: uint64(expires / time.Second), Name: name})
+	inv, err := a.Daemon.Invite(cmd.Context(), client.InviteParams{ExpiresSecs: uint64(expires / time.Second), Name: name})
 	if err != nil {
 		return err
 	}
-	a.did("the invitation is open: acpctl invite --revoke %s ends it", inv.ID)
-	if a.json {
-		return a.print(inv)
+	a.NoteDone("the invitation is open: acpctl invite --revoke %s ends it", inv.ID)
+	if a.JSON {
+		return a.PrintJSON(inv)
 	}
-	a.say("%s", inv.URI)
-	if a.errTTY {
+	a.PrintLine("%s", inv.URI)
+	if a.ErrTTY {
 		a.explain(inv)
 	}
 	return nil
 }
 
 func (a *app) listInvitations(ctx context.Context) error {
-	open, err := a.daemon.Invitations(ctx)
+	open, err := a.Daemon.Invitations(ctx)
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.print(client.Invitations{Invitations: open})
+	if a.JSON {
+		return a.PrintJSON(client.Invitations{Invitations: open})
 	}
 	var rows [][]string
 	for _, o := range open {
@@ -98,9 +97,9 @@ func (a *app) listInvitations(ctx context.Context) error {
 		if o.UsedBy != nil {
 			used = client.Line(o.UsedBy.Name)
 		}
-		rows = append(rows, []string{o.ID, a.moment(o.Expires), orDash(o.Name), used})
+		rows = append(rows, []string{o.ID, a.FormatTime(o.Expires), ui.OrDash(o.Name), used})
 	}
-	a.table([]string{"ID", "EXPIRES", "FOR", "USED BY"}, rows)
+	a.PrintTable([]string{"ID", "EXPIRES", "FOR", "USED BY"}, rows)
 	return nil
 }
 
@@ -110,24 +109,24 @@ func (a *app) revoke(ctx context.Context, id string) error {
 	if id == "all" {
 		p = client.RevokeParams{All: true}
 	}
-	revoked, err := a.daemon.Revoke(ctx, p)
+	revoked, err := a.Daemon.Revoke(ctx, p)
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.print(revoked)
+	if a.JSON {
+		return a.PrintJSON(revoked)
 	}
-	a.say("%d revoked", revoked.Revoked)
+	a.PrintLine("%d revoked", revoked.Revoked)
 	return nil
 }
 
 // completeInvitations completes the id of an open invitation, or all.
 func (a *app) completeInvitations(ctx context.Context, begun string) []cobra.Completion {
 	const patience = 500 * time.Millisecond
-	a.begin()
+	a.ChooseDaemon()
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	open, err := a.daemon.Invitations(ctx)
+	open, err := a.Daemon.Invitations(ctx)
 	if err != nil {
 		return nil
 	}
@@ -138,21 +137,11 @@ func (a *app) completeInvitations(ctx context.Context, begun string) []cobra.Com
 	return slices.DeleteFunc(found, func(c cobra.Completion) bool { return !strings.HasPrefix(c, begun) })
 }
 
-// errWidth is how many columns the talk has.
-func (a *app) errWidth() int {
-	if f, ok := a.err.(*os.File); ok {
-		if columns, _, err := term.GetSize(int(f.Fd())); err == nil {
-			return columns
-		}
-	}
-	return math.MaxInt
-}
-
 // explain shows what to do with an invitation.
 func (a *app) explain(inv *client.Invitation) {
-	if code, columns, err := qrCode(inv.URI, a.colours); err == nil && columns <= a.errWidth() {
-		fmt.Fprint(a.err, "\n", code)
+	if code, columns, err := ui.DrawQRCode(inv.URI, a.Colours); err == nil && columns <= a.ErrWidth() {
+		fmt.Fprint(a.Err, "\n", code)
 	}
-	fmt.Fprintf(a.err, "\nUntil %s one other machine can join: run there, and paste the line\n\n  acpctl join\n\nWhoever has the line can join: send it as you would send a password.\n",
+	fmt.Fprintf(a.Err, "\nUntil %s one other machine can join: run there, and paste the line\n\n  acpctl join\n\nWhoever has the line can join: send it as you would send a password.\n",
 		inv.Expires.Local().Format("15:04:05 MST"))
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/cli/frame"
 )
 
 func (a *app) joinCmd() *cobra.Command {
@@ -19,7 +20,7 @@ command lines, and shells remember them.`,
 			if len(args) == 0 {
 				return nil
 			}
-			return words("URI")(cmd, args)
+			return frame.NamedArgs("URI")(cmd, args)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -27,29 +28,29 @@ command lines, and shells remember them.`,
 			if len(args) > 0 {
 				uri = args[0]
 			} else {
-				if a.inTTY {
-					a.talk("Paste the invitation:")
+				if a.InTTY {
+					a.TellPerson("Paste the invitation:")
 				}
 				var err error
-				if uri, err = a.readLine(cmd.Context()); err != nil {
+				if uri, err = a.ReadLine(cmd.Context()); err != nil {
 					return err
 				}
 			}
 			if uri == "" {
-				return usagef("URI: empty: give the line that acpctl invite printed on the other machine")
+				return frame.Usagef("URI: empty: give the line that acpctl invite printed on the other machine")
 			}
 			if _, err := identity.ParseInvitation(uri); err != nil {
-				return usageError{err}
+				return frame.Usagef("%w", err)
 			}
-			peer, err := a.daemon.Join(cmd.Context(), uri)
+			peer, err := a.Daemon.Join(cmd.Context(), uri)
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.print(peer)
+			if a.JSON {
+				return a.PrintJSON(peer)
 			}
 			a.trusted(peer)
-			a.talk("try acpctl ping %s", peer.Name)
+			a.TellPerson("try acpctl ping %s", peer.Name)
 			return nil
 		},
 	}

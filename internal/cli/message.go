@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -36,9 +35,9 @@ func (m *message) args(names ...string) cobra.PositionalArgs {
 			if len(args) > 1 {
 				return fmt.Errorf("--payload stands instead of %s: leave one of them out", strings.Join(names, " and "))
 			}
-			return words("PEER")(cmd, args)
+			return frame.NamedArgs("PEER")(cmd, args)
 		}
-		return words(append([]string{"PEER"}, names...)...)(cmd, args)
+		return frame.NamedArgs(append([]string{"PEER"}, names...)...)(cmd, args)
 	}
 }
 
@@ -49,7 +48,7 @@ func (m *message) head() (client.Head, error) {
 	if m.id != "" {
 		id, err := wire.ParseMessageID(m.id)
 		if err != nil {
-			return h, usagef("--id: %w", err)
+			return h, frame.Usagef("--id: %w", err)
 		}
 		h.ID = id
 	}
@@ -60,7 +59,7 @@ func (m *message) head() (client.Head, error) {
 	if parent != "" {
 		id, err := wire.ParseMessageID(parent)
 		if err != nil {
-			return h, usagef("%s: %w", from, err)
+			return h, frame.Usagef("%s: %w", from, err)
 		}
 		h.Parent = id
 	}
@@ -72,7 +71,7 @@ func (m *message) head() (client.Head, error) {
 func (m *message) encode(ctx context.Context, a *app, build func() (any, error)) (wire.Payload, error) {
 	var p wire.Payload
 	if m.payload != "" {
-		given, err := a.object(ctx, "--payload", m.payload)
+		given, err := a.ReadObject(ctx, "--payload", m.payload)
 		if err != nil {
 			return nil, err
 		}
@@ -86,64 +85,7 @@ func (m *message) encode(ctx context.Context, a *app, build func() (any, error))
 	}
 	row, _ := kinds.Lookup(m.kind)
 	if err := row.CheckPayload(p); err != nil {
-		return nil, usageError{errors.New(kinds.AsError(err).Message)}
+		return nil, frame.Usagef("%w", errors.New(kinds.AsError(err).Message))
 	}
 	return p, nil
-}
-
-// arrival is what the details of an error say of a message that it ended.
-type arrival struct {
-	Delivered kinds.Delivered `json:"delivered"`
-	ID        wire.MessageID  `json:"id,omitzero"` // under which it can be repeated
-}
-
-// repeatable names, in an error that says whether a message was delivered, the id under
-// which it can be repeated.
-func repeatable(err error, id wire.MessageID) error {
-	e, ok := errors.AsType[*kinds.Error](err)
-	if !ok || e.Delivered() == "" || id.IsZero() {
-		return err
-	}
-	told := *e
-	told.Message = strings.Replace(e.Message, "the same id", "--id "+id.String(), 1)
-	if details, err := json.Marshal(arrival{e.Delivered(), id}); err == nil {
-		told.Details = details
-	}
-	return &told
-}
-
-// arrived is the end of an error's text, which says whether the message was delivered
-// and how it is repeated; "" where the daemon does not say, or where it was refused or never sent.
-func arrived(e *kinds.Error) string {
-	var a arrival
-	if len(e.Details) == 0 || json.Unmarshal(e.Details, &a) != nil || a.Delivered == "" {
-		return ""
-	}
-	lost := e.Code == kinds.Unreachable || e.Code == kinds.Timeout || a.Delivered == kinds.DeliveredUnknown
-	if !lost && (a.ID.IsZero() || a.Delivered == kinds.DeliveredNo) {
-		return ""
-	}
-	said := "; delivered: " + string(a.Delivered)
-	if remedy := "--id " + a.ID.String(); !a.ID.IsZero() && !strings.Contains(e.Message, remedy) {
-		said += "; repeat it with " + remedy
-	}
-	return said
-}
-
-// retry repeats a call, which cannot have arrived, while again says so, for as
-// long as limit; the pauses grow up to most.
-func retry(ctx context.Context, limit, most time.Duration, again func(error) bool, call func() error) error {
-	end := time.Now().Add(limit)
-	for pause := 20 * time.Millisecond; ; pause = min(2*pause, most) {
-		err := call()
-		left := time.Until(end)
-		if err == nil || ctx.Err() != nil || !again(err) || left <= 0 {
-			return err
-		}
-		select {
-		case <-time.After(min(pause, left)):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -31,7 +32,7 @@ func (a *app) notifyCmd() *cobra.Command {
 text; it may be - (standard input) or @file. Prints what became of it: handed (an
 agent has it), held (it lies in the peer's inbox) or, with --no-wait, sent.`,
 		Args:              m.args("TOPIC", "DATA"),
-		ValidArgsFunction: a.completePeer,
+		ValidArgsFunction: a.CompleteTrustedPeer,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			h, err := m.head()
@@ -40,7 +41,7 @@ agent has it), held (it lies in the peer's inbox) or, with --no-wait, sent.`,
 			}
 			p, err := m.encode(ctx, a, func() (any, error) {
 				n.Topic = args[1]
-				text, err := a.argument(ctx, "DATA", args[2])
+				text, err := a.ReadArgument(ctx, "DATA", args[2])
 				if err != nil {
 					return nil, err
 				}
@@ -54,10 +55,10 @@ agent has it), held (it lies in the peer's inbox) or, with --no-wait, sent.`,
 			params := client.NotifyParams{Head: h, To: client.To(args[0]), Payload: p, Wait: &wait}
 			if peers := strings.Split(args[0], ","); len(peers) > 1 {
 				if slices.Contains(peers, "") {
-					return usagef("PEER: %q: a name is missing beside a comma", args[0])
+					return frame.Usagef("PEER: %q: a name is missing beside a comma", args[0])
 				}
 				if m.id != "" {
-					return usagef("--id: each of several peers gets a message with an id of its own")
+					return frame.Usagef("--id: each of several peers gets a message with an id of its own")
 				}
 				params.ID, params.To = wire.MessageID{}, client.ToAll(peers...)
 				return a.notifyAll(ctx, params)
@@ -81,21 +82,21 @@ func jsonOrText(text string) (jsontext.Value, error) {
 }
 
 func (a *app) notify(ctx context.Context, params client.NotifyParams) error {
-	r, err := a.daemon.Notify(ctx, params)
+	r, err := a.Daemon.Notify(ctx, params)
 	if err != nil {
-		return repeatable(err, params.ID)
+		return frame.WithRepeatID(err, params.ID)
 	}
-	a.did("the message is %s, and its id is %s", client.Line(r.State), r.ID)
-	if a.json {
-		return a.print(r)
+	a.NoteDone("the message is %s, and its id is %s", client.Line(r.State), r.ID)
+	if a.JSON {
+		return a.PrintJSON(r)
 	}
-	a.say("%s", a.paint(colours[r.State], r.State))
+	a.PrintLine("%s", a.PaintState(r.State))
 	return nil
 }
 
 // notifyAll prints a line a recipient. The exit code is that of the first error.
 func (a *app) notifyAll(ctx context.Context, params client.NotifyParams) error {
-	receipts, err := a.daemon.NotifyAll(ctx, params)
+	receipts, err := a.Daemon.NotifyAll(ctx, params)
 	if err != nil {
 		return err
 	}
@@ -105,25 +106,25 @@ func (a *app) notifyAll(ctx context.Context, params client.NotifyParams) error {
 			sent = append(sent, fmt.Sprintf("%s: %s %s", client.Line(r.To), client.Line(r.State), r.ID))
 		}
 	}
-	a.did("what was sent: %s", cmp.Or(strings.Join(sent, ", "), "nothing"))
+	a.NoteDone("what was sent: %s", cmp.Or(strings.Join(sent, ", "), "nothing"))
 	var failed error
 	for _, r := range receipts {
 		if r.Error != nil {
-			r.Error, _ = errors.AsType[*kinds.Error](repeatable(r.Error, r.ID))
+			r.Error, _ = errors.AsType[*kinds.Error](frame.WithRepeatID(r.Error, r.ID))
 		}
 		if r.Error != nil && failed == nil {
-			failed = exit(exitOf(r.Error))
+			failed = frame.Exit(frame.ExitCodeOf(r.Error))
 		}
 		switch {
-		case a.json:
-			if err := a.print(r); err != nil {
+		case a.JSON:
+			if err := a.PrintJSON(r); err != nil {
 				return err
 			}
 		case r.Error != nil:
 			said := strings.TrimPrefix(strings.TrimPrefix(r.Error.Message, "to: "), r.To+": ")
-			fmt.Fprintf(a.err, "acpctl notify: %s: %s%s\n", client.Text(r.To), client.Text(said), arrived(r.Error))
+			fmt.Fprintf(a.Err, "acpctl notify: %s: %s%s\n", client.Text(r.To), client.Text(said), frame.DescribeDelivery(r.Error))
 		default:
-			a.say("%s\t%s", client.Text(r.To), a.paint(colours[r.State], r.State))
+			a.PrintLine("%s\t%s", client.Text(r.To), a.PaintState(r.State))
 		}
 	}
 	return failed

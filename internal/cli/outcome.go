@@ -9,6 +9,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -65,17 +66,17 @@ func isCut(result wire.Payload) bool {
 // tellCut tells, also where no person reads, that an answer is not whole: a script
 // must not take it for that.
 func (a *app) tellCut(verb string) {
-	fmt.Fprintf(a.err, "acpctl %s: the answer is not whole, the agent has cut it: ask for less at a time\n", verb)
+	fmt.Fprintf(a.Err, "acpctl %s: the answer is not whole, the agent has cut it: ask for less at a time\n", verb)
 }
 
 // exitCodes are by the state in which a task ended, or is to be left.
 var exitCodes = map[client.TaskState]int{
 	client.TaskCompleted: 0,
 	client.TaskAccepted:  0, // no report is wanted
-	client.TaskRefused:   exitRefused,
-	client.TaskExpired:   exitTimeout,
-	client.TaskFailed:    exitFailed,
-	client.TaskCancelled: exitFailed,
+	client.TaskRefused:   frame.ExitRefused,
+	client.TaskExpired:   frame.ExitTimeout,
+	client.TaskFailed:    frame.ExitFailed,
+	client.TaskCancelled: frame.ExitFailed,
 }
 
 // refusal is the error that an ack stands for which does not accept, nil for one
@@ -96,37 +97,37 @@ func (a *app) acked(verb string, ack *kinds.Ack) error {
 	if ack.Accepted {
 		return nil
 	}
-	if why := cmp.Or(ack.Message, string(ack.Code), "no reason given"); !a.json {
-		fmt.Fprintf(a.err, "acpctl %s: refused: %s\n", verb, client.Line(why))
+	if why := cmp.Or(ack.Message, string(ack.Code), "no reason given"); !a.JSON {
+		fmt.Fprintf(a.Err, "acpctl %s: refused: %s\n", verb, client.Line(why))
 	}
-	return exit(exitRefused)
+	return frame.Exit(frame.ExitRefused)
 }
 
 // outcome tells a person how a task ended; the error carries the exit code.
 func (a *app) outcome(verb string, t *client.Task) error {
 	code, known := exitCodes[t.State]
 	if !known {
-		code = exitFailed
+		code = frame.ExitFailed
 	}
 	if e, err := kinds.Parse[kinds.Error](t.Result); err == nil && e.Code != "" && t.State == client.TaskFailed {
 		code = e.Code.Info().Exit
 	}
-	if !a.json {
+	if !a.JSON {
 		words, data := ending(t)
 		switch {
 		case t.State == client.TaskAccepted:
-			a.talk("accepted: no report is wanted")
+			a.TellPerson("accepted: no report is wanted")
 		case code == 0:
-			a.content(words, data)
+			a.PrintAnswer(words, data)
 		default:
-			fmt.Fprintf(a.err, "acpctl %s: %s: %s\n", verb, t.State, client.Line(words))
+			fmt.Fprintf(a.Err, "acpctl %s: %s: %s\n", verb, t.State, client.Line(words))
 		}
 		if isCut(t.Result) {
 			a.tellCut(verb)
 		}
 	}
 	if code != 0 {
-		return exit(code)
+		return frame.Exit(code)
 	}
 	return nil
 }

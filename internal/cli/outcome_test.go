@@ -7,14 +7,17 @@ import (
 	"testing"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/clitest"
+	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/cli/ui"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
 
 // Partial results are printed as they come, the outcome last.
 func TestWaitFollows(t *testing.T) {
-	f := newFake(t)
-	f.does(client.MethodWait, func(r *client.Request) (any, error) {
+	f := newDaemon(t)
+	f.Handle(client.MethodWait, func(r *client.Request) (any, error) {
 		var p client.WaitParams
 		if err := r.Bind(&p); err != nil {
 			return nil, err
@@ -28,17 +31,17 @@ func TestWaitFollows(t *testing.T) {
 		}
 		return task, nil
 	})
-	f.want(f.run("wait", someID.String()), 0, "all\n[1]\n", "")
-	f.want(f.run("wait", "-f", someID.String()), 0, "part 1\npart 2\nall\n[1]\n", "")
-	if got := f.run("wait", "--follow", "--json", someID.String()); strings.Count(got.out, "\n") != 3 || !strings.Contains(got.out, `"partial":{"status":"partial","outcome":"part 2"}`) {
+	f.Want(f.Run("wait", clitest.SomeID.String()), 0, "all\n[1]\n", "")
+	f.Want(f.Run("wait", "-f", clitest.SomeID.String()), 0, "part 1\npart 2\nall\n[1]\n", "")
+	if got := f.Run("wait", "--follow", "--json", clitest.SomeID.String()); strings.Count(got.Out, "\n") != 3 || !strings.Contains(got.Out, `"partial":{"status":"partial","outcome":"part 2"}`) {
 		t.Errorf("%+v", got)
 	}
 }
 
 // How a task ended is the exit code, and the last line of delegate --wait.
 func TestOutcomes(t *testing.T) {
-	f := newFake(t)
-	f.on(client.MethodDelegate, &client.Delegated{ID: someID, From: deskID, Payload: wire.Payload(`{"accepted":true}`)})
+	f := newDaemon(t)
+	f.Answer(client.MethodDelegate, &client.Delegated{ID: clitest.SomeID, From: clitest.DeskID, Payload: wire.Payload(`{"accepted":true}`)})
 	for _, c := range []struct {
 		task client.Task
 		code int
@@ -53,64 +56,62 @@ func TestOutcomes(t *testing.T) {
 		{client.Task{State: client.TaskAccepted}, 0, `"kind":"result","payload":{}`},
 		{client.Task{State: "of_the_future"}, 7, `"kind":"error","payload":{}`},
 	} {
-		c.task.ID = someID
-		f.on(client.MethodWait, &c.task)
-		if got := f.run("wait", someID.String()); got.code != c.code {
-			t.Errorf("wait, %s: exit code %d", c.task.State, got.code)
+		c.task.ID = clitest.SomeID
+		f.Answer(client.MethodWait, &c.task)
+		if got := f.Run("wait", clitest.SomeID.String()); got.Code != c.code {
+			t.Errorf("wait, %s: exit code %d", c.task.State, got.Code)
 		}
-		got := f.run("delegate", "desk", "x", "--wait", "--json")
-		_, last, _ := strings.Cut(got.out, "\n")
-		if want := `{"ref":"` + someID.String() + `","from":"` + deskID.String() + `",` + c.line + "}\n"; got.code != c.code || last != want {
-			t.Errorf("delegate --wait, %s: exit code %d\ngot  %swant %s", c.task.State, got.code, last, want)
+		got := f.Run("delegate", "desk", "x", "--wait", "--json")
+		_, last, _ := strings.Cut(got.Out, "\n")
+		if want := `{"ref":"` + clitest.SomeID.String() + `","from":"` + clitest.DeskID.String() + `",` + c.line + "}\n"; got.Code != c.code || last != want {
+			t.Errorf("delegate --wait, %s: exit code %d\ngot  %swant %s", c.task.State, got.Code, last, want)
 		}
 	}
 	// The outcome in full is in the result.
-	for payload, want := range map[string]ran{
-		`{"status":"completed","outcome":"the whole of it"}`:                  {0, "the whole of it\n", ""},
-		`{"status":"completed","outcome":"a part of it","truncated":true}`:    {0, "a part of it\n", "acpctl wait: the answer is not whole, the agent has cut it: ask for less at a time\n"},
-		`{"status":"completed","outcome":"the whole of it","truncated":"no"}`: {0, "the whole of it\n", ""},
-		`{"status":"failed","outcome":"the whole of it"}`:                     {7, "", "acpctl wait: failed: the whole of it\n"},
-		`{"status":"failed","outcome":"a part of it","truncated":true}`:       {7, "", "acpctl wait: failed: a part of it\nacpctl wait: the answer is not whole, the agent has cut it: ask for less at a time\n"},
-		`{"code":"internal","message":"the whole of it"}`:                     {7, "", "acpctl wait: failed: the whole of it\n"},
+	for payload, want := range map[string]clitest.Result{
+		`{"status":"completed","outcome":"the whole of it"}`:                  {Code: 0, Out: "the whole of it\n", Err: ""},
+		`{"status":"completed","outcome":"a part of it","truncated":true}`:    {Code: 0, Out: "a part of it\n", Err: "acpctl wait: the answer is not whole, the agent has cut it: ask for less at a time\n"},
+		`{"status":"completed","outcome":"the whole of it","truncated":"no"}`: {Code: 0, Out: "the whole of it\n", Err: ""},
+		`{"status":"failed","outcome":"the whole of it"}`:                     {Code: 7, Out: "", Err: "acpctl wait: failed: the whole of it\n"},
+		`{"status":"failed","outcome":"a part of it","truncated":true}`:       {Code: 7, Out: "", Err: "acpctl wait: failed: a part of it\nacpctl wait: the answer is not whole, the agent has cut it: ask for less at a time\n"},
+		`{"code":"internal","message":"the whole of it"}`:                     {Code: 7, Out: "", Err: "acpctl wait: failed: the whole of it\n"},
 	} {
-		task := &client.Task{ID: someID, State: client.TaskFailed, Outcome: "the wh…", Result: wire.Payload(payload)}
-		if want.code == 0 {
+		task := &client.Task{ID: clitest.SomeID, State: client.TaskFailed, Outcome: "the wh…", Result: wire.Payload(payload)}
+		if want.Code == 0 {
 			task.State = client.TaskCompleted
 		}
-		f.on(client.MethodWait, task)
-		f.want(f.run("wait", someID.String()), want.code, want.out, want.err)
-		want.err = "accepted: " + someID.String() + "\n" + strings.ReplaceAll(want.err, "acpctl wait", "acpctl delegate")
-		f.want(f.run("delegate", "desk", "x", "--wait"), want.code, want.out, want.err)
+		f.Answer(client.MethodWait, task)
+		f.Want(f.Run("wait", clitest.SomeID.String()), want.Code, want.Out, want.Err)
+		want.Err = "accepted: " + clitest.SomeID.String() + "\n" + strings.ReplaceAll(want.Err, "acpctl wait", "acpctl delegate")
+		f.Want(f.Run("delegate", "desk", "x", "--wait"), want.Code, want.Out, want.Err)
 	}
-	f.on(client.MethodWait, kinds.Errorf(kinds.DaemonUnavailable, "it went away"))
-	f.want(f.run("delegate", "desk", "x", "--wait", "--id", someID.String()), 6, "",
-		"accepted: "+someID.String()+"\nacpctl delegate: it went away; the task was accepted: see acpctl wait "+someID.String()+", or acpctl cancel "+someID.String()+"\n")
-	f.on(client.MethodDelegate, &client.Delegated{ID: someID, From: deskID, Payload: wire.Payload(`{"accepted":false,"message":"busy"}`)})
-	f.want(f.run("delegate", "desk", "x"), 4, "", "acpctl delegate: refused: busy\n")
-	f.want(f.run("delegate", "desk", "x", "--wait", "--json"), 4, `{"id":"`+someID.String()+`","from":"`+deskID.String()+
+	f.Answer(client.MethodWait, kinds.Errorf(kinds.DaemonUnavailable, "it went away"))
+	f.Want(f.Run("delegate", "desk", "x", "--wait", "--id", clitest.SomeID.String()), 6, "",
+		"accepted: "+clitest.SomeID.String()+"\nacpctl delegate: it went away; the task was accepted: see acpctl wait "+clitest.SomeID.String()+", or acpctl cancel "+clitest.SomeID.String()+"\n")
+	f.Answer(client.MethodDelegate, &client.Delegated{ID: clitest.SomeID, From: clitest.DeskID, Payload: wire.Payload(`{"accepted":false,"message":"busy"}`)})
+	f.Want(f.Run("delegate", "desk", "x"), 4, "", "acpctl delegate: refused: busy\n")
+	f.Want(f.Run("delegate", "desk", "x", "--wait", "--json"), 4, `{"id":"`+clitest.SomeID.String()+`","from":"`+clitest.DeskID.String()+
 		`","payload":{"accepted":false,"message":"busy"},"error":{"code":"not_authorized","message":"busy","retryable":false}}`+"\n", "")
 }
 
 // Whoever stops waiting for a task knows its id, and how to go on.
 func TestInterruptedWait(t *testing.T) {
-	f := newFake(t)
-	f.on(client.MethodDelegate, &client.Delegated{ID: someID, From: deskID, Payload: wire.Payload(`{"accepted":true}`)})
+	f := newDaemon(t)
+	f.Answer(client.MethodDelegate, &client.Delegated{ID: clitest.SomeID, From: clitest.DeskID, Payload: wire.Payload(`{"accepted":true}`)})
 	ctx, interrupt := context.WithCancel(t.Context())
 	gone := make(chan struct{})
-	f.does(client.MethodWait, func(r *client.Request) (any, error) { interrupt(); <-gone; return nil, nil })
+	f.Handle(client.MethodWait, func(r *client.Request) (any, error) { interrupt(); <-gone; return nil, nil })
 	var out, talk strings.Builder
-	a := &app{out: &out, err: &talk}
-	code := a.run(ctx, []string{"--home", f.home, "delegate", "desk", "x", "--wait", "--id", someID.String()})
+	code := f.RunOn(ctx, ui.Terminal{Out: &out, Err: &talk}, "--home", f.Home, "delegate", "desk", "x", "--wait", "--id", clitest.SomeID.String())
 	close(gone)
-	a.daemon.Close()
-	id := someID.String()
-	f.want(ran{code, out.String(), talk.String()}, exitInterrupted, "",
+	id := clitest.SomeID.String()
+	f.Want(clitest.Result{Code: code, Out: out.String(), Err: talk.String()}, frame.ExitInterrupted, "",
 		"accepted: "+id+"\nacpctl delegate: interrupted; the task was accepted: see acpctl wait "+id+", or acpctl cancel "+id+"\n")
 }
 
 // A deadline that passed without a word of the other side is still said in words.
 func TestExpiredSaysWhy(t *testing.T) {
-	f := newFake(t)
-	f.on(client.MethodWait, &client.Task{ID: someID, State: client.TaskExpired})
-	f.want(f.run("wait", someID.String()), exitTimeout, "", "acpctl wait: expired: the deadline passed\n")
+	f := newDaemon(t)
+	f.Answer(client.MethodWait, &client.Task{ID: clitest.SomeID, State: client.TaskExpired})
+	f.Want(f.Run("wait", clitest.SomeID.String()), frame.ExitTimeout, "", "acpctl wait: expired: the deadline passed\n")
 }

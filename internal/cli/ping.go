@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/cli/ui"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -45,14 +47,14 @@ func (a *app) pingCmd() *cobra.Command {
   acpctl ping desk -c 100 -i 10ms`,
 		Long: `Pings the daemon of a peer, which answers without its agents. The times are of
 the way between the two daemons. Exits 0 if any answer came.`,
-		Args:              words("PEER"),
-		ValidArgsFunction: a.completePeer,
+		Args:              frame.NamedArgs("PEER"),
+		ValidArgsFunction: a.CompleteTrustedPeer,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if count < 0 || cmd.Flags().Changed("count") && count == 0 {
-				return usagef("--count: expected 1 or more")
+				return frame.Usagef("--count: expected 1 or more")
 			}
 			if interval < 0 {
-				return usagef("--interval: expected a duration like 1s")
+				return frame.Usagef("--interval: expected a duration like 1s")
 			}
 			return a.ping(cmd.Context(), args[0], count, interval)
 		},
@@ -69,7 +71,7 @@ func (a *app) ping(ctx context.Context, peer string, count int, interval time.Du
 	for count == 0 || sent < count {
 		next := time.Now().Add(interval)
 		sent++
-		answer, err := a.daemon.Ping(ctx, client.PingParams{To: peer})
+		answer, err := a.Daemon.Ping(ctx, client.PingParams{To: peer})
 		if ctx.Err() != nil {
 			sent-- // nobody waited for the answer
 			break
@@ -82,15 +84,15 @@ func (a *app) ping(ctx context.Context, peer string, count int, interval time.Du
 			}
 		case ok && isLoss(e):
 			last = err
-			if a.json {
-				a.print(pingLost{sent, e})
+			if a.JSON {
+				a.PrintJSON(pingLost{sent, e})
 			} else {
-				a.say("%s: seq=%d %s", client.Text(peer), sent, lossText(peer, e))
+				a.PrintLine("%s: seq=%d %s", client.Text(peer), sent, lossText(peer, e))
 			}
 		default:
 			return err
 		}
-		if err := a.unwritten(); err != nil {
+		if err := a.Unwritten(); err != nil {
 			return err
 		}
 		if sent == count {
@@ -109,10 +111,10 @@ func (a *app) ping(ctx context.Context, peer string, count int, interval time.Du
 	}
 	switch {
 	case ctx.Err() != nil:
-		return exit(exitInterrupted)
+		return frame.Exit(frame.ExitInterrupted)
 	case len(rtts) == 0:
-		_, code := a.judge(ctx, last)
-		return exit(code)
+		_, code := a.Classify(ctx, last)
+		return frame.Exit(code)
 	}
 	return nil
 }
@@ -128,28 +130,28 @@ func lossText(peer string, e *kinds.Error) string {
 	if e.Code == kinds.Timeout && e.From == "" {
 		return "no answer in time: the daemon there may be stopped or have too much to do, or the network loses packets"
 	}
-	return client.Text(strings.TrimPrefix(e.Message, peer+": ")) + arrived(e)
+	return client.Text(strings.TrimPrefix(e.Message, peer+": ")) + frame.DescribeDelivery(e)
 }
 
 func (a *app) pingAnswer(peer string, seq int, answer *client.Answer) error {
-	if a.json {
-		return a.print(pingLine{seq, answer.RTTUS, answer.Payload})
+	if a.JSON {
+		return a.PrintJSON(pingLine{seq, answer.RTTUS, answer.Payload})
 	}
 	pong, err := kinds.Parse[kinds.Pong](answer.Payload)
 	if err != nil {
 		return err
 	}
-	a.say("%s: seq=%d time=%s %s, %d active", client.Text(peer), seq, millis(answer.RTTUS), client.Line(pong.Status), pong.ActiveTasks)
+	a.PrintLine("%s: seq=%d time=%s %s, %d active", client.Text(peer), seq, ui.FormatMilliseconds(answer.RTTUS), client.Line(pong.Status), pong.ActiveTasks)
 	return nil
 }
 
 func (a *app) pingSum(peer string, s pingSummary) error {
-	if a.json {
-		return a.print(s)
+	if a.JSON {
+		return a.PrintJSON(s)
 	}
-	a.say("--- %s: %d sent, %d received", client.Text(peer), s.Sent, s.Received)
+	a.PrintLine("--- %s: %d sent, %d received", client.Text(peer), s.Sent, s.Received)
 	if s.Received > 0 {
-		a.say("min/avg/max/p99 = %s / %s / %s / %s", millis(s.MinUS), millis(s.AvgUS), millis(s.MaxUS), millis(s.P99US))
+		a.PrintLine("min/avg/max/p99 = %s / %s / %s / %s", ui.FormatMilliseconds(s.MinUS), ui.FormatMilliseconds(s.AvgUS), ui.FormatMilliseconds(s.MaxUS), ui.FormatMilliseconds(s.P99US))
 	}
 	return nil
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -52,8 +51,8 @@ func (s *server) run(ctx context.Context, in *client.Inbound, prompt, domain str
 	cmd.Env = s.environ(in, domain, limit)
 	cmd.Stdin = bytes.NewReader(stdin)
 	cmd.Stdout = out
-	shown := &tamed{w: s.app.err, tame: s.app.errTTY}
-	defer shown.end()
+	shown := s.app.NewTameWriter()
+	defer shown.End()
 	cmd.Stderr = io.MultiWriter(last, shown)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var termed time.Time
@@ -123,7 +122,7 @@ func (s *server) environ(in *client.Inbound, domain string, limit time.Duration)
 		"ACP_DEADLINE_MS="+deadline,
 		"ACP_SOCKET="+s.socket,
 		"ACP_AGENT="+s.name,
-		"ACP_AGENT_KEY="+s.app.daemon.Key(),
+		"ACP_AGENT_KEY="+s.app.Daemon.Key(),
 	)
 	return env
 }
@@ -161,63 +160,4 @@ func (t *tail) String() string {
 	text := t.text[max(0, len(t.text)-lastBytes):]
 	lines := strings.Split(strings.TrimRight(strings.ToValidUTF8(string(text), "\uFFFD"), "\n"), "\n")
 	return strings.Join(lines[max(0, len(lines)-lastLines):], "\n")
-}
-
-// tamed writes what a command says to where a person may read it: to a terminal line by
-// line, without what plays tricks with it.
-type tamed struct {
-	w    io.Writer
-	tame bool
-
-	mu   sync.Mutex // guards line: a process that lives on may write at the end
-	line []byte     // which has not ended
-}
-
-const maxLine = 4 << 10 // of what is shown at a time
-
-func (t *tamed) Write(p []byte) (int, error) {
-	if !t.tame {
-		return t.w.Write(p)
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for rest := p; len(rest) > 0; {
-		part, more, ended := bytes.Cut(rest, []byte("\n"))
-		if room := maxLine - len(t.line); len(part) > room {
-			part, more, ended = rest[:room], rest[room:], true
-		}
-		t.line, rest = append(t.line, part...), more
-		if ended {
-			t.show()
-		}
-	}
-	return len(p), nil
-}
-
-func (t *tamed) show() {
-	io.WriteString(t.w, client.Text(string(t.line))+"\n")
-	t.line = t.line[:0]
-}
-
-// end shows a last line that has no end.
-func (t *tamed) end() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.line) > 0 {
-		t.show()
-	}
-}
-
-// exclusive lets several commands write to one stream. What nobody reads is not
-// their fault: writing always succeeds.
-type exclusive struct {
-	mu sync.Mutex // taken to write
-	w  io.Writer
-}
-
-func (x *exclusive) Write(p []byte) (int, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.w.Write(p)
-	return len(p), nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -28,7 +29,7 @@ standard output, its data below as JSON. QUESTION may be - (standard input) or
 @file. Interrupting gives the question up at the other side too. A question that is
 repeated, also under the same --id, is asked again.`,
 		Args:              m.args("QUESTION"),
-		ValidArgsFunction: a.completePeer,
+		ValidArgsFunction: a.CompleteTrustedPeer,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			h, err := m.head()
@@ -36,16 +37,16 @@ repeated, also under the same --id, is asked again.`,
 				return err
 			}
 			if h.Thread = thread; thread != "" && !h.Parent.IsZero() {
-				return usagef("--thread: the conversation is that of the message that led here (--parent, ACP_ID): leave it out")
+				return frame.Usagef("--thread: the conversation is that of the message that led here (--parent, ACP_ID): leave it out")
 			}
 			if patience < 0 {
-				return usagef("--wait-for-peer: expected a duration like 30s")
+				return frame.Usagef("--wait-for-peer: expected a duration like 30s")
 			}
 			p, err := m.encode(ctx, a, func() (_ any, err error) {
-				if q.Question, err = a.argument(ctx, "QUESTION", args[1]); err != nil {
+				if q.Question, err = a.ReadArgument(ctx, "QUESTION", args[1]); err != nil {
 					return nil, err
 				}
-				q.DeadlineMS, err = milliseconds(cmd, "deadline", deadline, kinds.MaxQueryDeadline)
+				q.DeadlineMS, err = frame.MillisecondsFlag(cmd, "deadline", deadline, kinds.MaxQueryDeadline)
 				return &q, err
 			})
 			if err != nil {
@@ -67,26 +68,26 @@ repeated, also under the same --id, is asked again.`,
 
 func (a *app) query(ctx context.Context, params client.QueryParams, patience time.Duration) error {
 	var answer *client.Answer
-	err := retry(ctx, patience, 2*time.Second, isAway, func() (err error) {
-		answer, err = a.daemon.Query(ctx, params)
+	err := frame.Retry(ctx, patience, 2*time.Second, isAway, func() (err error) {
+		answer, err = a.Daemon.Query(ctx, params)
 		return err
 	})
 	if err != nil {
-		return repeatable(err, params.ID)
+		return frame.WithRepeatID(err, params.ID)
 	}
-	a.did("the question was answered, and its id is %s", answer.ID)
-	if a.json {
-		return a.print(answer)
+	a.NoteDone("the question was answered, and its id is %s", answer.ID)
+	if a.JSON {
+		return a.PrintJSON(answer)
 	}
 	r, err := kinds.Parse[kinds.Response](answer.Payload)
 	if err != nil {
 		return err
 	}
-	a.content(r.Summary, r.Data)
+	a.PrintAnswer(r.Summary, r.Data)
 	if r.Truncated {
 		a.tellCut("query")
 	}
-	a.talk("(%s)", micros(answer.RTTUS).Round(10*time.Microsecond))
+	a.TellPerson("(%s)", micros(answer.RTTUS).Round(10*time.Microsecond))
 	return nil
 }
 
@@ -96,3 +97,5 @@ func isAway(err error) bool {
 	e, ok := errors.AsType[*kinds.Error](err)
 	return ok && e.Code == kinds.Unreachable && e.Delivered() != kinds.DeliveredUnknown
 }
+
+func micros(us uint64) time.Duration { return time.Duration(us) * time.Microsecond }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -66,16 +67,16 @@ Notifications are left to other agents, or stay in the inbox.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if s.timeout < 0 || p.MaxConcurrent < 1 {
-				return usagef("--timeout, --concurrency: expected a duration, and 1 or more")
+				return frame.Usagef("--timeout, --concurrency: expected a duration, and 1 or more")
 			}
 			if err := checkKinds(p.Kinds); err != nil {
 				return err
 			}
 			if cmd.Flags().Changed("domain") && (len(p.Domains) == 0 || slices.Contains(p.Domains, "")) {
-				return usagef("--domain: empty: give a value, or leave the flag out to take anything")
+				return frame.Usagef("--domain: empty: give a value, or leave the flag out to take anything")
 			}
 			if s.stderr != stderrNone && s.stderr != stderrLast {
-				return usagef("--stderr: %q: expected %s or %s", s.stderr, stderrNone, stderrLast)
+				return frame.Usagef("--stderr: %q: expected %s or %s", s.stderr, stderrNone, stderrLast)
 			}
 			if p.Name == "" {
 				p.Name = agentName(args[0])
@@ -103,11 +104,11 @@ Notifications are left to other agents, or stay in the inbox.`,
 
 func checkKinds(list []string) error {
 	if len(list) == 0 {
-		return usagef("--kinds: expected query, delegate or both")
+		return frame.Usagef("--kinds: expected query, delegate or both")
 	}
 	for _, k := range list {
 		if k != kinds.KindQuery && k != kinds.KindDelegate {
-			return usagef("--kinds: %q: expected query, delegate or both", k)
+			return frame.Usagef("--kinds: %q: expected query, delegate or both", k)
 		}
 	}
 	return nil
@@ -153,7 +154,7 @@ func (s *server) serve(ctx context.Context, p client.AttachParams) (err error) {
 	defer s.stopWork(nil)
 	s.tasks = make(map[wire.MessageID]*runningTask)
 
-	s.app.out, s.app.err = &exclusive{w: s.app.out}, &exclusive{w: s.app.err}
+	s.app.ShareStreams()
 	if s.socket, err = s.app.agentSocket(); err != nil {
 		return err
 	}
@@ -161,21 +162,21 @@ func (s *server) serve(ctx context.Context, p client.AttachParams) (err error) {
 	if p.Key, err = readKeyFile(s.keyFile); err != nil {
 		return err
 	}
-	s.app.daemon.As = client.SpeakParams{} // an agent of its own, also below another
+	s.app.Daemon.As = client.SpeakParams{} // an agent of its own, also below another
 	if err := s.disown(stopped, p.Name, p.Key); err != nil {
 		return s.keyRemedy(err)
 	}
 	h := s.handler(p.Kinds)
 	takes := strings.Join(p.Kinds, ", ")
 	h.Attached = func() {
-		if err := writeKeyFile(s.keyFile, s.app.daemon.Key()); err != nil {
+		if err := writeKeyFile(s.keyFile, s.app.Daemon.Key()); err != nil {
 			s.log("--key-file: %v", err)
 		}
 		s.log("serving as %s: %s; Ctrl-C ends", s.name, takes)
 	}
 	p.Kinds = nil // those that h takes
 	ended := make(chan error, 1)
-	go func() { ended <- s.app.daemon.Attach(attached, p, h) }()
+	go func() { ended <- s.app.Daemon.Attach(attached, p, h) }()
 	select {
 	case err := <-ended:
 		s.stop()
@@ -186,7 +187,7 @@ func (s *server) serve(ctx context.Context, p client.AttachParams) (err error) {
 	detach()
 	<-ended
 	if ctx.Err() != nil {
-		return exit(exitInterrupted)
+		return frame.Exit(frame.ExitInterrupted)
 	}
 	return nil
 }

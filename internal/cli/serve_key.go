@@ -19,7 +19,7 @@ import (
 func (a *app) agentSocket() (string, error) {
 	path, set, err := client.AgentSocket()
 	if err == nil && !set {
-		home := a.home
+		home := a.Home
 		if home == "" {
 			home, err = client.Home()
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,9 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/cli/clitest"
+	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/cli/ui"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -109,11 +113,11 @@ func TestTail(t *testing.T) {
 // The result is repeated with the same id until it is taken.
 func TestDeliver(t *testing.T) {
 	unreachable := kinds.Errorf(kinds.Unreachable, "away")
-	params := client.ResultParams{Head: client.Head{ID: someID}, Ref: someID, Payload: wire.Payload(`{}`)}
+	params := client.ResultParams{Head: client.Head{ID: clitest.SomeID}, Ref: clitest.SomeID, Payload: wire.Payload(`{}`)}
 	synctest.Test(t, func(t *testing.T) {
 		var at []time.Time
 		err := deliver(t.Context(), params, func(_ context.Context, p client.ResultParams) (*client.Receipt, error) {
-			if at = append(at, time.Now()); p.ID != someID || p.Ref != someID {
+			if at = append(at, time.Now()); p.ID != clitest.SomeID || p.Ref != clitest.SomeID {
 				t.Errorf("another message: %+v", p)
 			}
 			if len(at) < 12 {
@@ -162,25 +166,25 @@ func TestDeliver(t *testing.T) {
 		sent = append(sent, p)
 		return nil, kinds.Errorf(kinds.TooLarge, "too large")
 	})
-	if err == nil || len(sent) != 2 || sent[1].ID == someID || !strings.Contains(string(sent[1].Payload), `"status":"failed"`) {
+	if err == nil || len(sent) != 2 || sent[1].ID == clitest.SomeID || !strings.Contains(string(sent[1].Payload), `"status":"failed"`) {
 		t.Errorf("%v, sent %d", err, len(sent))
 	}
 }
 
 // An agent of the fake's own: what a real daemon would not send.
 func TestServeTakesWhatComes(t *testing.T) {
-	f := newFake(t)
-	f.on(client.MethodStatus, &client.Status{})
-	f.on(client.MethodTasks, &client.Tasks{})
+	f := newDaemon(t)
+	f.Answer(client.MethodStatus, &client.Status{})
+	f.Answer(client.MethodTasks, &client.Tasks{})
 	attached := make(chan client.AttachParams, 1)
-	f.does(client.MethodAttach, func(r *client.Request) (any, error) {
+	f.Handle(client.MethodAttach, func(r *client.Request) (any, error) {
 		var p client.AttachParams
 		err := r.Bind(&p)
 		attached <- p
 		return nil, err
 	})
 	results := make(chan client.ResultParams, 1)
-	f.does(client.MethodResult, func(r *client.Request) (any, error) {
+	f.Handle(client.MethodResult, func(r *client.Request) (any, error) {
 		var p client.ResultParams
 		err := r.Bind(&p)
 		p.Payload = append(wire.Payload(nil), p.Payload...)
@@ -189,21 +193,18 @@ func TestServeTakesWhatComes(t *testing.T) {
 	})
 	ctx, interrupt := context.WithCancel(t.Context())
 	var out, talk strings.Builder
-	a := &app{out: &out, err: &talk}
 	ended := make(chan int, 1)
 	go func() {
-		ended <- a.run(ctx, []string{"--home", f.home, "--json", "serve", "--name", "x", "--domain", "a,b", "--concurrency", "7", "--",
-			"sh", "-c", `printf '%s|%s|%s' "$ACP_THREAD" "$ACP_DOMAIN" "$ACP_DEADLINE_MS"`})
+		ended <- f.RunOn(ctx, ui.Terminal{Out: &out, Err: &talk}, "--home", f.Home, "--json", "serve", "--name", "x", "--domain", "a,b", "--concurrency", "7", "--",
+			"sh", "-c", `printf '%s|%s|%s' "$ACP_THREAD" "$ACP_DOMAIN" "$ACP_DEADLINE_MS"`)
 	}()
 	p := <-attached
 	if p.Name != "x" || strings.Join(p.Domains, " ") != "a b" || p.MaxConcurrent != 7 || len(p.Kinds) != 3 {
 		t.Errorf("attached as %+v", p)
 	}
-	in := &client.Inbound{Name: "desk", Envelope: wire.Envelope{V: 1, ID: someID, From: deskID, To: me, Kind: "query", Thread: "t\x00\x1b[2Ju",
+	in := &client.Inbound{Name: "desk", Envelope: wire.Envelope{V: 1, ID: clitest.SomeID, From: clitest.DeskID, To: clitest.MyID, Kind: "query", Thread: "t\x00\x1b[2Ju",
 		Payload: wire.Payload(`{"question":"q","domain":"d\u0000e"}`)}}
-	f.mu.Lock()
-	conn := f.conn
-	f.mu.Unlock()
+	conn := f.Attached()
 	var answer jsontext.Value
 	if err := conn.Call(t.Context(), "query", in, &answer); err != nil || string(answer) != `{"summary":"tu|de|"}` {
 		t.Errorf("%s, %v", answer, err)
@@ -217,10 +218,10 @@ func TestServeTakesWhatComes(t *testing.T) {
 	if err := conn.Call(t.Context(), "delegate", in, &answer); err != nil || string(answer) != `{"accepted":true}` {
 		t.Errorf("%s, %v", answer, err)
 	}
-	if r := <-results; r.Ref != someID || string(r.Payload) != `{"status":"completed","outcome":"tu||60000"}` {
+	if r := <-results; r.Ref != clitest.SomeID || string(r.Payload) != `{"status":"completed","outcome":"tu||60000"}` {
 		t.Errorf("result %+v", r)
 	}
-	for _, ref := range []*wire.MessageID{nil, &someID, {1}} {
+	for _, ref := range []*wire.MessageID{nil, &clitest.SomeID, {1}} {
 		in.Kind, in.Ref, in.Payload = "cancel", ref, nil
 		if err := conn.Call(t.Context(), "cancel", in, &answer); err != nil || !strings.Contains(string(answer), `"accepted":false,"code":"not_found"`) {
 			t.Errorf("%s, %v", answer, err)
@@ -230,40 +231,39 @@ func TestServeTakesWhatComes(t *testing.T) {
 		t.Error("a notification was confirmed")
 	}
 	interrupt()
-	if code := <-ended; code != exitInterrupted {
+	if code := <-ended; code != frame.ExitInterrupted {
 		t.Errorf("exit code %d: %s", code, talk.String())
 	}
 	if want := "acpctl serve: serving as x: query, delegate; Ctrl-C ends\n"; !strings.HasPrefix(talk.String(), want) {
 		t.Errorf("told %q", talk.String())
 	}
-	if !strings.Contains(out.String(), `{"id":"`+someID.String()+`","from":"desk","kind":"delegate","state":"completed","took_ms":`) {
+	if !strings.Contains(out.String(), `{"id":"`+clitest.SomeID.String()+`","from":"desk","kind":"delegate","state":"completed","took_ms":`) {
 		t.Errorf("told %s", out.String())
 	}
 }
 
 // An agent that may not attach ends with the daemon's reason.
 func TestServeIsRefused(t *testing.T) {
-	f := newFake(t)
-	f.on(client.MethodStatus, &client.Status{Agents: []client.Agent{{Name: "cat"}}}) // whose tasks are its own
-	f.want(f.run("serve", "cat"), exitLocal, "", "acpctl serve: an agent named cat is attached already: choose another name with --name, or stop that one\n")
-	f.on(client.MethodStatus, &client.Status{})
-	f.on(client.MethodTasks, &client.Tasks{})
-	f.on(client.MethodAttach, kinds.Errorf(kinds.Overloaded, "too many"))
-	f.want(f.run("serve", "cat"), exitLocal, "", "acpctl serve: too many\n")
+	f := newDaemon(t)
+	f.Answer(client.MethodStatus, &client.Status{Agents: []client.Agent{{Name: "cat"}}}) // whose tasks are its own
+	f.Want(f.Run("serve", "cat"), frame.ExitLocal, "", "acpctl serve: an agent named cat is attached already: choose another name with --name, or stop that one\n")
+	f.Answer(client.MethodStatus, &client.Status{})
+	f.Answer(client.MethodTasks, &client.Tasks{})
+	f.Answer(client.MethodAttach, kinds.Errorf(kinds.Overloaded, "too many"))
+	f.Want(f.Run("serve", "cat"), frame.ExitLocal, "", "acpctl serve: too many\n")
 }
 
 // A socket that nobody listens on any more is no daemon.
 func TestStaleSocket(t *testing.T) {
-	f := &fake{t: t, home: newFake(t).home}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: f.home + "/stale", Net: "unix"})
+	f := newDaemon(t)
+	f.RemoveSocket(client.SocketName)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(f.Home, client.SocketName), Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.SetUnlinkOnClose(false)
 	l.Close()
-	a := &app{out: new(strings.Builder), err: new(strings.Builder)}
-	a.daemon.Socket = f.home + "/stale"
-	if code := a.run(t.Context(), []string{"whoami"}); code != 6 {
-		t.Errorf("exit code %d", code)
+	if got := f.Run("whoami"); got.Code != 6 {
+		t.Errorf("%+v", got)
 	}
 }

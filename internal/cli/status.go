@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -30,33 +31,33 @@ func (a *app) statusCmd() *cobra.Command {
 --budget shows what peers may cost, in the columns ROW (the name of what is counted),
 PEER (who, or all together), HELD (what is taken now), BOUND (what may be taken) and
 REFUSED (how often more was refused).`,
-		Args:              words(),
+		Args:              frame.NamedArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
 			if patience < 0 {
-				return usagef("--wait: expected a duration like 5s")
+				return frame.Usagef("--wait: expected a duration like 5s")
 			}
 			if budget && cmd.Flags().Changed("wait") {
-				return usagef("--budget and --wait: leave one of them out")
+				return frame.Usagef("--budget and --wait: leave one of them out")
 			}
 			if budget {
 				return a.budget(ctx)
 			}
 			var s *client.Status
 			end := time.Now().Add(patience)
-			err := retry(ctx, patience, 200*time.Millisecond, isAbsent, func() (err error) {
+			err := frame.Retry(ctx, patience, 200*time.Millisecond, isAbsent, func() (err error) {
 				if patience > 0 { // a daemon that is there and silent has no longer than one that is not
-					a.daemon.Patience = min(ownPatience, max(time.Until(end), time.Millisecond))
+					a.Daemon.Patience = min(frame.DaemonPatience, max(time.Until(end), time.Millisecond))
 				}
-				s, err = a.daemon.Status(ctx)
+				s, err = a.Daemon.Status(ctx)
 				return err
 			})
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.print(s)
+			if a.JSON {
+				return a.PrintJSON(s)
 			}
 			a.status(s)
 			return nil
@@ -90,7 +91,7 @@ func (a *app) status(s *client.Status) {
 	for _, w := range s.Warnings {
 		rows = append(rows, [2]string{"warning", client.Line(w)})
 	}
-	a.fields(rows...)
+	a.PrintFields(rows...)
 }
 
 func counts(by map[string]uint64) string {

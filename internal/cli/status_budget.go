@@ -11,12 +11,12 @@ import (
 // budget shows each row of the budget for all peers together, and below it for each
 // peer that holds something of it or was refused more.
 func (a *app) budget(ctx context.Context) error {
-	b, err := a.daemon.Budget(ctx)
+	b, err := a.Daemon.Budget(ctx)
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.print(b)
+	if a.JSON {
+		return a.PrintJSON(b)
 	}
 	var lines [][]string
 	for _, r := range b.Rows {
@@ -35,7 +35,7 @@ func (a *app) budget(ctx context.Context) error {
 		}
 		lines = append(append(lines, []string{r.Name, "(all)", amount(r.Unit, r.Held), bound(r.Unit, r.All), strconv.FormatUint(refused, 10)}), peers...)
 	}
-	a.table([]string{"ROW", "PEER", "HELD", "BOUND", "REFUSED"}, lines)
+	a.PrintTable([]string{"ROW", "PEER", "HELD", "BOUND", "REFUSED"}, lines)
 	return nil
 }
 

@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/clitest"
 )
 
 func TestStatusBudget(t *testing.T) {
-	f := newFake(t)
-	f.on(client.MethodBudget, client.Budget{
+	f := newDaemon(t)
+	f.Answer(client.MethodBudget, client.Budget{
 		Rows: []client.BudgetRow{
 			{Name: "places"},
 			{Name: "streams", Peer: 768, All: 8192, Held: 3},
@@ -18,11 +19,11 @@ func TestStatusBudget(t *testing.T) {
 			{Name: "free_space", Unit: "bytes_free", Peer: 1 << 30, All: 1 << 30, Held: 500},
 		},
 		Usage: []client.BudgetUsage{
-			{Row: "places", Peer: deskID, Name: "desk", Held: 1, Refused: 2},
-			{Row: "free_space", Peer: deskID, Name: "desk", Refused: 7},
+			{Row: "places", Peer: clitest.DeskID, Name: "desk", Held: 1, Refused: 2},
+			{Row: "free_space", Peer: clitest.DeskID, Name: "desk", Refused: 7},
 		},
 	})
-	f.want(f.run("status", "--budget"), 0, "places\t(all)\t0\t-\t2\nplaces\tdesk\t1\t-\t2\n"+
+	f.Want(f.Run("status", "--budget"), 0, "places\t(all)\t0\t-\t2\nplaces\tdesk\t1\t-\t2\n"+
 		"streams\t(all)\t3\t8192\t0\n"+
 		"unread\t(all)\t1.5 MiB\t256 MiB\t0\n"+
 		"free_space\t(all)\t500 bytes free\t1 GiB free\t7\nfree_space\tdesk\t-\t1 GiB free\t7\n", "")
@@ -31,18 +32,18 @@ func TestStatusBudget(t *testing.T) {
 // Times name their zone, everywhere: the local one for a person, UTC for a script.
 func TestTimesNameTheirZone(t *testing.T) {
 	at := time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
-	f := newFake(t)
-	f.on(client.MethodInvitations, client.Invitations{Invitations: []client.OpenInvitation{{ID: "0a1b2c3d", Expires: at}}})
-	f.want(f.run("invite", "--list"), 0, "0a1b2c3d\t2026-11-20T14:00:00Z\t-\t-\n", "")
-	if got, want := f.typed("", "invite", "--list"), at.Local().Format("Jan _2 15:04:05 MST"); !strings.Contains(got.out, want) {
-		t.Errorf("%q, want %q", got.out, want)
+	f := newDaemon(t)
+	f.Answer(client.MethodInvitations, client.Invitations{Invitations: []client.OpenInvitation{{ID: "0a1b2c3d", Expires: at}}})
+	f.Want(f.Run("invite", "--list"), 0, "0a1b2c3d\t2026-11-20T14:00:00Z\t-\t-\n", "")
+	if got, want := f.RunTyped("", "invite", "--list"), at.Local().Format("Jan _2 15:04:05 MST"); !strings.Contains(got.Out, want) {
+		t.Errorf("%q, want %q", got.Out, want)
 	}
 }
 
 func TestStatusShowsWarnings(t *testing.T) {
-	f := newFake(t)
-	f.on(client.MethodStatus, client.Status{Whoami: client.Whoami{Name: "desk"}, Warnings: []string{"policy in config.yaml names labtop"}})
-	if got := f.run("status"); got.code != 0 || got.out[len(got.out)-len("warning\tpolicy in config.yaml names labtop\n"):] != "warning\tpolicy in config.yaml names labtop\n" {
+	f := newDaemon(t)
+	f.Answer(client.MethodStatus, client.Status{Whoami: client.Whoami{Name: "desk"}, Warnings: []string{"policy in config.yaml names labtop"}})
+	if got := f.Run("status"); got.Code != 0 || got.Out[len(got.Out)-len("warning\tpolicy in config.yaml names labtop\n"):] != "warning\tpolicy in config.yaml names labtop\n" {
 		t.Errorf("%+v", got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/frame"
 )
 
 func (a *app) tasksCmd() *cobra.Command {
@@ -12,15 +13,15 @@ func (a *app) tasksCmd() *cobra.Command {
 		Short: "List the delegations given and taken, the newest first",
 		Example: `  acpctl tasks
   acpctl tasks --json`,
-		Args:              words(),
+		Args:              frame.NamedArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			tasks, err := a.daemon.Tasks(cmd.Context())
+			tasks, err := a.Daemon.Tasks(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.print(struct {
+			if a.JSON {
+				return a.PrintJSON(struct {
 					Tasks []client.Task `json:"tasks"`
 				}{tasks})
 			}
@@ -30,9 +31,9 @@ func (a *app) tasksCmd() *cobra.Command {
 				if t.Outcome != "" {
 					what += ": " + client.Line(t.Outcome)
 				}
-				rows = append(rows, []string{t.ID.String(), string(t.Direction), t.Peer, string(t.State), a.moment(t.Deadline.Time), what})
+				rows = append(rows, []string{t.ID.String(), string(t.Direction), t.Peer, string(t.State), a.FormatTime(t.Deadline.Time), what})
 			}
-			a.table([]string{"ID", "DIRECTION", "PEER", "STATE", "DEADLINE", "TASK"}, rows)
+			a.PrintTable([]string{"ID", "DIRECTION", "PEER", "STATE", "DEADLINE", "TASK"}, rows)
 			return nil
 		},
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/cli/ui"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -32,9 +34,9 @@ asked for. Both sides have to trust each other; acpctl invite does that in one g
 Without --name a peer that was trusted before keeps its name; a new one is called what it
 calls itself, with a number if another peer has that name; and where it does not say, or
 not in small letters, digits and hyphens, peer- and the first ten digits of its id.`,
-		Args: words("ID or NAME"),
+		Args: frame.NamedArgs("ID or NAME"),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return a.complete(cmd, args, begun, client.PeerPending, client.PeerDiscovered)
+			return a.CompletePeers(cmd, args, begun, client.PeerPending, client.PeerDiscovered)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
@@ -45,28 +47,28 @@ not in small letters, digits and hyphens, peer- and the first ten digits of its 
 			switch {
 			case err == nil:
 				p.Peer = id.String()
-			case a.agents:
+			case a.AsGuest:
 				p.Peer = args[0] // the daemon says whose business it is
 			case yes:
-				return usagef("--yes: only with the full id of 64 digits, not with %q", args[0])
+				return frame.Usagef("--yes: only with the full id of 64 digits, not with %q", args[0])
 			default:
 				if err := a.choose(ctx, args[0], &p); err != nil {
 					return err
 				}
 			}
-			peer, err := a.daemon.Trust(ctx, p)
+			peer, err := a.Daemon.Trust(ctx, p)
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.print(peer)
+			if a.JSON {
+				return a.PrintJSON(peer)
 			}
 			a.trusted(peer)
 			if peer.Warning != "" {
-				fmt.Fprintf(a.err, "acpctl trust: %s\n", client.Line(peer.Warning))
+				fmt.Fprintf(a.Err, "acpctl trust: %s\n", client.Line(peer.Warning))
 			}
-			if a.errTTY {
-				a.talk("%s", a.mutual(ctx, peer))
+			if a.ErrTTY {
+				a.TellPerson("%s", a.mutual(ctx, peer))
 			}
 			return nil
 		},
@@ -80,12 +82,12 @@ not in small letters, digits and hyphens, peer- and the first ten digits of its 
 
 // mutual says whether the other side trusts this daemon too, and else what is next.
 func (a *app) mutual(ctx context.Context, peer *client.NamedPeer) string {
-	_, err := a.daemon.Ping(ctx, client.PingParams{To: peer.ID.String(), TimeoutMS: 1000})
+	_, err := a.Daemon.Ping(ctx, client.PingParams{To: peer.ID.String(), TimeoutMS: 1000})
 	switch {
 	case err == nil:
 		return "it trusts this daemon too: try acpctl ping " + peer.Name
 	case errors.Is(err, &kinds.Error{Code: kinds.NotTrusted}):
-		if who, err := a.daemon.Whoami(ctx); err == nil {
+		if who, err := a.Daemon.Whoami(ctx); err == nil {
 			return "messages pass once the other side trusts this daemon too; there: acpctl trust " + client.Line(who.Name)
 		}
 	}
@@ -95,11 +97,11 @@ func (a *app) mutual(ctx context.Context, peer *client.NamedPeer) string {
 // trusted says who is trusted now: to a person whose key that is, to a script the
 // name alone.
 func (a *app) trusted(peer *client.NamedPeer) {
-	if a.outTTY {
-		a.say("trusted %s (%s)", peer.Name, peer.ID.Fingerprint())
+	if a.OutTTY {
+		a.PrintLine("trusted %s (%s)", peer.Name, peer.ID.Fingerprint())
 		return
 	}
-	a.say("%s", peer.Name)
+	a.PrintLine("%s", peer.Name)
 }
 
 // maxListed bounds a list in an error.
@@ -108,14 +110,14 @@ const maxListed = 8
 func checkTrust(p *client.TrustParams) error {
 	if p.Name != "" {
 		if err := identity.CheckName(p.Name); err != nil {
-			return usagef("--name: %w", err)
+			return frame.Usagef("--name: %w", err)
 		}
 	}
 	if slices.Equal(p.Addrs, []string{"none"}) {
 		p.Addrs = []string{}
 	}
 	if err := identity.CheckAddrs(p.Addrs); err != nil {
-		return usagef("--addr: %w", err)
+		return frame.Usagef("--addr: %w", err)
 	}
 	return nil
 }
@@ -124,7 +126,7 @@ func checkTrust(p *client.TrustParams) error {
 // id: what a person has compared is what is trusted, whoever calls meanwhile. Who
 // is trusted already needs no question.
 func (a *app) choose(ctx context.Context, ref string, p *client.TrustParams) error {
-	peers, err := a.daemon.Peers(ctx)
+	peers, err := a.Daemon.Peers(ctx)
 	if err != nil {
 		return err
 	}
@@ -173,20 +175,20 @@ func unknownPeer(format string, args ...any) error {
 
 // confirm asks for a typed yes.
 func (a *app) confirm(ctx context.Context, peer *client.Peer) error {
-	fmt.Fprintf(a.err, "name         %s (what it calls itself)\naddress      %s\nid           %s\nfingerprint  %s\n",
-		peerName(peer), client.Line(strings.Join(peer.Addrs, " ")), peer.ID, peer.ID.Fingerprint())
-	fmt.Fprint(a.err, "Compare the fingerprint with what `acpctl whoami` shows on that machine. Trust it? Type yes: ")
-	answer, err := a.readLine(ctx)
+	fmt.Fprintf(a.Err, "name         %s (what it calls itself)\naddress      %s\nid           %s\nfingerprint  %s\n",
+		ui.ShowName(peer), client.Line(strings.Join(peer.Addrs, " ")), peer.ID, peer.ID.Fingerprint())
+	fmt.Fprint(a.Err, "Compare the fingerprint with what `acpctl whoami` shows on that machine. Trust it? Type yes: ")
+	answer, err := a.ReadLine(ctx)
 	if err != nil {
 		return err
 	}
-	if !a.inTTY {
-		fmt.Fprintln(a.err) // the answer's own end of line is not seen
+	if !a.InTTY {
+		fmt.Fprintln(a.Err) // the answer's own end of line is not seen
 	}
 	switch {
 	case answer == "yes":
 		return nil
-	case !a.inTTY:
+	case !a.InTTY:
 		return fmt.Errorf("not trusted: the answer was not yes: a script names the full id")
 	}
 	return fmt.Errorf("not trusted: the answer was not yes")

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/frame"
 )
 
 func (a *app) untrustCmd() *cobra.Command {
@@ -20,22 +21,22 @@ func (a *app) untrustCmd() *cobra.Command {
 inbox, fails its delegations, ends the invitation that it has used, and blocks its
 key until trust with the full id. Invitations that nobody has used stay open (see
 invite --list): whoever has one can come with another key.`,
-		Args:              words("PEER"),
-		ValidArgsFunction: a.completePeer,
+		Args:              frame.NamedArgs("PEER"),
+		ValidArgsFunction: a.CompleteTrustedPeer,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			peer, err := a.daemon.Untrust(cmd.Context(), args[0])
+			peer, err := a.Daemon.Untrust(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.print(peer)
+			if a.JSON {
+				return a.PrintJSON(peer)
 			}
-			a.say("%s", peer.ID)
+			a.PrintLine("%s", peer.ID)
 			switch {
 			case len(peer.Unwritten) > 0:
 				a.warnUnwritten(peer)
 			case peer.Already:
-				fmt.Fprintf(a.err, "acpctl untrust: %s is blocked already\n", client.Line(peer.Name))
+				fmt.Fprintf(a.Err, "acpctl untrust: %s is blocked already\n", client.Line(peer.Name))
 			}
 			return nil
 		},
@@ -45,9 +46,9 @@ invite --list): whoever has one can come with another key.`,
 // warnUnwritten says what the disk has not taken yet, to scripts too: what comes next
 // may be a restart.
 func (a *app) warnUnwritten(peer *client.Untrusted) {
-	fmt.Fprintf(a.err, "acpctl untrust: %s is cut off, but not all of it is on disk (%s): %s. The daemon tries again until it is.\n",
+	fmt.Fprintf(a.Err, "acpctl untrust: %s is cut off, but not all of it is on disk (%s): %s. The daemon tries again until it is.\n",
 		peer.Name, strings.Join(peer.Unwritten, ", "), client.Line(peer.Reason))
 	if slices.Contains(peer.Unwritten, client.PartTrust) {
-		fmt.Fprintf(a.err, "Until then a restart of acpd trusts %s again. Free some space; then acpctl untrust %s says that it is blocked already, and no more.\n", peer.Name, peer.ID)
+		fmt.Fprintf(a.Err, "Until then a restart of acpd trusts %s again. Free some space; then acpctl untrust %s says that it is blocked already, and no more.\n", peer.Name, peer.ID)
 	}
 }

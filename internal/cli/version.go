@@ -4,6 +4,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/internal/cli/frame"
 )
 
 func (a *app) versionCmd() *cobra.Command {
@@ -12,24 +14,24 @@ func (a *app) versionCmd() *cobra.Command {
 		Short: "Print the version of acpctl",
 		Example: `  acpctl version
   acpctl whoami                     the daemon's version, among others`,
-		Args:              words(),
+		Args:              frame.NamedArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
-			if a.json {
-				return a.print(struct {
+			if a.JSON {
+				return a.PrintJSON(struct {
 					Version string `json:"version"`
-				}{a.release()})
+				}{a.version})
 			}
-			a.say("acpctl %s", a.release())
+			a.PrintLine("acpctl %s", a.version)
 			return nil
 		},
 	}
 }
 
-// release names the program's version.
-func (a *app) release() string {
-	if a.version != "" {
-		return a.version
+// releaseOf returns the version, that of the module if it is "".
+func releaseOf(version string) string {
+	if version != "" {
+		return version
 	}
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version

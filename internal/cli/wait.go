@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -20,12 +21,12 @@ func (a *app) waitCmd() *cobra.Command {
   acpctl wait "$(acpctl delegate desk 'Run the test suite')"`,
 		Long: `Waits until a delegation, given or taken, has ended. Exits 0 if it was completed,
 7 if it failed or was cancelled, 3 if its deadline passed, 4 if it was refused.`,
-		Args:              words("ID"),
+		Args:              frame.NamedArgs("ID"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := wire.ParseMessageID(args[0])
 			if err != nil {
-				return usagef("ID: %w", err)
+				return frame.Usagef("ID: %w", err)
 			}
 			return a.wait(cmd.Context(), id, follow)
 		},
@@ -41,26 +42,26 @@ func (a *app) wait(ctx context.Context, id wire.MessageID, follow bool) error {
 		params.AfterPartials = &seen
 	}
 	for {
-		task, err := a.daemon.Wait(ctx, params)
+		task, err := a.Daemon.Wait(ctx, params)
 		if err != nil {
 			return err
 		}
 		partial := follow && task.Partials > seen && !task.State.IsFinal()
 		seen = task.Partials
 		switch {
-		case a.json:
-			if err := a.print(task); err != nil {
+		case a.JSON:
+			if err := a.PrintJSON(task); err != nil {
 				return err
 			}
 		case partial:
 			if r, err := kinds.Parse[kinds.Result](task.Partial); err == nil {
-				a.content(r.Outcome, r.Data)
+				a.PrintAnswer(r.Outcome, r.Data)
 				if isCut(task.Partial) {
 					a.tellCut("wait")
 				}
 			}
 		}
-		if err := a.unwritten(); err != nil {
+		if err := a.Unwritten(); err != nil {
 			return err
 		}
 		if !partial {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/frame"
 )
 
 func (a *app) whoamiCmd() *cobra.Command {
@@ -15,17 +16,17 @@ func (a *app) whoamiCmd() *cobra.Command {
 		Short: "Show the identity of the own daemon",
 		Example: `  acpctl whoami
   acpctl whoami --json`,
-		Args:              words(),
+		Args:              frame.NamedArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			who, err := a.daemon.Whoami(cmd.Context())
+			who, err := a.Daemon.Whoami(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.print(who)
+			if a.JSON {
+				return a.PrintJSON(who)
 			}
-			a.fields(self(who)...)
+			a.PrintFields(self(who)...)
 			return nil
 		},
 	}

@@ -106,7 +106,7 @@ func (s *server) perform(ctx context.Context, in *client.Inbound, d *kinds.Deleg
 	if err == nil {
 		result = out.result()
 	}
-	s.report(in.ID, in.Name, result, s.app.daemon.Result)
+	s.report(in.ID, in.Name, result, s.app.Daemon.Result)
 }
 
 // report tells the owner of a delegation how it ended.
@@ -129,13 +129,13 @@ func (s *server) report(ref wire.MessageID, owner string, payload wire.Payload, 
 // On the agents' socket that takes the key of that process. Without it there is nothing
 // to disown: the daemon keeps the name, or has none of its work open.
 func (s *server) disown(ctx context.Context, name, key string) error {
-	if s.app.agents {
+	if s.app.AsGuest {
 		if key == "" {
 			return nil
 		}
-		s.app.daemon.As = client.SpeakParams{Name: name, Key: key}
+		s.app.Daemon.As = client.SpeakParams{Name: name, Key: key}
 	} else {
-		status, err := s.app.daemon.Status(ctx)
+		status, err := s.app.Daemon.Status(ctx)
 		if err != nil {
 			return err
 		}
@@ -143,9 +143,9 @@ func (s *server) disown(ctx context.Context, name, key string) error {
 			return kinds.Errorf(kinds.Invalid, "an agent named %s is attached already: choose another name with --name, or stop that one", name)
 		}
 	}
-	tasks, err := s.app.daemon.Tasks(ctx)
-	if s.app.agents && errors.Is(err, &kinds.Error{Code: kinds.NoAgent}) {
-		s.app.daemon.As = client.SpeakParams{} // its work is over
+	tasks, err := s.app.Daemon.Tasks(ctx)
+	if s.app.AsGuest && errors.Is(err, &kinds.Error{Code: kinds.NoAgent}) {
+		s.app.Daemon.As = client.SpeakParams{} // its work is over
 		return nil
 	}
 	if err != nil {
@@ -157,7 +157,7 @@ func (s *server) disown(ctx context.Context, name, key string) error {
 			go func() {
 				defer s.work.Done()
 				s.log("delegate %s from %s: an earlier process had accepted it and ended: it is reported as failed", t.ID, t.Peer)
-				s.report(t.ID, t.Peer, lost, s.app.daemon.Error)
+				s.report(t.ID, t.Peer, lost, s.app.Daemon.Error)
 			}()
 		}
 	}
@@ -199,8 +199,8 @@ func (s *server) tell(in *client.Inbound, started time.Time, err error) {
 	if err != nil {
 		line.State, line.Error = client.TaskFailed, kinds.AsError(err)
 	}
-	if s.app.json {
-		s.app.print(line)
+	if s.app.JSON {
+		s.app.PrintJSON(line)
 		return
 	}
 	text := fmt.Sprintf("%s %s from %s: %s in %d ms", line.Kind, line.ID, line.From, line.State, line.TookMS)
@@ -212,7 +212,7 @@ func (s *server) tell(in *client.Inbound, started time.Time, err error) {
 
 // log writes a line for the operator.
 func (s *server) log(format string, args ...any) {
-	fmt.Fprintf(s.app.err, "acpctl serve: %s\n", client.Text(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(s.app.Err, "acpctl serve: %s\n", client.Text(fmt.Sprintf(format, args...)))
 }
 
 // handler is what the daemon calls.

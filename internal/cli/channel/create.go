@@ -1,0 +1,138 @@
+package channel
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/internal/cli/frame"
+)
+
+func (c *channels) createCmd() *cobra.Command {
+	var intent, title, task string
+	var members []string
+	var ttl time.Duration
+	var keep int
+	var audit bool
+	cmd := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Create a channel, and with --title an intent for it",
+		Example: `  acpctl channel create questions --title 'Research Q1'
+  acpctl channel create progress --intent INTENT --audit --ttl 24h
+  acpctl channel create private --intent INTENT --member planner --member reviewer`,
+		Long: `Prints the channel's id. With --member the channel is for these agents alone, else for
+everybody who has access to the intent.`,
+		Args:              frame.NamedArgs("NAME"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, options := cmd.Context(), map[string]any{}
+			switch {
+			case (intent == "") == (title == ""):
+				return frame.Usagef("name the channel's intent with --intent, or make one with --title")
+			case ttl != 0 && (ttl < 0 || ttl%time.Second != 0):
+				return frame.Usagef("--ttl: expected whole seconds, like 90s or 10m")
+			case ttl != 0:
+				options["ttl_seconds"] = int64(ttl / time.Second)
+			}
+			if cmd.Flags().Changed("keep") {
+				if keep < 1 || keep > 10000 {
+					return frame.Usagef("--keep: expected 1 to 10000")
+				}
+				options["max_messages"] = keep
+			}
+			if audit {
+				options["audit"] = true
+			}
+			body := map[string]any{"name": args[0], "options": options}
+			if task != "" {
+				body["task_id"] = task
+			}
+			if members != nil {
+				for i, m := range members {
+					var err error
+					if members[i], err = c.name(ctx, m); err != nil {
+						return err
+					}
+				}
+				body["members"], body["member_policy"] = members, "explicit"
+			}
+			if title != "" {
+				v, err := c.call(ctx, http.MethodPost, path("intents"), map[string]any{"title": title})
+				if err != nil {
+					return err
+				}
+				if intent, err = idOf(v); err != nil {
+					return err
+				}
+				c.TellPerson("intent %s", intent)
+			}
+			v, err := c.call(ctx, http.MethodPost, path("intents", intent, "channels"), body)
+			if err != nil {
+				return err
+			}
+			if id, err := idOf(v); err == nil {
+				c.NoteDone("the channel was created, and its id is %s", id)
+			}
+			return c.made(v)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&intent, "intent", "", "id of the intent that it belongs to")
+	f.StringVar(&title, "title", "", "title of a new intent for it")
+	f.StringVar(&task, "task", "", "id of a task: the channel closes when that is over")
+	f.StringSliceVar(&members, "member", nil, "an agent, or AGENT@PEER, that may take part; repeatable")
+	f.BoolVar(&audit, "audit", false, "keep every message in the intent's log too")
+	f.DurationVar(&ttl, "ttl", 0, "close it so long after the last message (default: never)")
+	f.IntVar(&keep, "keep", 0, "messages that are kept, 1 to 10000 (default 1000)")
+	cmd.RegisterFlagCompletionFunc("intent", ofFlag(c.completeIntents))
+	cmd.RegisterFlagCompletionFunc("member", ofFlag(c.completeAgents))
+	cmd.RegisterFlagCompletionFunc("title", cobra.NoFileCompletions)
+	return cmd
+}
+
+// made prints what was created: its id, or with --json all of it.
+func (c *channels) made(v jsontext.Value) error {
+	if c.JSON {
+		return c.PrintJSON(v)
+	}
+	id, err := idOf(v)
+	if err == nil {
+		c.PrintLine("%s", id)
+	}
+	return err
+}
+
+func (c *channels) closeCmd() *cobra.Command {
+	var remove bool
+	cmd := &cobra.Command{
+		Use:   "close CHANNEL",
+		Short: "Close a channel for good",
+		Example: `  acpctl channel close questions
+  acpctl channel close questions --delete`,
+		Long: `Nothing can be sent to a closed channel; its open requests expire. It stays readable
+by its id for a day unless the daemon is configured otherwise; with --delete it goes at
+once.`,
+		Args:              frame.NamedArgs("CHANNEL"),
+		ValidArgsFunction: c.completeChannels,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := c.find(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			var v jsontext.Value
+			if remove {
+				v, err = c.call(cmd.Context(), http.MethodDelete, path("channels", id), nil)
+			} else {
+				v, err = c.call(cmd.Context(), http.MethodPatch, path("channels", id), map[string]string{"status": "closed"})
+			}
+			if err == nil && c.JSON {
+				return c.PrintJSON(v)
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&remove, "delete", false, "remove it and its messages at once")
+	return cmd
+}

@@ -1,0 +1,119 @@
+package channel
+
+import (
+	"context"
+	"regexp"
+	"strings"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/kinds"
+)
+
+// People name an agent of another machine as AGENT@PEER, with the name that they have
+// given to the peer. To the daemon it is AGENT@ and the peer's 64 digits, since names of
+// peers are known to one machine alone.
+
+// thisMachine is what this daemon is called after an @, unless a peer is called so.
+const thisMachine = "here"
+
+var petname = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+
+// known is how people here call daemons, by the ids of these.
+func (c *channels) known(ctx context.Context) (map[identity.ID]string, error) {
+	if c.names != nil {
+		return c.names, nil
+	}
+	me, err := c.Daemon.Whoami(ctx)
+	if err != nil {
+		return nil, err
+	}
+	peers, err := c.Daemon.Peers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.self = me.ID
+	names := map[identity.ID]string{me.ID: thisMachine}
+	for _, p := range peers {
+		if p.Name == "" || p.State != client.PeerTrusted && p.State != client.PeerConnected {
+			continue
+		}
+		if names[p.ID] = p.Name; p.Name == thisMachine {
+			delete(names, me.ID)
+		}
+	}
+	c.names = names
+	return names, nil
+}
+
+// name makes of what somebody typed for an agent what the daemon takes.
+func (c *channels) name(ctx context.Context, arg string) (string, error) {
+	sign := strings.LastIndexByte(arg, '@')
+	if sign < 1 || !petname.MatchString(arg[sign+1:]) || isDigits(arg[sign+1:]) {
+		return arg, nil
+	}
+	names, err := c.known(ctx)
+	if err != nil {
+		return "", err
+	}
+	here := c.isAgent(ctx, arg)
+	for id, name := range names {
+		if name != arg[sign+1:] {
+			continue
+		}
+		full := arg[:sign] + "@" + id.String()
+		if here {
+			return "", frame.Usagef("%s: an agent here is called so, all of it: say %s for the one there, %s@%s for the one here", arg, full, arg, c.self)
+		}
+		return full, nil
+	}
+	if here {
+		return arg, nil
+	}
+	if peers, err := c.Daemon.Peers(ctx); err == nil {
+		for _, p := range peers {
+			if p.State == client.PeerBlocked && p.Name == arg[sign+1:] {
+				return "", kinds.Errorf(kinds.UnknownPeer, "%s: %s was untrusted and is blocked: only its full id lifts that, acpctl trust %s", arg, p.Name, p.ID)
+			}
+		}
+	}
+	return "", frame.WithHint(kinds.Errorf(kinds.UnknownPeer, "%s: no trusted peer is called %s", arg, arg[sign+1:]), "acpctl peers lists those that there are")
+}
+
+// isAgent reports whether an agent of this daemon is registered under the id.
+func (c *channels) isAgent(ctx context.Context, id string) bool {
+	var a struct {
+		Host string `json:"host"`
+	}
+	return c.read(ctx, path("agents", id), &a) == nil && a.Host == ""
+}
+
+func isDigits(s string) bool {
+	_, err := identity.ParseID(s)
+	return err == nil
+}
+
+// called is how people call the agent with a name, on one line of text.
+func (c *channels) called(ctx context.Context, name string) string {
+	sign := strings.LastIndexByte(name, '@')
+	if sign < 1 || !isDigits(name[sign+1:]) {
+		return client.Line(name)
+	}
+	id, err := identity.ParseID(name[sign+1:])
+	if err != nil {
+		return client.Line(name)
+	}
+	if names, err := c.known(ctx); err == nil && names[id] != "" { // who cannot be asked tells no names
+		name = name[:sign+1] + names[id]
+	}
+	return client.Line(name)
+}
+
+// withHome is the name of an agent from its id and home, which may be missing.
+func withHome(id, home string) string {
+	if home == "" {
+		return id
+	}
+	return id + "@" + home
+}

@@ -1,0 +1,22 @@
+package channel
+
+import (
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/internal/cli/clitest"
+	"github.com/acpd/acpd/internal/cli/frame"
+)
+
+func newDaemon(t *testing.T) *clitest.Daemon { return newDaemonWith(t, listPatience) }
+
+// newDaemonWith returns a daemon whose command lines wait so long for other machines.
+func newDaemonWith(t *testing.T, patience time.Duration) *clitest.Daemon {
+	return clitest.NewDaemon(t, func(f *frame.Frame) *cobra.Command {
+		root := &cobra.Command{Use: "acpctl"}
+		f.Prepare(root, newCommand(f, patience))
+		return root
+	})
+}

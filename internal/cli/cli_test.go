@@ -1,0 +1,14 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/internal/cli/clitest"
+	"github.com/acpd/acpd/internal/cli/frame"
+)
+
+func newDaemon(t *testing.T) *clitest.Daemon {
+	return clitest.NewDaemon(t, func(f *frame.Frame) *cobra.Command { return New(f, "") })
+}

@@ -1,0 +1,217 @@
+// Package clitest runs verbs of acpctl against a daemon that answers as a test says.
+package clitest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/cli/ui"
+	"github.com/acpd/acpd/wire"
+)
+
+// A Daemon answers each method as a test says: for what a pair of real ones cannot be
+// brought to say.
+type Daemon struct {
+	Home string // its state directory, for --home
+
+	t    *testing.T
+	tree func(*frame.Frame) *cobra.Command
+
+	mu      sync.Mutex
+	methods map[string]func(*client.Request) (any, error)
+	conn    *client.Conn // the last one that attached
+}
+
+// NewDaemon returns a daemon that listens until the test ends. Command lines run with the
+// commands that tree returns, root first.
+func NewDaemon(t *testing.T, tree func(*frame.Frame) *cobra.Command) *Daemon {
+	home, err := os.MkdirTemp("/tmp", "acp") // a socket's path cannot be long
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(home) })
+	d := &Daemon{Home: home, t: t, tree: tree, methods: make(map[string]func(*client.Request) (any, error))}
+	l, err := net.Listen("unix", filepath.Join(home, client.SocketName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var conns sync.WaitGroup
+	ctx, cancel := context.WithCancel(context.Background())
+	conns.Go(func() {
+		for {
+			c, err := l.Accept()
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			conn := client.NewConn(c, client.Options{Handler: d.serve})
+			conns.Go(func() { conn.Run(ctx) })
+		}
+	})
+	t.Cleanup(func() { l.Close(); cancel(); conns.Wait() })
+	return d
+}
+
+func (d *Daemon) serve(_ context.Context, c *client.Conn, r *client.Request) {
+	d.mu.Lock()
+	method := d.methods[r.Method]
+	if r.Method == client.MethodAttach {
+		d.conn = c
+	}
+	d.mu.Unlock()
+	if method == nil {
+		r.ReplyError(client.MethodNotFound(r.Method))
+		return
+	}
+	if result, err := method(r); err != nil {
+		r.ReplyError(err)
+	} else {
+		r.Reply(result)
+	}
+}
+
+// Answer lets a method answer with a result or an error.
+func (d *Daemon) Answer(method string, result any) {
+	d.Handle(method, func(*client.Request) (any, error) {
+		if err, ok := result.(error); ok {
+			return nil, err
+		}
+		return result, nil
+	})
+}
+
+// Handle lets a function answer a method.
+func (d *Daemon) Handle(method string, do func(*client.Request) (any, error)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.methods[method] = do
+}
+
+// Result is what a command did.
+type Result struct {
+	Code     int
+	Out, Err string
+}
+
+// Run runs a command line as a script does: nothing is a terminal.
+func (d *Daemon) Run(args ...string) Result { return d.RunAt(ui.Terminal{}, "", args...) }
+
+// RunTyped runs a command line as a person does.
+func (d *Daemon) RunTyped(stdin string, args ...string) Result {
+	return d.RunAt(ui.Terminal{InTTY: true, OutTTY: true, ErrTTY: true, Colours: true}, stdin, args...)
+}
+
+// RunAt runs a command line at a terminal that lacks its streams.
+func (d *Daemon) RunAt(terminal ui.Terminal, stdin string, args ...string) Result {
+	d.t.Helper()
+	var out, err bytes.Buffer
+	terminal.In, terminal.Out, terminal.Err = strings.NewReader(stdin), &out, &err
+	code := d.RunOn(d.t.Context(), terminal, append([]string{"--home", d.Home}, args...)...)
+	return Result{code, out.String(), err.String()}
+}
+
+// RunOn runs a command line, without --home, and returns the exit code.
+func (d *Daemon) RunOn(ctx context.Context, terminal ui.Terminal, args ...string) int {
+	run := &frame.Frame{Terminal: terminal}
+	defer run.Daemon.Close()
+	return run.Run(ctx, d.tree(run), args)
+}
+
+// Attached returns the connection of the last agent that attached.
+func (d *Daemon) Attached() *client.Conn {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.conn
+}
+
+// Want fails the test if got is not this.
+func (d *Daemon) Want(got Result, code int, out, err string) {
+	d.t.Helper()
+	if got != (Result{code, out, err}) {
+		d.t.Errorf("got exit code %d\n%s--- stderr\n%s\nwant %d\n%s--- stderr\n%s", got.Code, got.Out, got.Err, code, out, err)
+	}
+}
+
+// Ids of a message, of a peer and of the daemon itself.
+var (
+	SomeID = wire.MessageID{0x3f, 0x2b, 0x8c, 0x1e, 0x6f, 0x0a, 0x4d, 0x3c, 0x9e, 0x57, 1, 2, 3, 4, 5, 6}
+	DeskID = identity.ID{0xde, 0x5c, 31: 1}
+	MyID   = identity.ID{0xac, 0xdc, 31: 2}
+)
+
+// Answers of a fake that never end: it says nothing, or a little now and then.
+const Silent, Trickling = "silent", "trickling"
+
+// AnswerHTTP lets the fake answer on its socket of channels: by method and path, with JSON.
+// Errors are of a host that is out of reach.
+func (d *Daemon) AnswerHTTP(answers map[string]string) {
+	l, err := net.Listen("unix", filepath.Join(d.Home, client.HTTPSocketName))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		what := r.Method + " " + strings.TrimPrefix(r.URL.Path, "/api/v1/")
+		answer, ok := answers[what]
+		if offset := r.FormValue("offset"); ok && offset != "" && offset != "0" {
+			none := "[]"
+			if strings.HasPrefix(answer, "{") {
+				none = "{}"
+			}
+			answer = cmp.Or(answers[what+" from "+offset], none)
+		}
+		if missing := answers[what+" missing"]; missing != "" {
+			w.Header().Set("X-Missing-Hosts", missing)
+		}
+		switch answer {
+		case Silent:
+			<-r.Context().Done()
+			return
+		case Trickling:
+			for r.Context().Err() == nil {
+				w.Write([]byte(" "))
+				w.(http.Flusher).Flush()
+				time.Sleep(time.Millisecond) // the pace of who trickles
+			}
+			return
+		}
+		if !ok || strings.HasPrefix(answer, `{"error"`) {
+			w.WriteHeader(http.StatusBadGateway)
+		}
+		w.Write([]byte(answer))
+	})}
+	done := make(chan struct{})
+	go func() { defer close(done); s.Serve(l) }()
+	d.t.Cleanup(func() { s.Shutdown(context.Background()); <-done })
+}
+
+// ServeHTTP lets a handler answer on the fake's socket of channels.
+func (d *Daemon) ServeHTTP(h http.HandlerFunc) {
+	l, err := net.Listen("unix", filepath.Join(d.Home, client.HTTPSocketName))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	s, done := &http.Server{Handler: h}, make(chan struct{})
+	go func() { defer close(done); s.Serve(l) }()
+	d.t.Cleanup(func() { s.Shutdown(context.Background()); <-done })
+}
+
+// RemoveSocket takes a socket of the fake's away: who dials it is told that there is no daemon.
+func (d *Daemon) RemoveSocket(socket string) {
+	if err := os.Remove(filepath.Join(d.Home, socket)); err != nil && !os.IsNotExist(err) {
+		d.t.Error(err)
+	}
+}

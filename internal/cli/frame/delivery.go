@@ -1,0 +1,50 @@
+package frame
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// arrival is what the details of an error say of a message that it ended.
+type arrival struct {
+	Delivered kinds.Delivered `json:"delivered"`
+	ID        wire.MessageID  `json:"id,omitzero"` // under which it can be repeated
+}
+
+// WithRepeatID names, in an error that says whether a message was delivered, the id under
+// which it can be repeated.
+func WithRepeatID(err error, id wire.MessageID) error {
+	e, ok := errors.AsType[*kinds.Error](err)
+	if !ok || e.Delivered() == "" || id.IsZero() {
+		return err
+	}
+	told := *e
+	told.Message = strings.Replace(e.Message, "the same id", "--id "+id.String(), 1)
+	if details, err := json.Marshal(arrival{e.Delivered(), id}); err == nil {
+		told.Details = details
+	}
+	return &told
+}
+
+// DescribeDelivery is the end of an error's text, which says whether the message was delivered
+// and how it is repeated; "" where the daemon does not say, or where it was refused or never sent.
+func DescribeDelivery(e *kinds.Error) string {
+	var a arrival
+	if len(e.Details) == 0 || json.Unmarshal(e.Details, &a) != nil || a.Delivered == "" {
+		return ""
+	}
+	lost := e.Code == kinds.Unreachable || e.Code == kinds.Timeout || a.Delivered == kinds.DeliveredUnknown
+	if !lost && (a.ID.IsZero() || a.Delivered == kinds.DeliveredNo) {
+		return ""
+	}
+	said := "; delivered: " + string(a.Delivered)
+	if remedy := "--id " + a.ID.String(); !a.ID.IsZero() && !strings.Contains(e.Message, remedy) {
+		said += "; repeat it with " + remedy
+	}
+	return said
+}

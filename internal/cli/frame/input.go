@@ -1,0 +1,130 @@
+package frame
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/wire"
+)
+
+// ReadArgument reads what an argument stands for: "-" is standard input, "@file" what
+// is in a file, each without the line break at its end; anything else is itself.
+func (f *Frame) ReadArgument(ctx context.Context, name, arg string) (string, error) {
+	var text, from string
+	var err error
+	switch path, isFile := strings.CutPrefix(arg, "@"); {
+	case arg == "-" && f.inTaken:
+		return "", Usagef("%s: only one argument can be standard input", name)
+	case arg == "-":
+		f.inTaken = true
+		from = "standard input"
+		text, err = f.ReadStdin(ctx)
+	case isFile:
+		from = path
+		text, err = readFile(path)
+	default:
+		text = arg
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	if from != "" {
+		f.read = append(f.read, fmt.Sprintf("%s: %s has %d bytes", name, from, len(text)))
+		text = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
+	}
+	if !utf8.ValidString(text) {
+		return "", Usagef("%s: not valid UTF-8", name)
+	}
+	return text, nil
+}
+
+// ReadObject is an argument that must be a JSON object.
+func (f *Frame) ReadObject(ctx context.Context, name, arg string) (jsontext.Value, error) {
+	text, err := f.ReadArgument(ctx, name, arg)
+	if err != nil {
+		return nil, err
+	}
+	v, err := jsontext.NewDecoder(strings.NewReader(text)).ReadValue()
+	switch wrong, ok := errors.AsType[*jsontext.SyntacticError](err); {
+	case ok && errors.Is(err, jsontext.ErrDuplicateName):
+		return nil, Usagef("%s: the name %q stands there twice", name, wrong.JSONPointer.LastToken())
+	case err != nil, v.Kind() != '{', !jsontext.Value(text).IsValid():
+		return nil, Usagef("%s: expected a JSON object", name)
+	}
+	return jsontext.Value(text), nil
+}
+
+func readFile(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("%w: a text that begins with @ can be given on standard input, as -", err)
+	}
+	defer f.Close()
+	text, err := readBounded(f)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return text, err
+}
+
+// readBounded reads what a message can hold.
+func readBounded(r io.Reader) (string, error) {
+	b, err := io.ReadAll(io.LimitReader(r, wire.MaxMaxMessage+1))
+	if err == nil && len(b) > wire.MaxMaxMessage {
+		err = fmt.Errorf("over %d MiB, more than any message can hold", wire.MaxMaxMessage>>20)
+	}
+	return string(b), err
+}
+
+// ReadStdin reads standard input, until an interrupt. The goroutine that is left
+// then, blocked in a read that nothing can end, is the process's last.
+func (f *Frame) ReadStdin(ctx context.Context) (string, error) {
+	return awaitText(ctx, func() (string, error) { return readBounded(f.In) })
+}
+
+func awaitText(ctx context.Context, read func() (string, error)) (string, error) {
+	type answer struct {
+		text string
+		err  error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		text, err := read()
+		done <- answer{text, err}
+	}()
+	select {
+	case got := <-done:
+		return got.text, got.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// ReadLine reads a line of standard input byte by byte, so that what follows
+// stays there.
+func (f *Frame) ReadLine(ctx context.Context) (string, error) {
+	return awaitText(ctx, func() (string, error) {
+		const longest = 4 << 10 // an invitation's limit too
+		var line []byte
+		for b := [1]byte{}; len(line) <= longest; {
+			n, err := f.In.Read(b[:])
+			if n == 1 && b[0] != '\n' {
+				line = append(line, b[0])
+			}
+			if n == 1 && b[0] == '\n' || err == io.EOF {
+				return strings.TrimSpace(string(line)), nil
+			}
+			if err != nil {
+				return "", err
+			}
+		}
+		return "", fmt.Errorf("a line of over %d bytes", longest)
+	})
+}

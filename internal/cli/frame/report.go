@@ -1,0 +1,152 @@
+package frame
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+)
+
+const aDuration = "a duration like 30s or 1h30m"
+
+var (
+	duration = regexp.MustCompile(`^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
+	limit    = regexp.MustCompile(`at most (\w+)`)
+)
+
+// longest is the longest duration that a flag takes: what its usage says, else all that Go has.
+func longest(usage string) string {
+	if most := limit.FindStringSubmatch(usage); most != nil {
+		return most[1]
+	}
+	return fmt.Sprintf("%dh", time.Duration(math.MaxInt64)/time.Hour)
+}
+
+// flagError says what a flag expects, where Go's parsers say what they met.
+func flagError(_ *cobra.Command, err error) error {
+	wrong, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return err
+	}
+	expected, ok := map[string]string{
+		"int": "a whole number", "uint64": "a whole number, 0 or more", "duration": aDuration, "bool": "true or false",
+	}[wrong.GetFlag().Value.Type()]
+	if !ok {
+		return err
+	}
+	if expected == aDuration && duration.MatchString(wrong.GetValue()) { // it is too long for Go
+		expected = "a duration of at most " + longest(wrong.GetFlag().Usage)
+	}
+	return fmt.Errorf("--%s: %.64q: expected %s", wrong.GetFlag().Name, wrong.GetValue(), expected)
+}
+
+// report tells why a command failed and returns the exit code.
+func (f *Frame) report(ctx context.Context, cmd *cobra.Command, args []string, err error) int {
+	if code, ok := errors.AsType[Exit](err); ok {
+		return int(code)
+	}
+	e, code := f.Classify(ctx, err)
+	told := *e
+	told.Message = sameID.Replace(e.Message)
+	if e.From == "" && f.understood {
+		told.Message = inWords(cmd, told.Message)
+		if e.Code == kinds.Invalid && code == ExitLocal && isTyped(cmd, told.Message) {
+			code = ExitUsage
+		}
+	}
+	if e.Code == kinds.TooLarge && e.From == "" && len(f.read) > 0 {
+		told.Message = strings.Join(f.read, ", ") + ": " + strings.TrimPrefix(told.Message, cmd.Name()+": ")
+	}
+	if h, ok := errors.AsType[hint](err); ok {
+		told.Message += "; " + h.next
+	}
+	e = &told
+	if f.JSON || !f.understood && asksJSON(args) {
+		if f.PrintJSON(struct {
+			Error *kinds.Error `json:"error"`
+		}{e}) == nil {
+			return code
+		}
+	}
+	message := strings.TrimPrefix(client.Text(e.Message), cmd.Name()+": ") // which stands before it
+	if e.From != "" {                                                      // on one line: what looks like the next one would be its own
+		message = f.PetnameOf(ctx, e.From) + " says: " + client.Line(message)
+	}
+	message += DescribeDelivery(e)
+	fmt.Fprintf(f.Err, "%s: %s\n", cmd.CommandPath(), message)
+	if code == ExitUsage {
+		fmt.Fprintf(f.Err, "See: %s --help\n", cmd.CommandPath())
+	}
+	return code
+}
+
+// sameID replaces a remedy of the daemon's that repeatable has not put in words of
+// the command line: these calls do no harm twice.
+var sameID = strings.NewReplacer("repeat it with the same id", "try again", "repeat with the same id", "try again")
+
+// inWords gives the param that a daemon's error begins with the name that it has on
+// the command line.
+func inWords(cmd *cobra.Command, message string) string {
+	param, rest, ok := strings.Cut(strings.TrimPrefix(message, client.MethodAttach+": "), ": ")
+	flag := strings.ReplaceAll(param, "_", "-")
+	switch {
+	case !ok:
+	case strings.HasPrefix(rest, "connected to "), strings.HasPrefix(rest, "the daemon "), strings.HasPrefix(param, "oacp."):
+		return rest // before that stands the method, which may be called as a flag is
+	case flag == "parent" && !cmd.Flags().Changed(flag):
+		return "ACP_ID: " + rest
+	case cmd.Flags().Lookup(flag) != nil:
+		return "--" + flag + ": " + rest
+	case param == "to" && !slices.Contains(usageWords(cmd), "PEER"):
+		return "AGENT: " + rest
+	case param == "to":
+		return "PEER: " + rest
+	case param == "id":
+		return "ID: " + rest
+	}
+	return message
+}
+
+// isTyped reports whether a message begins with a word of the usage, so that it is about
+// what was typed. The form of ids and names has been checked before the daemon was
+// asked: what it says of them is about what it knows.
+func isTyped(cmd *cobra.Command, message string) bool {
+	word, _, ok := strings.Cut(strings.TrimPrefix(message, cmd.Name()+": "), ": ")
+	if named := quoted.FindStringSubmatch(word); ok && named != nil {
+		return cmd.Flags().Lookup(named[1]) != nil || slices.Contains(usageWords(cmd), strings.ToUpper(named[1]))
+	}
+	if word == "--id" || word == "ID" || word == "--name" {
+		return false
+	}
+	if flag, is := strings.CutPrefix(word, "--"); ok && is {
+		return cmd.Flags().Lookup(flag) != nil
+	}
+	return ok && (word == "ACP_ID" || slices.Contains(usageWords(cmd), word))
+}
+
+// quoted is what was typed and what it is, as in: project "../demo".
+var quoted = regexp.MustCompile(`^([a-z]+) "[^"]*"$`)
+
+// usageWords are the words of a verb's usage, without what stands around them.
+func usageWords(cmd *cobra.Command) []string {
+	_, words, _ := strings.Cut(cmd.Use, " ")
+	return strings.FieldsFunc(words, func(r rune) bool { return strings.ContainsRune(" []/,…", r) })
+}
+
+// asksJSON looks for --json in a command line that could not be read.
+func asksJSON(args []string) bool {
+	if i := slices.Index(args, "--"); i >= 0 {
+		args = args[:i]
+	}
+	return slices.Contains(args, "--json")
+}

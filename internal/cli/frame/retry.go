@@ -1,0 +1,24 @@
+package frame
+
+import (
+	"context"
+	"time"
+)
+
+// Retry repeats a call, which cannot have arrived, while again says so, for as
+// long as limit; the pauses grow up to most.
+func Retry(ctx context.Context, limit, most time.Duration, again func(error) bool, call func() error) error {
+	end := time.Now().Add(limit)
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, most) {
+		err := call()
+		left := time.Until(end)
+		if err == nil || ctx.Err() != nil || !again(err) || left <= 0 {
+			return err
+		}
+		select {
+		case <-time.After(min(pause, left)):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package oacp
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/frame"
+)
+
+func (o *oacp) bindCmd() *cobra.Command {
+	var p client.OACPBindParams
+	var linger time.Duration
+	cmd := &cobra.Command{
+		Use:   "bind PROJECT AGENT PEER",
+		Short: "Say that an agent lives on a peer's machine, so that its mail goes there",
+		Example: `  acpctl oacp bind demo reviewer laptop                     mail for the reviewer goes to the laptop
+  acpctl oacp bind demo reviewer laptop --mode on-stored --linger 10m`,
+		Long: `From now on the daemon carries what any tool puts into the agent's inbox here into
+its inbox at the peer, as soon as the peer can be reached. The other side binds the
+agents that send from here in the same way: it takes mail from them alone. With mode
+mirror the copy here stays until the agent there is done with its own; with on-stored
+it goes when it has been stored there for a time, the linger. The project must be
+there (see init); the agent's folder is made.`,
+		Args: frame.NamedArgs("PROJECT", "AGENT", "PEER"),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(args) == 2 {
+				return o.CompletePeers(cmd, nil, begun, client.PeerTrusted, client.PeerConnected)
+			}
+			return o.completeAgent(cmd, args, begun)
+		},
+		RunE: o.asks(func(ctx context.Context, args []string) error {
+			if linger < 0 || linger%time.Second != 0 {
+				return frame.Usagef("--linger: expected whole seconds, like 90s or 10m")
+			}
+			p.Project, p.Agent, p.Peer, p.LingerSecs = args[0], args[1], args[2], uint64(linger/time.Second)
+			b, err := o.Daemon.OACPBind(ctx, p)
+			if err != nil {
+				return err
+			}
+			return o.showBinding(b)
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&p.Mode, "mode", "mirror", "when the copy here goes: mirror or on-stored")
+	f.DurationVar(&linger, "linger", 0, "with on-stored: how long the copy stays (default 2m)")
+	f.BoolVar(&p.Take, "take", false, "also an agent that has sent from here, and has moved")
+	return cmd
+}
+
+func (o *oacp) unbindCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "unbind PROJECT AGENT",
+		Short: "Say that an agent lives on this machine again",
+		Example: `  acpctl oacp unbind demo reviewer
+  acpctl oacp bindings demo`,
+		Long: `Ends a binding. What lies in the agent's inbox stays there and is carried no more,
+and the daemon takes mail from peers for the agent. The agent's folder, which bind has
+made, stays too: remove it where its name was mistyped.`,
+		Args:              frame.NamedArgs("PROJECT", "AGENT"),
+		ValidArgsFunction: o.completeAgent,
+		RunE: o.asks(func(ctx context.Context, args []string) error {
+			b, err := o.Daemon.OACPUnbind(ctx, client.OACPUnbindParams{Project: args[0], Agent: args[1]})
+			if err != nil {
+				return err
+			}
+			if o.JSON {
+				return o.PrintJSON(b)
+			}
+			o.PrintTable([]string{"PROJECT", "AGENT", "PEER", "STATE"}, [][]string{{client.Line(b.Project), b.Agent, b.Peer, "unbound"}})
+			return nil
+		}),
+	}
+}
+
+// showBinding prints a binding that has begun.
+func (o *oacp) showBinding(b *client.OACPBinding) error {
+	if o.JSON {
+		return o.PrintJSON(b)
+	}
+	o.PrintTable(bindingHead, [][]string{bindingRow(b)})
+	return nil
+}
+
+var bindingHead = []string{"PROJECT", "AGENT", "PEER", "MODE", "LINGER"}
+
+func bindingRow(b *client.OACPBinding) []string {
+	linger := "-"
+	if b.LingerSecs > 0 {
+		linger = strconv.FormatUint(b.LingerSecs, 10) + "s"
+	}
+	return []string{client.Line(b.Project), b.Agent, b.Peer, b.Mode, linger}
+}
+
+func (o *oacp) bindingsCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "bindings [PROJECT]",
+		Short: "List the agents that live on other machines",
+		Example: `  acpctl oacp bindings
+  acpctl oacp bindings demo --json`,
+		Args:              frame.OptionalArgs("PROJECT"),
+		ValidArgsFunction: o.completeProject,
+		RunE: o.asks(func(ctx context.Context, args []string) error {
+			all, err := o.Daemon.OACPBindings(ctx, frame.FirstArg(args))
+			if err == nil && len(all) == 0 {
+				err = o.present(ctx, frame.FirstArg(args))
+			}
+			if err != nil {
+				return err
+			}
+			if o.JSON {
+				return o.PrintJSON(client.OACPBindings{Bindings: all})
+			}
+			var rows [][]string
+			for i := range all {
+				rows = append(rows, bindingRow(&all[i]))
+			}
+			o.PrintTable(bindingHead, rows)
+			return nil
+		}),
+	}
+}

@@ -1,0 +1,151 @@
+package oacp
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/oacp/mailbox"
+)
+
+// The states that send prints with --wait-delivered.
+const (
+	mailQueued    = "queued"
+	mailDelivered = "delivered"
+	mailWithdrawn = "withdrawn"
+)
+
+// withdrawn says that a message was kept from being delivered, from here.
+type withdrawn struct{ why string }
+
+func (w *withdrawn) Error() string { return w.why }
+
+// deliveries looks after mail of a project on its way. It is made before the mail is
+// sent, so that it misses nothing.
+type deliveries struct {
+	frame   *frame.Frame
+	project string
+	away    map[string]bool // the agents that are bound when the mail is sent
+	reason  string          // of the queue, for the last one that waits
+	news    chan struct{}   // capacity 1
+	refused chan error      // why there will be no news; capacity 1
+	stop    func()
+}
+
+func (o *oacp) deliveries(ctx context.Context, project string) (*deliveries, error) {
+	if err := o.checkHome(ctx); err != nil {
+		return nil, err
+	}
+	bindings, err := o.Daemon.OACPBindings(ctx, project)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	d := &deliveries{frame: o.Frame, project: project, away: make(map[string]bool), news: make(chan struct{}, 1), refused: make(chan error, 1)}
+	for _, b := range bindings {
+		d.away[b.Agent] = true
+	}
+	var listening sync.WaitGroup
+	d.stop = func() { cancel(); listening.Wait() }
+	listening.Go(func() {
+		filter := client.SubscribeParams{Events: client.EventFilter{Types: []client.EventType{client.EventMail}}}
+		d.refused <- o.Daemon.Subscribe(ctx, filter, nil, func(*client.Event) {
+			select {
+			case d.news <- struct{}{}:
+			default:
+			}
+		})
+	})
+	return d, nil
+}
+
+// awaitFor is await for a time; its errors continue "sent, but".
+func (d *deliveries) awaitFor(ctx context.Context, patience time.Duration, s mailbox.Sent) error {
+	within, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := d.await(within, s)
+	switch {
+	case within.Err() != nil && ctx.Err() == nil && d.reason != "":
+		return fmt.Errorf("not stored there within %s: %s; it waits until it can go: see acpctl oacp queue %s", patience, client.Line(d.reason), d.project)
+	case within.Err() != nil && ctx.Err() == nil:
+		return fmt.Errorf("not stored there within %s; it goes on its way by itself: see acpctl oacp queue %s", patience, d.project)
+	case errors.Is(err, &kinds.Error{Code: kinds.DaemonUnavailable}):
+		return fmt.Errorf("the daemon went away; it carries the message when it is back: see acpctl oacp queue %s", d.project)
+	}
+	return err
+}
+
+// await returns when every copy of a message is stored where its recipient lives. It
+// is an error if one is parked, or withdrawn.
+func (d *deliveries) await(ctx context.Context, s mailbox.Sent) error {
+	const again = time.Second // events are hints
+	tick := time.NewTicker(again)
+	defer tick.Stop()
+	sum := sha256.Sum256(s.Data)
+	hash := hex.EncodeToString(sum[:])
+	files := slices.DeleteFunc(slices.Clone(s.Inboxes), func(path string) bool { return !d.away[recipient(path)] })
+	for {
+		var waiting []string
+		reason := ""
+		for _, path := range files {
+			q, err := d.trace(ctx, path, hash)
+			if err != nil {
+				return err
+			}
+			if q.State != client.MailDelivered {
+				waiting, reason = append(waiting, path), q.Reason
+			}
+		}
+		if files, d.reason = waiting, reason; len(files) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-d.refused:
+			return err
+		case <-d.news:
+		case <-tick.C:
+		}
+	}
+}
+
+// recipient is the agent in whose inbox a file is.
+func recipient(path string) string { return filepath.Base(filepath.Dir(filepath.Dir(path))) }
+
+// trace returns what the daemon says of a message, by its file and hash. It is delivered
+// by the daemon's word alone, which it keeps when the file is gone.
+func (d *deliveries) trace(ctx context.Context, path, hash string) (client.OACPQueued, error) {
+	agent := recipient(path)
+	_, err := os.Lstat(path) // before the daemon is asked: then it knows why the file went
+	gone := errors.Is(err, fs.ErrNotExist)
+	q, err := d.frame.Daemon.OACPFile(ctx, d.project, agent, filepath.Base(path))
+	switch {
+	case err != nil:
+		return client.OACPQueued{}, err
+	case q != nil && q.State == client.MailParked:
+		return *q, fmt.Errorf("%s is parked: %s", path, client.Line(q.Reason))
+	case q != nil && (q.SHA256 == hash || q.SHA256 == ""):
+		return *q, nil
+	case q != nil:
+		return *q, &withdrawn{path + " was changed before it was seen to be delivered"}
+	case gone:
+		return client.OACPQueued{}, &withdrawn{"it was recalled or dropped before it was seen to be delivered: " + path + " is gone"}
+	}
+	bindings, err := d.frame.Daemon.OACPBindings(ctx, d.project)
+	if err == nil && !slices.ContainsFunc(bindings, func(b client.OACPBinding) bool { return b.Agent == agent }) {
+		err = &withdrawn{agent + " is bound no more: the message lies in " + path}
+	}
+	return client.OACPQueued{State: client.MailWaiting}, err
+}

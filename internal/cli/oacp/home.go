@@ -1,0 +1,158 @@
+package oacp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/oacp/mailbox"
+)
+
+// otherHome says that the daemon carries the mail of other mailboxes than are meant.
+type otherHome struct{ meant, carried string }
+
+func (e *otherHome) Error() string {
+	return e.problem() + ": " + e.remedy()
+}
+
+func (e *otherHome) problem() string {
+	return fmt.Sprintf("the daemon carries mail of the mailboxes in %s, not of those in %s", e.carried, e.meant)
+}
+
+func (e *otherHome) remedy() string {
+	return fmt.Sprintf("OACP_HOME=%s names the former; for the latter set oacp.home in the daemon's config.yaml and restart acpd", e.carried)
+}
+
+// checkHome fails where no daemon answers, and with [*otherHome].
+func (o *oacp) checkHome(ctx context.Context) error {
+	h, err := o.home()
+	if err != nil {
+		return err
+	}
+	meant, err := filepath.Abs(string(h))
+	if err != nil {
+		return err
+	}
+	carried, err := o.Daemon.OACPHome(ctx)
+	if err != nil || carried == "" || samePlace(meant, carried) {
+		return err
+	}
+	return &otherHome{meant, carried}
+}
+
+// straying says that mail lies in mailboxes that the daemon does not carry the mail of,
+// though a recipient of that name is bound at it, or that no daemon runs which would
+// carry it; "" where that is not so, and where the daemon does not answer at once.
+func (o *oacp) straying(ctx context.Context, project string, to []string) string {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	err := o.checkHome(ctx)
+	if e, ok := errors.AsType[*kinds.Error](err); ok && e.Code == kinds.DaemonUnavailable {
+		return o.stranded(project, to, e)
+	}
+	other, ok := errors.AsType[*otherHome](err)
+	if !ok {
+		return ""
+	}
+	bindings, err := o.Daemon.OACPBindings(ctx, project)
+	if err != nil {
+		return ""
+	}
+	for _, b := range bindings {
+		if slices.Contains(to, b.Agent) {
+			return fmt.Sprintf("WARNING: it goes to no other machine, though %s is bound to %s: %v", b.Agent, b.Peer, other)
+		}
+	}
+	return ""
+}
+
+// stranded says, of what keeps the daemon from answering, that mail for an agent of
+// another machine waits for it; "" where all recipients live here.
+func (o *oacp) stranded(project string, to []string, why *kinds.Error) string {
+	h, err := o.home()
+	if err != nil {
+		return ""
+	}
+	for _, name := range to {
+		if (mailbox.Agent{Project: mailbox.Project{Home: h, Name: project}, Name: name}).Away() {
+			return fmt.Sprintf("WARNING: it waits here, since %s lives on another machine and no daemon answers that carries it there: %s", name, why.Message)
+		}
+	}
+	return ""
+}
+
+// present fails with a usage error where a list of what is known of a project is empty
+// since there is no project of that name; "" is all.
+func (o *oacp) present(ctx context.Context, project string) error {
+	if project == "" {
+		return nil
+	}
+	home, err := o.Daemon.OACPHome(ctx)
+	if err != nil || home == "" {
+		return err
+	}
+	if _, err := mailbox.Home(home).Project(project); err != nil {
+		return frame.Usagef("PROJECT: %w: without PROJECT those of all are listed", err)
+	}
+	return nil
+}
+
+// samePlace compares absolute paths, and where links in them lead.
+func samePlace(a, b string) bool {
+	ours, err := os.Stat(a)
+	theirs, gone := os.Stat(b)
+	if err != nil || gone != nil {
+		return a == b
+	}
+	return os.SameFile(ours, theirs)
+}
+
+// asks makes a verb of f, which asks the daemon: not about what is empty, which would mean
+// all, nor about mailboxes that the user has named and that it does not carry the mail of.
+func (o *oacp) asks(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := frame.RefuseEmpty(cmd, args); err != nil {
+			return err
+		}
+		if o.dir != "" || os.Getenv("OACP_HOME") != "" {
+			if err := o.checkHome(cmd.Context()); err != nil {
+				return err
+			}
+		}
+		return f(cmd.Context(), args)
+	}
+}
+
+// examineHome is what the doctor finds about the daemon: nothing, unless it answers at
+// once, and carries the mail of other mailboxes, or knows of agents that are hosted on two
+// machines.
+func (o *oacp) examineHome(ctx context.Context, project string) []mailbox.Category {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	var findings []mailbox.Finding
+	err := o.checkHome(ctx)
+	switch other, ok := errors.AsType[*otherHome](err); {
+	case ok:
+		findings = append(findings, mailbox.Finding{Name: "daemon", Severity: mailbox.Warn, Message: other.problem(), Hint: other.remedy()})
+	case err == nil:
+		twins, _ := o.Daemon.OACPTwins(ctx, project)
+		for _, t := range twins {
+			findings = append(findings, mailbox.Finding{
+				Name: t.Agent, Severity: mailbox.Warn, Message: fmt.Sprintf("%s of project %s — hosted here and at %s: mail for it stays where it is sent", t.Agent, t.Project, t.Peer),
+				Hint: fmt.Sprintf("Give one of the two another name; or, if it lives at %s alone, acpctl oacp bind %s %s %s --take", t.Peer, t.Project, t.Agent, t.Peer),
+			})
+		}
+	}
+	if findings == nil {
+		return nil
+	}
+	return []mailbox.Category{{Name: "Daemon", Worst: mailbox.Warn, Results: findings}}
+}

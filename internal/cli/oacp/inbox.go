@@ -1,0 +1,112 @@
+package oacp
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/oacp/mailbox"
+)
+
+func (o *oacp) inboxCmd() *cobra.Command {
+	var agent, order string
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "inbox PROJECT --agent AGENT|--all",
+		Short: "List what waits in an inbox",
+		Example: `  acpctl oacp inbox demo --agent reviewer
+  acpctl oacp inbox demo --all --json
+  acpctl oacp inbox demo --agent reviewer --order name     as the tool oacp prints it`,
+		Long: `Lists messages in the order in which they should be processed: P0 first, at the same
+priority requests for work or review first, then the oldest; expired ones last.`,
+		Args:              frame.NamedArgs("PROJECT"),
+		ValidArgsFunction: o.completeProject,
+		RunE: o.run(func(_ context.Context, args []string) error {
+			if (agent != "") == all {
+				return frame.Usagef("expected either --agent AGENT or --all")
+			}
+			if order != "processing" && order != "name" {
+				return frame.Usagef("--order: expected processing or name")
+			}
+			p, err := o.project(args[0])
+			if err != nil {
+				return err
+			}
+			l, err := p.List(agent, order == "name")
+			if err != nil {
+				return err
+			}
+			if o.JSON {
+				return o.lines(l, true)
+			}
+			fmt.Fprint(o.Out, listing(l, order == "name"))
+			return nil
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&agent, "agent", "", "list the inbox of this agent")
+	cmd.RegisterFlagCompletionFunc("agent", o.completeFlag)
+	f.BoolVar(&all, "all", false, "list the inboxes of all agents")
+	f.StringVar(&order, "order", "processing", "processing or name")
+	return cmd
+}
+
+// listing is what a person reads: bare as the reference prints it, else with the
+// name of the file that read and done want, and a mark at what has expired.
+func listing(l mailbox.Listing, bare bool) string {
+	var sections []string
+	for _, a := range l.Agents {
+		s := fmt.Sprintf("INBOX: %s (%s) — %d message", a.Agent, l.Project, a.Count)
+		if a.Count != 1 {
+			s += "s"
+		}
+		rows := [][]string{{"#", "From", "Type", "Priority", "Subject", "Age", "File"}}
+		for i, m := range a.Messages {
+			if m.Expired && !bare {
+				m.Age += ", expired"
+			}
+			rows = append(rows, []string{strconv.Itoa(i + 1), m.From, m.Type, m.Priority, m.Subject, m.Age, m.File})
+		}
+		if bare {
+			for i := range rows {
+				rows[i] = rows[i][:6]
+			}
+		}
+		body := "No pending messages."
+		if a.Count > 0 {
+			body = grid(rows)
+		}
+		sections = append(sections, s+"\n\n"+body)
+	}
+	return strings.Join(sections, "\n\n") + "\n"
+}
+
+// grid is a table of Markdown.
+func grid(rows [][]string) string {
+	width := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i := range row {
+			row[i] = client.Line(row[i])
+			width[i] = max(width[i], utf8.RuneCountInString(row[i]))
+		}
+	}
+	var lines []string
+	for n, row := range rows {
+		var cells, rule []string
+		for i, cell := range row {
+			cells = append(cells, cell+strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell)))
+			rule = append(rule, strings.Repeat("-", width[i]))
+		}
+		lines = append(lines, "| "+strings.Join(cells, " | ")+" |")
+		if n == 0 {
+			lines = append(lines, "|-"+strings.Join(rule, "-|-")+"-|")
+		}
+	}
+	return strings.Join(lines, "\n")
+}

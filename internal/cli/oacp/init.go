@@ -1,0 +1,105 @@
+package oacp
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/oacp/mailbox"
+)
+
+func (o *oacp) initCmd() *cobra.Command {
+	var repo, agents string
+	var links []string
+	cmd := &cobra.Command{
+		Use:   "init PROJECT",
+		Short: "Make a project with mailboxes",
+		Example: `  acpctl oacp init demo --agents planner,reviewer
+  acpctl oacp init demo --agents '' --repo . --link docs/plan.md:plan.md`,
+		Long: `Makes the folders of a project and of its agents. What is there stays: it can be
+run again, for one more agent.`,
+		Args:              frame.NamedArgs("PROJECT"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: o.run(func(_ context.Context, args []string) error {
+			if strings.ContainsFunc(args[0], func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
+				return frame.Usagef("PROJECT: %q: a name with spaces is two in scripts and in what tools print: use - or _ instead", args[0])
+			}
+			w := mailbox.Workspace{Agents: split(agents)}
+			for _, l := range links {
+				src, dst, _ := strings.Cut(l, ":")
+				if src == "" || dst == "" {
+					return frame.Usagef("argument --link: link must be SRC:DST")
+				}
+				w.Links = append(w.Links, mailbox.Link{Source: src, Name: dst})
+			}
+			var err error
+			if repo != "" {
+				if w.Repo, err = filepath.Abs(repo); err != nil {
+					return err
+				}
+			}
+			return o.init(args[0], w)
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&agents, "agents", "claude,codex,cursor", `the agents, with commas; "" for none`)
+	f.StringVar(&repo, "repo", "", "note this repository, in which --link looks")
+	f.StringArrayVar(&links, "link", nil, "SRC:DST: link artifacts/DST to SRC in the repository (repeatable)")
+	return cmd
+}
+
+// split returns what commas separate, each name once.
+func split(list string) []string {
+	var names []string
+	seen := make(map[string]bool)
+	for name := range strings.SplitSeq(list, ",") {
+		if name = strings.TrimSpace(name); name != "" && !seen[name] {
+			seen[name] = true
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (o *oacp) init(project string, w mailbox.Workspace) error {
+	h, err := o.home()
+	if err != nil {
+		return err
+	}
+	_, absent := h.Project(project)
+	p, made, skipped, err := h.Init(project, w)
+	if err != nil {
+		return err
+	}
+	if o.JSON {
+		return o.lines(struct {
+			Project string   `json:"project"`
+			Path    string   `json:"path"`
+			Agents  []string `json:"agents"`
+		}{p.Name, p.Dir(), w.Agents}, true)
+	}
+	if len(made) > 0 {
+		o.PrintLine("Creating artifact symlinks from repo: %s", w.Repo)
+	}
+	for _, l := range made {
+		o.PrintLine("  + artifacts/%s -> %s", l.Name, l.Source)
+	}
+	for _, l := range skipped {
+		o.PrintLine("  ! Skipped artifacts/%s — %s not found", l.Name, l.Source)
+	}
+	if absent == nil {
+		o.PrintLine("Project workspace exists already: %s", p.Dir())
+		o.PrintLine("  What was there stays, what was missing was made; another agent: acpctl oacp init %s --agents NAME", project)
+	} else {
+		o.PrintLine("Initialized project workspace: %s", p.Dir())
+	}
+	if w.Repo != "" {
+		o.PrintLine("  To link a runtime repo, symlink workspace.json into the repo root:")
+		o.PrintLine("    ln -sf %s <repo>/.oacp", filepath.Join(p.Dir(), "workspace.json"))
+	}
+	return nil
+}

@@ -1,0 +1,143 @@
+package oacp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/oacp/mailbox"
+)
+
+func (o *oacp) readCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "read PROJECT AGENT ID|FILE",
+		Short: "Print a message",
+		Example: `  acpctl oacp read demo reviewer 20260101120000_planner_question_0a1b.yaml
+  acpctl oacp read demo reviewer msg-20260101120000-planner-1b2c --json`,
+		Long: `Prints a message of the agent's inbox, its archive or its outbox, byte for byte where
+no person reads. It changes nothing: only done takes a message out of the inbox.`,
+		Args:              frame.NamedArgs("PROJECT", "AGENT", "ID|FILE"),
+		ValidArgsFunction: o.completeAgent,
+		RunE: o.run(func(_ context.Context, args []string) error {
+			a, err := o.agent(args[0], args[1])
+			if err != nil {
+				return err
+			}
+			e, err := a.Find(args[2])
+			if err != nil {
+				return err
+			}
+			if e.Data == nil {
+				return about(e.Path, e.Err)
+			}
+			if o.JSON {
+				return o.lines(reportRead(e), true)
+			}
+			return o.show(e)
+		}),
+	}
+}
+
+// about names the file that an error is about, unless the error does.
+func about(path string, err error) error {
+	if _, ok := errors.AsType[*fs.PathError](err); err == nil || ok {
+		return err
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
+
+// show prints a message file.
+func (o *oacp) show(e mailbox.Entry) error {
+	b := e.Data
+	if o.OutTTY {
+		b = []byte(client.Text(string(b)))
+	}
+	_, err := o.Out.Write(b)
+	return err
+}
+
+// readReport is a message with --json.
+type readReport struct {
+	File           string   `json:"file"`
+	Path           string   `json:"path"`
+	ID             string   `json:"id,omitempty"`
+	From           string   `json:"from,omitempty"`
+	To             []string `json:"to,omitempty"`
+	Type           string   `json:"type,omitempty"`
+	Priority       string   `json:"priority,omitempty"`
+	Created        string   `json:"created_at_utc,omitempty"`
+	Expires        string   `json:"expires_at,omitempty"`
+	Channel        string   `json:"channel,omitempty"`
+	AutonomyHint   string   `json:"autonomy_hint,omitempty"`
+	RelatedPacket  string   `json:"related_packet,omitempty"`
+	RelatedPR      string   `json:"related_pr,omitempty"`
+	ConversationID string   `json:"conversation_id,omitempty"`
+	ParentID       string   `json:"parent_message_id,omitempty"`
+	ContextKeys    string   `json:"context_keys,omitempty"`
+	Subject        string   `json:"subject,omitempty"`
+	Body           string   `json:"body,omitempty"`
+	LoadError      string   `json:"load_error,omitempty"`
+	YAML           string   `json:"yaml"` // the file
+}
+
+func reportRead(e mailbox.Entry) readReport {
+	m := e.Message
+	r := readReport{
+		File: e.Name, Path: e.Path, ID: m.ID, From: m.From, To: m.To, Type: m.Type, Priority: m.Priority,
+		Created: m.Created, Expires: m.Expires, Channel: m.Channel, AutonomyHint: m.AutonomyHint,
+		RelatedPacket: m.RelatedPacket, RelatedPR: m.RelatedPR, ConversationID: m.ConversationID, ParentID: m.ParentID,
+		ContextKeys: m.ContextKeys, Subject: m.Subject, Body: m.Body, YAML: string(e.Data),
+	}
+	if e.Err != nil {
+		r.LoadError = e.Err.Error()
+	}
+	return r
+}
+
+func (o *oacp) doneCmd() *cobra.Command {
+	var discard bool
+	cmd := &cobra.Command{
+		Use:   "done PROJECT AGENT ID|FILE",
+		Short: "Take a message out of the inbox",
+		Example: `  acpctl oacp done demo reviewer 20260101120000_planner_question_0a1b.yaml
+  acpctl oacp done demo reviewer msg-20260101120000-planner-1b2c --delete`,
+		Long: `Moves a message that was processed from the inbox to inbox/archive/, as it is, or
+deletes it. Where its sender is on another machine, it hears of that.`,
+		Args:              frame.NamedArgs("PROJECT", "AGENT", "ID|FILE"),
+		ValidArgsFunction: o.completeAgent,
+		RunE: o.run(func(_ context.Context, args []string) error {
+			a, err := o.agent(args[0], args[1])
+			if err != nil {
+				return err
+			}
+			e, err := mailbox.Find(args[2], a.Inbox())
+			if err != nil {
+				return err
+			}
+			path, err := a.Done(e, discard)
+			if err != nil {
+				return err
+			}
+			if o.JSON {
+				return o.lines(struct {
+					File    string `json:"file"`
+					ID      string `json:"id,omitempty"`
+					Archive string `json:"archive_path,omitempty"`
+					Deleted bool   `json:"deleted"`
+				}{e.Name, e.Message.ID, path, discard}, true)
+			}
+			o.PrintLine("OK: %s", client.Line(e.Name))
+			if !discard {
+				o.PrintLine("  archive: %s", path)
+			}
+			return nil
+		}),
+	}
+	cmd.Flags().BoolVar(&discard, "delete", false, "delete it instead of keeping it in inbox/archive/")
+	return cmd
+}

@@ -1,0 +1,114 @@
+package oacp
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/oacp/mailbox"
+	oacpmsg "github.com/acpd/acpd/oacp/message"
+)
+
+// inherited is what a reply took from the message that it answers.
+type inherited struct {
+	To             []string `json:"to,omitempty"`
+	Type           string   `json:"type,omitempty"`
+	Priority       string   `json:"priority,omitempty"`
+	Subject        string   `json:"subject,omitempty"`
+	ConversationID string   `json:"conversation_id,omitempty"`
+	ParentID       string   `json:"parent_message_id"`
+}
+
+func (i *inherited) String() string {
+	var b strings.Builder
+	for _, f := range [][2]string{
+		{"to", strings.Join(i.To, ",")}, {"type", i.Type}, {"priority", i.Priority},
+		{"conversation_id", i.ConversationID}, {"parent_message_id", i.ParentID}, {"subject", i.Subject},
+	} {
+		if f[1] != "" {
+			fmt.Fprintf(&b, " %s=%s", f[0], f[1])
+		}
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func (o *oacp) replyCmd() *cobra.Command {
+	d := &draft{}
+	cmd := &cobra.Command{
+		Use:   "reply PROJECT ID|FILE",
+		Short: "Answer a message",
+		Example: `  acpctl oacp reply demo FILE --from reviewer --body 'main'
+  acpctl oacp reply demo msg-20260101120000-planner-0a1b --from reviewer --type review_lgtm --body 'Good.'`,
+		Long: `Answers a message that the sender has in its inbox, its archive or its outbox. What
+is not given is taken over, and listed: the recipient (who sent it, or of a message
+of one's own who got it), the priority, the subject after Re:, the conversation, and
+the type that answers its type, where there is one:
+
+  question, task_request, brainstorm_…   notification
+  handoff                                handoff_complete
+  review_feedback                        review_addressed
+  review_request, review_addressed       review_feedback or review_lgtm: say which
+
+Exit codes: as of send.`,
+		Args:              d.words("PROJECT", "ID|FILE"),
+		ValidArgsFunction: o.completeProject,
+		RunE: o.run(func(ctx context.Context, args []string) error {
+			var err error
+			if d.from, err = sender(d.from); err != nil {
+				return err
+			}
+			a, err := o.agent(args[0], d.from)
+			if err != nil {
+				return err
+			}
+			parent, err := a.Find(args[1])
+			if err == nil {
+				err = about(parent.Path, parent.Err)
+			}
+			if err == nil && parent.Message.ID == "" {
+				err = fmt.Errorf("%s has no id: nothing can answer it", parent.Path)
+			}
+			if err == nil {
+				err = d.inherit(a, parent)
+			}
+			if err != nil {
+				return err
+			}
+			return o.send(ctx, args[0], d)
+		}),
+	}
+	d.flags(o, cmd)
+	return cmd
+}
+
+// inherit takes over from a message what was not given.
+func (d *draft) inherit(a mailbox.Agent, parent mailbox.Entry) error {
+	r := a.Reply(parent.Message)
+	m, i := &d.message, &inherited{ParentID: r.ParentID}
+	m.ParentID = r.ParentID
+	if m.To = split(d.to); len(m.To) == 0 {
+		m.To, i.To = r.To, r.To
+	}
+	take := func(given, theirs string, noted *string) string {
+		if given == "" {
+			*noted = theirs
+		}
+		return cmp.Or(given, theirs)
+	}
+	m.Priority = cmp.Or(take(d.priority, r.Priority, &i.Priority), oacpmsg.DefaultPriority)
+	m.Subject = take(d.subject, r.Subject, &i.Subject)
+	m.ConversationID = take(m.ConversationID, r.ConversationID, &i.ConversationID)
+	if m.Type = take(d.typ, r.Type, &i.Type); m.Type == "" {
+		choices := oacpmsg.ReplyTypes(parent.Message.Type)
+		if len(choices) == 0 {
+			return frame.Usagef("nothing need answer a %s: say what this is with --type", parent.Message.Type)
+		}
+		return frame.Usagef("say with --type whether this is %s", strings.Join(choices, " or "))
+	}
+	d.inherited = i
+	return nil
+}

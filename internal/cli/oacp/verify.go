@@ -1,0 +1,91 @@
+package oacp
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/oacp/mailbox"
+	oacpmsg "github.com/acpd/acpd/oacp/message"
+)
+
+func (o *oacp) verifyCmd() *cobra.Command {
+	var pins, project, receiver, audit string
+	var quarantine bool
+	cmd := &cobra.Command{
+		Use:   "verify FILE",
+		Short: "Check the signature of a message file",
+		Example: `  acpctl oacp verify FILE --project demo --receiver reviewer
+  acpctl oacp verify FILE --pins allowed_signers.yaml --json`,
+		Long: `Checks the signature in a message file against the keys that its receiver has pinned,
+in trust/allowed_signers.yaml of its folder. Keys are made, and pinned, with the
+tool oacp; acpctl oacp send signs with them.
+
+Exit codes: 0 verified or not signed, 2 usage or no such file, 3 anything else.`,
+		Args: frame.NamedArgs("FILE"),
+		RunE: o.run(func(_ context.Context, args []string) error {
+			if (project == "") != (receiver == "") {
+				return frame.Usagef("--project and --receiver: each needs the other, to say whose pins to take")
+			}
+			data, err := mailbox.ReadNamed(args[0])
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				return misusef("message file does not exist: %s", filepath.Clean(args[0]))
+			case err != nil:
+				return misuse{about(args[0], err)}
+			}
+			var trusted oacpmsg.Pins
+			switch {
+			case pins != "":
+				trusted = mailbox.ReadPins(pins)
+			case project != "" && receiver != "":
+				a, err := o.agent(project, receiver)
+				if err != nil {
+					return misuse{err}
+				}
+				trusted = a.Pins()
+			}
+			report := verifyReport{Auth: oacpmsg.Verify(data, trusted, time.Now())}
+			if quarantine && report.Status == oacpmsg.Invalid {
+				if report.Copy, err = mailbox.Quarantine(args[0], data); err != nil {
+					return misuse{err}
+				}
+			}
+			if audit != "" {
+				if err := mailbox.AttachAudit(audit, report); err != nil {
+					return misusef("attach-audit failed: %w", err)
+				}
+			}
+			if o.JSON {
+				err = o.lines(report, true)
+			} else {
+				o.PrintLine("%s", client.Line(report.String()))
+			}
+			if err == nil && !report.OK() {
+				err = frame.Exit(exitUnverified)
+			}
+			return err
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&pins, "pins", "", "file of the pinned keys")
+	f.StringVar(&project, "project", "", "with --receiver: take the pins of an agent")
+	f.StringVar(&receiver, "receiver", "", "the agent whose pins to take")
+	f.StringVar(&audit, "attach-audit", "", "record the judgement in this audit record of the autonomy gate")
+	f.BoolVar(&quarantine, "quarantine", false, "keep a copy in dead_letter/ if the signature is invalid")
+	return cmd
+}
+
+// exitUnverified is the reference's exit code for a signature that proves nothing.
+const exitUnverified = 3
+
+type verifyReport struct {
+	oacpmsg.Auth
+	Copy string `json:"quarantine_copy,omitempty"`
+}

@@ -1,0 +1,97 @@
+package oacp
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/oacp/mailbox"
+	oacpmsg "github.com/acpd/acpd/oacp/message"
+)
+
+func (o *oacp) watchCmd() *cobra.Command {
+	w := &mailbox.Watch{}
+	var since string
+	var all, follow bool
+	cmd := &cobra.Command{
+		Use:   "watch --agent AGENT --project PROJECT|--all-projects",
+		Short: "Tell what is new in an inbox",
+		Example: `  acpctl oacp watch --agent reviewer --project demo                 what came since the last time
+  acpctl oacp watch --agent reviewer --all-projects --follow --json  as it comes
+  acpctl oacp watch --agent reviewer --project demo --since 2h --state-id mine`,
+		Long: `Tells each new message once, in a line. What was told is kept in a file of the
+project, state/watch/AGENT.json, which all watches of the agent share; --state-id
+has one of its own. The first time, what came before --since is not told.
+
+Exit codes: 0, 1 if something could not be read (the rest is told), 2 usage.`,
+		Args:              frame.NamedArgs(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: o.run(func(ctx context.Context, _ []string) error {
+			switch {
+			case w.Agent == "":
+				return frame.Usagef("--agent is missing")
+			case (len(w.Projects) > 0) == all:
+				return frame.Usagef("expected either --project or --all-projects")
+			case w.StateID != "" && !oacpmsg.LegalSuffix(w.StateID):
+				return frame.Usagef("--state-id must match [A-Za-z0-9._-]{1,64}")
+			}
+			var err error
+			if w.Since, err = mailbox.ParseSince(since, time.Now()); err != nil {
+				return frame.Usagef("%w", err)
+			}
+			if w.Home, err = o.home(); err != nil {
+				return err
+			}
+			o.NoteDone("what is lost there counts as told: acpctl oacp inbox shows it")
+			if follow {
+				return o.follow(ctx, w)
+			}
+			if !w.Scan(o.event) {
+				return frame.Exit(frame.ExitLocal)
+			}
+			return nil
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&w.Agent, "agent", "", "the agent whose inboxes to watch")
+	f.StringArrayVar(&w.Projects, "project", nil, "watch this project (repeatable)")
+	f.BoolVar(&all, "all-projects", false, "watch all projects that have an inbox of the agent")
+	f.StringVar(&w.StateID, "state-id", "", "keep what was told apart from other watches, under this word")
+	f.StringVar(&since, "since", "now", "the first time, tell what is newer: now, epoch, 30s 5m 2h 7d ago, or a time of ISO 8601")
+	f.BoolVar(&w.ShowArchived, "show-archived", false, "tell also what has left the inbox")
+	f.BoolVar(&follow, "follow", false, "go on until interrupted")
+	return cmd
+}
+
+// follow tells what is new until ctx ends or it can be told no more.
+func (o *oacp) follow(ctx context.Context, w *mailbox.Watch) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	err := w.Follow(ctx, func(e mailbox.Event) {
+		if o.event(e); o.Unwritten() != nil {
+			stop()
+		}
+	})
+	return cmp.Or(o.Unwritten(), err)
+}
+
+// event prints a line as the reference does.
+func (o *oacp) event(e mailbox.Event) {
+	if e.Event == mailbox.WatchError {
+		about := cmp.Or(e.Path, e.File, "(unknown)")
+		fmt.Fprintf(o.Err, "ERROR: %s: %s\n", client.Line(about), client.Line(e.Error))
+	}
+	switch {
+	case o.JSON:
+		o.lines(e, false)
+	case e.Event != mailbox.WatchError:
+		o.PrintLine("%s", client.Line(fmt.Sprintf("%s project=%s agent=%s file=%s type=%s priority=%s %s",
+			strings.ToUpper(e.Event), *e.Project, e.Agent, e.File, e.Type, e.Priority, e.Subject)))
+	}
+}

@@ -1,0 +1,143 @@
+package ui
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/client"
+)
+
+// PrintJSON writes one JSON object on a line, the texts of payloads as they were written, but
+// for what a terminal would obey or not show.
+func (t *Terminal) PrintJSON(v any) error {
+	line, err := json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
+	if err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	_, err = t.Out.Write(append(client.JSON(line), '\n'))
+	return err
+}
+
+// PrintLine writes a line of data for a person.
+func (t *Terminal) PrintLine(format string, args ...any) { fmt.Fprintf(t.Out, format+"\n", args...) }
+
+// TellPerson writes a line beside the data, where a person reads it.
+func (t *Terminal) TellPerson(format string, args ...any) {
+	if t.ErrTTY && !t.JSON {
+		fmt.Fprintf(t.Err, format+"\n", args...)
+	}
+}
+
+// stateColours are of words that say how something is.
+var stateColours = map[string]string{
+	string(client.PeerConnected): Green, string(client.TaskCompleted): Green, client.Handed: Green,
+	string(client.PeerPending): Yellow, string(client.TaskUnknown): Yellow, "overloaded": Yellow,
+	string(client.PeerBlocked): Red, string(client.TaskFailed): Red, string(client.TaskRefused): Red, string(client.TaskExpired): Red,
+}
+
+const (
+	Bold   = "\x1b[1m"
+	Red    = "\x1b[31m"
+	Green  = "\x1b[32m"
+	Yellow = "\x1b[33m"
+	Plain  = "\x1b[0m"
+)
+
+// Paint returns s in a colour, if the data is for a terminal with colours.
+func (t *Terminal) Paint(colour, s string) string {
+	if !t.OutTTY || !t.Colours || colour == "" {
+		return s
+	}
+	return colour + s + Plain
+}
+
+// PaintState returns a word in the colour of the state that it names, if it names one.
+func (t *Terminal) PaintState(word string) string { return t.Paint(stateColours[word], word) }
+
+// PrintTable prints rows: aligned below a head on a terminal, else separated by tabs.
+func (t *Terminal) PrintTable(head []string, rows [][]string) {
+	for _, row := range rows {
+		for i, cell := range row {
+			row[i] = client.Line(cell)
+		}
+	}
+	if !t.OutTTY {
+		for _, row := range rows {
+			t.PrintLine("%s", strings.Join(row, "\t"))
+		}
+		return
+	}
+	if len(rows) == 0 {
+		t.TellPerson("none")
+		return
+	}
+	width := make([]int, len(head))
+	for _, row := range append([][]string{head}, rows...) {
+		for i, cell := range row {
+			width[i] = max(width[i], utf8.RuneCountInString(cell))
+		}
+	}
+	line := func(row []string, colour func(string) string) {
+		var b strings.Builder
+		for i, cell := range row {
+			b.WriteString(t.Paint(colour(cell), cell))
+			if i < len(row)-1 {
+				b.WriteString(strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell)+2))
+			}
+		}
+		t.PrintLine("%s", strings.TrimRight(b.String(), " "))
+	}
+	line(head, func(string) string { return Bold })
+	for _, row := range rows {
+		line(row, func(cell string) string { return stateColours[cell] })
+	}
+}
+
+// PrintFields prints names and values, leaving out what is empty.
+func (t *Terminal) PrintFields(rows ...[2]string) {
+	width := 0
+	for _, row := range rows {
+		width = max(width, len(row[0]))
+	}
+	for _, row := range rows {
+		row[1] = client.Line(row[1])
+		switch {
+		case row[1] == "":
+		case t.OutTTY:
+			t.PrintLine("%s%s  %s", t.Paint(Bold, row[0]), strings.Repeat(" ", width-len(row[0])), t.PaintState(row[1]))
+		default:
+			t.PrintLine("%s\t%s", row[0], row[1])
+		}
+	}
+}
+
+// PrintAnswer prints what a peer answered: its words and, below, its data.
+func (t *Terminal) PrintAnswer(words string, data jsontext.Value) {
+	t.PrintLine("%s", strings.TrimRight(client.Text(words), "\n"))
+	if len(data) == 0 || data.Kind() == 'n' {
+		return
+	}
+	shape := (*jsontext.Value).Compact
+	if t.OutTTY {
+		shape = (*jsontext.Value).Indent
+	}
+	data = data.Clone()
+	if shape(&data) != nil {
+		return
+	}
+	t.PrintLine("%s", client.Text(string(data)))
+}
+
+// PrintJSONLines prints the objects of a list, one a line.
+func (t *Terminal) PrintJSONLines(list []jsontext.Value) error {
+	for _, v := range list {
+		if err := t.PrintJSON(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}

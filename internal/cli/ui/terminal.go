@@ -1,0 +1,43 @@
+// Package ui draws what acpctl prints: lines, tables, JSON, colours, times and QR codes.
+// It decides by the streams of a run what a person sees and what a script reads. It knows
+// the daemon's types, but asks no daemon.
+package ui
+
+import (
+	"io"
+	"math"
+	"os"
+
+	"golang.org/x/term"
+)
+
+// Terminal is the standard streams of one run, and how to write to them.
+type Terminal struct {
+	In       io.Reader
+	Out, Err io.Writer
+	InTTY    bool // a person types
+	OutTTY   bool // a person reads the data
+	ErrTTY   bool // a person reads the talk
+	Colours  bool // NO_COLOR is not set
+	JSON     bool // data is printed as JSON
+}
+
+// NewTerminal returns the streams of this process.
+func NewTerminal() Terminal {
+	isTTY := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+	return Terminal{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+		InTTY: isTTY(os.Stdin), OutTTY: isTTY(os.Stdout), ErrTTY: isTTY(os.Stderr),
+		Colours: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
+	}
+}
+
+// ErrWidth returns the columns of the terminal on standard error, math.MaxInt if it is none.
+func (t *Terminal) ErrWidth() int {
+	if f, ok := t.Err.(*os.File); ok {
+		if columns, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return columns
+		}
+	}
+	return math.MaxInt
+}

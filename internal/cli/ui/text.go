@@ -1,0 +1,68 @@
+package ui
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/acpd/acpd/client"
+)
+
+// FormatTime writes a time in the local zone, which it names, for a person; else as RFC 3339
+// in UTC.
+func (t *Terminal) FormatTime(at time.Time) string {
+	switch {
+	case at.IsZero() || at.Unix() == 0:
+		return "-"
+	case t.OutTTY:
+		return at.Local().Format("Jan _2 15:04:05 MST")
+	}
+	return at.UTC().Format(time.RFC3339)
+}
+
+// FormatAge writes for a person how long ago a time of the last day was; else it does as
+// FormatTime.
+func (t *Terminal) FormatAge(at time.Time) string {
+	ago := time.Since(at)
+	switch {
+	case !t.OutTTY || at.IsZero() || ago > 24*time.Hour:
+		return t.FormatTime(at)
+	case ago < time.Second:
+		return "now"
+	case ago < time.Minute:
+		return ago.Truncate(time.Second).String() + " ago"
+	}
+	return strings.TrimSuffix(ago.Truncate(time.Minute).String(), "0s") + " ago"
+}
+
+// FormatMilliseconds writes a round trip, given in microseconds, as the tool ping does.
+func FormatMilliseconds(us uint64) string { return fmt.Sprintf("%.3f ms", float64(us)/1000) }
+
+// ShowName returns the name of a peer as people see it: its petname, else its claim in quotes.
+func ShowName(p *client.Peer) string {
+	switch {
+	case p.Name != "":
+		return p.Name
+	case p.Claim == "":
+		return "-"
+	case p.NameConflict:
+		return `"` + client.Line(p.Claim) + `" (a trusted peer's name!)`
+	}
+	return `"` + client.Line(p.Claim) + `"`
+}
+
+// OrDash returns s on one line, "-" if it is empty.
+func OrDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return client.Line(s)
+}
+
+// Shorten returns text cut to at most so many characters.
+func Shorten(text string, most int) string {
+	if r := []rune(text); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return text
+}
