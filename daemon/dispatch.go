@@ -46,7 +46,7 @@ func (d *Daemon) onExchange(ctx context.Context, request kinds.Checked) (*wire.E
 	}
 	var reply *wire.Envelope
 	if err == nil {
-		reply = wire.NewReply(env, request.Row.Reply, answer)
+		reply = wire.NewReply(env, request.Spec.Reply, answer)
 	} else {
 		reply = kinds.NewErrorReply(env, err)
 	}

@@ -24,7 +24,7 @@ func TestEveryKindIsDispatched(t *testing.T) {
 	}
 	checked := func(env *wire.Envelope) kinds.Checked { // with any payload
 		row, _ := kinds.Lookup(env.Kind)
-		return kinds.Checked{Envelope: env, Row: row}
+		return kinds.Checked{Envelope: env, Spec: row}
 	}
 	asExchange := func(env *wire.Envelope) (known bool) {
 		reply, err := desk.onExchange(t.Context(), checked(env))

@@ -33,7 +33,7 @@ func optional(name string, r rule) Field { return Field{name, false, r} }
 
 func anything(jsontext.Value) string { return "" }
 
-func text(v jsontext.Value) string { return expect(v, '"', "a string") }
+func text(v jsontext.Value) string { return expectKind(v, '"', "a string") }
 
 func nonEmpty(v jsontext.Value) string {
 	if string(v) == `""` {
@@ -42,23 +42,23 @@ func nonEmpty(v jsontext.Value) string {
 	return text(v)
 }
 
-// label is a domain: text that messages are routed by.
-func label(v jsontext.Value) string {
+// domainText is a domain: text that messages are routed by.
+func domainText(v jsontext.Value) string {
 	if p := text(v); p != "" {
 		return p
 	}
-	return labelProblem(unquote(v))
+	return domainProblem(unquote(v))
 }
 
 func topic(v jsontext.Value) string {
 	if p := nonEmpty(v); p != "" {
 		return p
 	}
-	return label(v)
+	return domainText(v)
 }
 
-// code is an error code, known or not, that may cross to a peer.
-func code(v jsontext.Value) string {
+// errorCode is an error code, known or not, that may cross to a peer.
+func errorCode(v jsontext.Value) string {
 	if p := nonEmpty(v); p != "" {
 		return p
 	}
@@ -80,46 +80,46 @@ func oneOf(words ...string) rule {
 				return ""
 			}
 		}
-		return fmt.Sprintf("%q: expected %s", clip(string(got)), list)
+		return fmt.Sprintf("%q: expected %s", clipText(string(got)), list)
 	}
 }
 
-func number(v jsontext.Value) string { return whole(v, math.MaxUint64) }
+func number(v jsontext.Value) string { return wholeNumber(v, math.MaxUint64) }
 
 func millis(limit time.Duration) rule {
-	return func(v jsontext.Value) string { return whole(v, uint64(limit.Milliseconds())) }
+	return func(v jsontext.Value) string { return wholeNumber(v, uint64(limit.Milliseconds())) }
 }
 
-// whole wants digits alone: fractions and exponents are not read as integers
+// wholeNumber wants digits alone: fractions and exponents are not read as integers
 // anywhere, so 1e3 is refused like 1.5.
-func whole(v jsontext.Value, limit uint64) string {
+func wholeNumber(v jsontext.Value, limit uint64) string {
 	const want = "a whole number, 0 or more"
 	if v.Kind() != '0' {
-		return expect(v, '0', want)
+		return expectKind(v, '0', want)
 	}
 	n, err := strconv.ParseUint(string(v), 10, 64)
 	switch {
 	case errors.Is(err, strconv.ErrSyntax):
-		return "expected " + want + ", in digits alone, got " + clip(string(v))
+		return "expected " + want + ", in digits alone, got " + clipText(string(v))
 	case err != nil || n > limit:
-		return fmt.Sprintf("%s is over the limit of %d", clip(string(v)), limit)
+		return fmt.Sprintf("%s is over the limit of %d", clipText(string(v)), limit)
 	}
 	return ""
 }
 
-func flag(v jsontext.Value) string {
+func boolean(v jsontext.Value) string {
 	if k := v.Kind(); k != 't' && k != 'f' {
-		return expect(v, 't', "true or false")
+		return expectKind(v, 't', "true or false")
 	}
 	return ""
 }
 
-func object(v jsontext.Value) string { return expect(v, '{', "an object") }
+func object(v jsontext.Value) string { return expectKind(v, '{', "an object") }
 
 func texts(v jsontext.Value) string {
 	const want = "a list of strings"
 	if v.Kind() != '[' {
-		return expect(v, '[', want)
+		return expectKind(v, '[', want)
 	}
 	dec := jsontext.NewDecoder(bytes.NewReader(v))
 	dec.ReadToken()
@@ -131,7 +131,7 @@ func texts(v jsontext.Value) string {
 	return ""
 }
 
-func expect(v jsontext.Value, kind jsontext.Kind, want string) string {
+func expectKind(v jsontext.Value, kind jsontext.Kind, want string) string {
 	if v.Kind() == kind {
 		return ""
 	}
@@ -151,7 +151,7 @@ func unquote(v jsontext.Value) []byte {
 // checkPayload validates a payload of this kind, in one pass over its text, and returns
 // what [Checked] keeps of it. The error has the code invalid and names the field.
 func (k *Kind) checkPayload(p wire.Payload) (Checked, error) {
-	r := &reader{Checked: Checked{Row: k}}
+	r := &reader{Checked: Checked{Spec: k}}
 	if err := r.read(p); err != nil {
 		return Checked{}, Errorf(Invalid, "%s: %s", k.Name, err)
 	}
@@ -168,13 +168,13 @@ type reader struct {
 // read returns a [wire.FormatError].
 func (r *reader) read(p wire.Payload) error {
 	quick, start := scanner{text: p.Object()}, *r
-	if !quick.members(func(name, value []byte) bool { return r.take(r.Row.field(name), value) }) {
+	if !quick.members(func(name, value []byte) bool { return r.applyRule(r.Spec.fieldIndex(name), value) }) {
 		*r = start
 		if err := r.readStrictly(p); err != nil {
 			return err
 		}
 	}
-	for i, f := range r.Row.Fields {
+	for i, f := range r.Spec.Fields {
 		if f.Required && r.seen&(1<<i) == 0 {
 			return &wire.FormatError{Field: f.Name, Problem: "missing"}
 		}
@@ -192,7 +192,7 @@ func (r *reader) readStrictly(p wire.Payload) error {
 		return r.fault
 	}
 	if err != nil {
-		return &wire.FormatError{Field: "payload", Problem: syntax(err)}
+		return &wire.FormatError{Field: "payload", Problem: syntaxProblem(err)}
 	}
 	return nil
 }
@@ -207,12 +207,12 @@ func (r *reader) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 		if err != nil {
 			return err
 		}
-		i := r.Row.field(unquote(name))
+		i := r.Spec.fieldIndex(unquote(name))
 		value, err := dec.ReadValue()
 		if err != nil {
 			return err
 		}
-		if !r.take(i, value) {
+		if !r.applyRule(i, value) {
 			return r.fault
 		}
 	}
@@ -220,13 +220,13 @@ func (r *reader) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return err
 }
 
-// take applies the rule of the i-th field to its value, which is valid JSON, and
+// applyRule applies the rule of the i-th field to its value, which is valid JSON, and
 // keeps what is needed of it. It reports whether the rule was kept.
-func (r *reader) take(i int, v jsontext.Value) bool {
+func (r *reader) applyRule(i int, v jsontext.Value) bool {
 	if i < 0 || v.Kind() == 'n' {
 		return true
 	}
-	field := &r.Row.Fields[i]
+	field := &r.Spec.Fields[i]
 	if problem := field.rule(v); problem != "" {
 		r.fault = &wire.FormatError{Field: field.Name, Problem: problem}
 		return false
@@ -250,7 +250,7 @@ func (r *reader) keep(name string, v jsontext.Value) {
 	}
 }
 
-func (k *Kind) field(name []byte) int {
+func (k *Kind) fieldIndex(name []byte) int {
 	for i := range k.Fields {
 		if k.Fields[i].Name == string(name) {
 			return i
@@ -259,30 +259,30 @@ func (k *Kind) field(name []byte) int {
 	return -1
 }
 
-// syntax says what is wrong with JSON text.
-func syntax(err error) string {
+// syntaxProblem says what is wrong with JSON text.
+func syntaxProblem(err error) string {
 	if se, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		err = se
 	}
-	return clip(strings.TrimPrefix(err.Error(), "jsontext: "))
+	return clipText(strings.TrimPrefix(err.Error(), "jsontext: "))
 }
 
 // CheckDomain bounds a domain or topic; field names it in the error. That they are
 // dot-separated lower-case labels, like code.review, is a convention and not
 // enforced.
 func CheckDomain(field, domain string) error {
-	if p := labelProblem([]byte(domain)); p != "" {
+	if p := domainProblem([]byte(domain)); p != "" {
 		return &wire.FormatError{Field: field, Problem: p}
 	}
 	return nil
 }
 
-func labelProblem(s []byte) string {
+func domainProblem(s []byte) string {
 	if len(s) > MaxDomain {
 		return fmt.Sprintf("%d bytes: the limit is %d", len(s), MaxDomain)
 	}
 	if bytes.ContainsFunc(s, unicode.IsControl) {
-		return fmt.Sprintf("%q: control characters are not allowed; write labels like code.review", clip(string(s)))
+		return fmt.Sprintf("%q: control characters are not allowed; write labels like code.review", clipText(string(s)))
 	}
 	return ""
 }
@@ -292,8 +292,8 @@ func UnderDomain(domain, d string) bool {
 	return domain == d || strings.HasPrefix(domain, d) && domain[len(d)] == '.'
 }
 
-// clip shortens foreign text for an error message.
-func clip(s string) string {
+// clipText shortens foreign text for an error message.
+func clipText(s string) string {
 	const most = 200 // bytes: enough to recognise it
 	if len(s) <= most {
 		return s

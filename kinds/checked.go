@@ -11,7 +11,7 @@ import (
 // changed from then on.
 type Checked struct {
 	*wire.Envelope
-	Row *Kind // of its kind, in the table
+	Spec *Kind // of its kind, in the table
 
 	Domain   string        // of a query or delegate
 	Topic    string        // of a notify
@@ -28,7 +28,7 @@ func Check(e *wire.Envelope) (Checked, error) {
 	k, ok := Lookup(e.Kind)
 	switch {
 	case !ok:
-		return Checked{}, Errorf(UnknownKind, "kind: %q is not known: expected one of %s", e.Kind, names())
+		return Checked{}, Errorf(UnknownKind, "kind: %q is not known: expected one of %s", e.Kind, kindNames())
 	case k.NeedsRef && e.Ref == nil:
 		return Checked{}, Errorf(Invalid, "%s: ref: missing: expected the id of the message that it concerns", e.Kind)
 	case e.Hops > wire.MaxHops:

@@ -28,8 +28,8 @@ func TestChecked(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if got.Row.Name != c.kind || string(got.Payload) != c.payload {
-			t.Errorf("%s: the envelope is %v, of kind %s", name, got.Envelope, got.Row.Name)
+		if got.Spec.Name != c.kind || string(got.Payload) != c.payload {
+			t.Errorf("%s: the envelope is %v, of kind %s", name, got.Envelope, got.Spec.Name)
 		}
 		if d := cmp.Diff(c.want, got, cmpopts.IgnoreFields(kinds.Checked{}, "Envelope", "Row")); d != "" {
 			t.Errorf("%s: %s", name, d)

@@ -48,7 +48,7 @@ type CodeInfo struct {
 	Raised    string // when
 }
 
-var codes = [...]CodeInfo{
+var codeTable = [...]CodeInfo{
 	{NotAuthorized, false, false, 4, "policy forbids it, or from or to is not the connection's"},
 	{UnknownDomain, false, false, 7, "every attached agent declared domains and none matches; details.domains lists them"},
 	{UnknownKind, false, false, 7, "the receiver does not know the kind"},
@@ -70,14 +70,14 @@ var codes = [...]CodeInfo{
 }
 
 // Codes returns the code table.
-func Codes() []CodeInfo { return append([]CodeInfo(nil), codes[:]...) }
+func Codes() []CodeInfo { return append([]CodeInfo(nil), codeTable[:]...) }
 
 // Info returns the code's row. An unknown code reads as neither retryable nor
 // local, with exit code 7.
 func (c Code) Info() CodeInfo {
-	for i := range codes {
-		if codes[i].Code == c {
-			return codes[i]
+	for i := range codeTable {
+		if codeTable[i].Code == c {
+			return codeTable[i]
 		}
 	}
 	return CodeInfo{Code: c, Exit: 7}

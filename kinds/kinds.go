@@ -61,7 +61,7 @@ type Kind struct {
 	Fields   []Field // of the payload; others pass unread
 }
 
-var table = [...]Kind{
+var kindTable = [...]Kind{
 	{KindPing, Exchange, KindPong, false, nil},
 	{KindPong, Reply, "", true, []Field{
 		required("status", oneOf("idle", "busy", "overloaded")),
@@ -72,7 +72,7 @@ var table = [...]Kind{
 	}},
 	{KindQuery, Exchange, KindResponse, false, []Field{
 		required("question", nonEmpty),
-		optional("domain", label),
+		optional("domain", domainText),
 		optional("max_tokens", number),
 		optional("deadline_ms", millis(MaxQueryDeadline)),
 	}},
@@ -80,20 +80,20 @@ var table = [...]Kind{
 		optional("data", anything),
 		required("summary", text),
 		optional("tokens_used", number),
-		optional("truncated", flag),
+		optional("truncated", boolean),
 	}},
 	{KindDelegate, Exchange, KindAck, false, []Field{
 		required("task", nonEmpty),
 		optional("context", object),
 		optional("priority", oneOf("normal", "urgent")),
-		optional("report_back", flag),
+		optional("report_back", boolean),
 		optional("deadline_ms", millis(MaxTaskDeadline)),
-		optional("domain", label),
+		optional("domain", domainText),
 	}},
 	{KindAck, Reply, "", true, []Field{
-		required("accepted", flag),
+		required("accepted", boolean),
 		optional("estimated_ms", number),
-		optional("code", code),
+		optional("code", errorCode),
 		optional("message", text),
 	}},
 	{KindResult, Message, "", true, []Field{
@@ -121,22 +121,22 @@ var table = [...]Kind{
 		optional("model", text),
 	}},
 	{KindError, Message, "", true, []Field{
-		required("code", code),
+		required("code", errorCode),
 		required("message", text),
-		optional("retryable", flag),
+		optional("retryable", boolean),
 		optional("retry_after_ms", number),
 		optional("details", object),
 	}},
 }
 
 // Table returns all kinds.
-func Table() []Kind { return append([]Kind(nil), table[:]...) }
+func Table() []Kind { return append([]Kind(nil), kindTable[:]...) }
 
 // Lookup returns the row of a kind.
 func Lookup(name string) (*Kind, bool) {
-	for i := range table {
-		if table[i].Name == name {
-			return &table[i], true
+	for i := range kindTable {
+		if kindTable[i].Name == name {
+			return &kindTable[i], true
 		}
 	}
 	return nil, false
@@ -160,7 +160,7 @@ func (k *Kind) CheckPayload(p wire.Payload) error {
 func Parse[T any](p wire.Payload) (*T, error) {
 	v := new(T)
 	if err := json.Unmarshal(p.Object(), v); err != nil {
-		return nil, Errorf(Invalid, "payload: %s", syntax(err))
+		return nil, Errorf(Invalid, "payload: %s", syntaxProblem(err))
 	}
 	return v, nil
 }
@@ -175,10 +175,10 @@ func Encode(v any) wire.Payload {
 	return p
 }
 
-func names() string {
-	all := make([]string, len(table))
-	for i := range table {
-		all[i] = table[i].Name
+func kindNames() string {
+	all := make([]string, len(kindTable))
+	for i := range kindTable {
+		all[i] = kindTable[i].Name
 	}
 	return strings.Join(all, ", ")
 }

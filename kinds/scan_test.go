@@ -91,10 +91,10 @@ func FuzzScanner(f *testing.F) {
 		if len(text) == 0 {
 			return // stands for {}
 		}
-		k := &table[int(i)%len(table)]
-		quick, strict := reader{Checked: Checked{Row: k}}, reader{Checked: Checked{Row: k}}
+		k := &kindTable[int(i)%len(kindTable)]
+		quick, strict := reader{Checked: Checked{Spec: k}}, reader{Checked: Checked{Spec: k}}
 		s := scanner{text: text}
-		if !s.members(func(name, value []byte) bool { return quick.take(k.field(name), value) }) {
+		if !s.members(func(name, value []byte) bool { return quick.applyRule(k.fieldIndex(name), value) }) {
 			return
 		}
 		if err := strict.readStrictly(text); err != nil {

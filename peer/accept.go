@@ -17,9 +17,9 @@ const (
 	strangerTick  = 5 * time.Millisecond // between looks at how many there are
 )
 
-// acceptAll takes connections in a tight loop: whoever it would wait for could
+// acceptConns takes connections in a tight loop: whoever it would wait for could
 // stall everybody else.
-func (n *Node) acceptAll() error {
+func (n *Node) acceptConns() error {
 	for {
 		qc, err := n.listener.Accept(n.ctx)
 		if err != nil {
@@ -28,18 +28,18 @@ func (n *Node) acceptAll() error {
 			}
 			return err
 		}
-		n.handshakes.ended(qc.Context())
-		if !n.begin(func() { n.accept(qc) }) {
+		n.handshakes.endHandshake(qc.Context())
+		if !n.startTask(func() { n.acceptConn(qc) }) {
 			qc.CloseWithError(closeShutdown, "shutting down")
 		}
 	}
 }
 
-// accept serves a connection whose client has proved its key. A trusted peer is
+// acceptConn serves a connection whose client has proved its key. A trusted peer is
 // greeted. A stranger gets no word of ours: its hello is read, it becomes pending,
 // and the connection is closed.
-func (n *Node) accept(qc *quic.Conn) {
-	defer n.endWith(qc)()
+func (n *Node) acceptConn(qc *quic.Conn) {
+	defer n.closeWithNode(qc)()
 	state := qc.ConnectionState().TLS
 	id, err := identity.PeerID(state)
 	if err != nil {
@@ -71,9 +71,9 @@ func (n *Node) accept(qc *quic.Conn) {
 }
 
 func (n *Node) acceptStranger(qc *quic.Conn, id identity.ID) {
-	n.tasks.Go(func() { boundStranger(qc, nil, closeNotTrusted, "not trusted") })
+	n.tasks.Go(func() { limitGreetingBytes(qc, nil, closeNotTrusted, "not trusted") })
 	c := &conn{node: n, qc: qc, id: id}
-	if _, err := c.greet(strangerTime, false); err != nil {
+	if _, err := c.exchangeHellos(strangerTime, false); err != nil {
 		code := closeProtocolError
 		if errors.Is(err, context.DeadlineExceeded) {
 			code = closeHelloTimeout
@@ -81,13 +81,13 @@ func (n *Node) acceptStranger(qc *quic.Conn, id identity.ID) {
 		c.close(code, err.Error())
 		return
 	}
-	c.refuse(&refusedError{closeNotTrusted, "not trusted", EventPending})
+	c.refuseHello(&refusedError{closeNotTrusted, "not trusted", EventPending})
 }
 
-// boundStranger closes a connection on which more comes than a hello takes, or a
+// limitGreetingBytes closes a connection on which more comes than a hello takes, or a
 // request to join, and returns when it has ended or is admitted. The windows are
 // those of a peer: they are set before anybody knows whose key it is.
-func boundStranger(qc *quic.Conn, admitted <-chan struct{}, code quic.ApplicationErrorCode, reason string) {
+func limitGreetingBytes(qc *quic.Conn, admitted <-chan struct{}, code quic.ApplicationErrorCode, reason string) {
 	look := time.NewTicker(strangerTick)
 	defer look.Stop()
 	for {

@@ -18,75 +18,75 @@ const (
 	refusedMemory = 100 * time.Millisecond
 )
 
-// leaveGreeting is told that a connection's hello is awaited no more.
-func (r *remote) leaveGreeting(c *conn) {
-	r.mu.Lock()
-	before := len(r.greeting)
-	r.greeting = slices.DeleteFunc(r.greeting, func(o *conn) bool { return o == c })
-	left := before - len(r.greeting)
-	r.mu.Unlock()
-	r.node.rows.greeting.Give(r.id, int64(left))
+// endGreeting is told that a connection's hello is awaited no more.
+func (s *peerState) endGreeting(c *conn) {
+	s.mu.Lock()
+	before := len(s.greeting)
+	s.greeting = slices.DeleteFunc(s.greeting, func(o *conn) bool { return o == c })
+	left := before - len(s.greeting)
+	s.mu.Unlock()
+	s.node.rows.greeting.Give(s.id, int64(left))
 }
 
 // admit is the one place that makes a connection ready. The hello is in and the
 // key proven; whether the peer is trusted is decided under the lock that
 // Disconnect takes, so an untrust either is seen here or sees the connection.
-func (r *remote) admit(c *conn) (refused *refusedError) {
+func (s *peerState) admit(c *conn) (refused *refusedError) {
 	var closing []*conn
-	r.mu.Lock()
-	refused = r.check(c)
+	s.mu.Lock()
+	refused = s.checkHello(c)
 	if refused == nil {
-		if len(r.conns) == 0 {
-			r.upAt = time.Now()
-			r.note(Event{Type: EventUp, Name: c.claim, Addr: c.addr()})
-		} else if r.lastGood != c.addr() {
-			r.note(Event{Type: EventMoved, Name: c.claim, Addr: c.addr()})
+		if len(s.conns) == 0 {
+			s.upAt = time.Now()
+			s.queueEvent(Event{Type: EventUp, Name: c.claim, Addr: c.addr()})
+		} else if s.lastGoodAddr != c.addr() {
+			s.queueEvent(Event{Type: EventMoved, Name: c.claim, Addr: c.addr()})
 		}
-		closing = r.supersede(c)
-		r.conns = append(r.conns, c)
-		if len(r.conns) > int(budget.Connections.Peer) {
-			r.node.rows.connections.Refuse(r.id)
-			closing = append(closing, r.conns[0])
-			r.conns = slices.Delete(r.conns, 0, 1)
+		closing = s.dropSuperseded(c)
+		s.conns = append(s.conns, c)
+		if len(s.conns) > int(budget.Connections.Peer) {
+			s.node.rows.connections.Refuse(s.id)
+			closing = append(closing, s.conns[0])
+			s.conns = slices.Delete(s.conns, 0, 1)
 		}
-		r.countConns()
-		r.lastGood = c.addr()
-		r.proved(addrPort(c.qc.RemoteAddr()))
-		r.choose()
-		r.settle(nil)
+		s.countConns()
+		s.lastGoodAddr = c.addr()
+		s.noteProved(addrPortOf(c.qc.RemoteAddr()))
+		s.chooseCurrent()
+		s.settleDial(nil)
 		close(c.ready)
 	}
 	var victim *conn
-	if n := len(r.conns); refused == nil && n > 1 && r.node.self.Compare(r.id) < 0 {
-		victim = r.conns[n-2]
+	if n := len(s.conns); refused == nil && n > 1 && s.node.self.Compare(s.id) < 0 {
+		victim = s.conns[n-2]
 	}
-	r.mu.Unlock()
+	s.mu.Unlock()
 
 	for _, old := range closing {
 		old.close(closeReplaced, "replaced by a newer connection")
 	}
 	if victim != nil {
-		victim.goaway(closeReplaced)
+		victim.sendGoaway(closeReplaced)
 	}
-	r.tell()
+	s.emitQueued()
 	return refused
 }
 
-// proved notes where the peer proved its key; the zero value: it is not trusted any
+// noteProved notes where the peer proved its key; the zero value: it is not trusted any
 // more. Callers hold mu.
-func (r *remote) proved(at netip.AddrPort) {
-	if at != r.provedAt {
-		r.node.handshakes.remember(r.id, r.provedAt, at)
-		r.provedAt = at
+func (s *peerState) noteProved(at netip.AddrPort) {
+	if at != s.provedFrom {
+		s.node.handshakes.rememberProved(s.id, s.provedFrom, at)
+		s.provedFrom = at
 	}
 }
 
-// check decides on trust, the post-quantum pin and clones. Callers hold mu.
-func (r *remote) check(c *conn) *refusedError {
-	if r.node.isClosing() {
+// checkHello decides on trust, the post-quantum pin and clones. Callers hold mu.
+func (s *peerState) checkHello(c *conn) *refusedError {
+	if s.node.isClosing() {
 		return &refusedError{closeShutdown, "shutting down", ""}
 	}
-	p, trusted := r.node.cfg.Trust.Get(r.id)
+	p, trusted := s.node.cfg.Trust.Get(s.id)
 	if !trusted {
 		return &refusedError{closeNotTrusted, "not trusted", EventPending}
 	}
@@ -94,8 +94,8 @@ func (r *remote) check(c *conn) *refusedError {
 		return err
 	}
 	now := time.Now()
-	r.past = slices.DeleteFunc(r.past, func(p pastBoot) bool { return now.Sub(p.at) > cloneMemory })
-	if slices.ContainsFunc(r.past, func(p pastBoot) bool { return p.boot == c.hello.Boot }) {
+	s.past = slices.DeleteFunc(s.past, func(p pastBoot) bool { return now.Sub(p.at) > cloneMemory })
+	if slices.ContainsFunc(s.past, func(p pastBoot) bool { return p.boot == c.hello.Boot }) {
 		return &refusedError{closeIdentityConflict, "another process shows the same key", EventIdentityConflict}
 	}
 	return nil
@@ -103,17 +103,17 @@ func (r *remote) check(c *conn) *refusedError {
 
 // noteRefusal is told that a connection ended. A refusal may come after the peer's
 // hello, from where on the connection was ready here: it counts like one of a dial.
-func (r *remote) noteRefusal(c *conn) {
-	f := r.node.failed(r.id, c.addr(), c.endedWith())
+func (s *peerState) noteRefusal(c *conn) {
+	f := s.node.dialFailure(s.id, c.addr(), c.endCause())
 	if f.Code != kinds.NotTrusted && f.Code != kinds.IdentityConflict {
 		return
 	}
-	r.mu.Lock()
-	if r.dial == nil && !slices.ContainsFunc(r.conns, func(o *conn) bool { return o != c }) {
-		r.settle(f)
+	s.mu.Lock()
+	if s.dial == nil && !slices.ContainsFunc(s.conns, func(o *conn) bool { return o != c }) {
+		s.settleDial(f)
 	}
-	r.mu.Unlock()
-	r.tell()
+	s.mu.Unlock()
+	s.emitQueued()
 }
 
 const (

@@ -91,10 +91,10 @@ func BenchmarkUnreadFrames(b *testing.B) {
 			from.Exchange(ctx, to.ID(), &wire.Envelope{Kind: kinds.KindQuery, Payload: kinds.Encode(&kinds.Query{Question: "?"})})
 		})
 	}
-	for to.remote(from.ID()).streams.Used() < 32 {
+	for to.stateOf(from.ID()).streams.Used() < 32 {
 		time.Sleep(time.Millisecond)
 	}
-	qc := to.connections()[0].qc
+	qc := to.allConns()[0].qc
 	b.ReportAllocs()
 	for b.Loop() {
 		unreadFrames(qc)

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// supersede takes out the connections of an earlier process of the peer and
+// dropSuperseded takes out the connections of an earlier process of the peer and
 // remembers its boot. Callers hold mu and close what is returned.
-func (r *remote) supersede(c *conn) (old []*conn) {
-	r.conns = slices.DeleteFunc(r.conns, func(o *conn) bool {
+func (s *peerState) dropSuperseded(c *conn) (old []*conn) {
+	s.conns = slices.DeleteFunc(s.conns, func(o *conn) bool {
 		if o.hello.Boot == c.hello.Boot {
 			return false
 		}
-		if !slices.ContainsFunc(r.past, func(p pastBoot) bool { return p.boot == o.hello.Boot }) {
-			if len(r.past) >= maxPastBoots {
-				r.past = slices.Delete(r.past, 0, 1)
+		if !slices.ContainsFunc(s.past, func(p pastBoot) bool { return p.boot == o.hello.Boot }) {
+			if len(s.past) >= maxPastBoots {
+				s.past = slices.Delete(s.past, 0, 1)
 			}
-			r.past = append(r.past, pastBoot{o.hello.Boot, time.Now()})
+			s.past = append(s.past, pastBoot{o.hello.Boot, time.Now()})
 		}
 		old = append(old, o)
 		return true
@@ -24,20 +24,20 @@ func (r *remote) supersede(c *conn) (old []*conn) {
 	return old
 }
 
-// choose sets current. Callers hold mu.
-func (r *remote) choose() {
-	for _, c := range slices.Backward(r.conns) {
+// chooseCurrent sets current. Callers hold mu.
+func (s *peerState) chooseCurrent() {
+	for _, c := range slices.Backward(s.conns) {
 		if !c.leaving.Load() {
-			r.current.Store(c)
+			s.current.Store(c)
 			return
 		}
 	}
-	r.current.Store(nil)
+	s.current.Store(nil)
 }
 
-// leave is told that a connection takes no new streams.
-func (r *remote) leave() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.choose()
+// updateCurrent is told that a connection takes no new streams.
+func (s *peerState) updateCurrent() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.chooseCurrent()
 }

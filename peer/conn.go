@@ -21,7 +21,7 @@ import (
 // peer's hello is in and accepted (protocol, section 2).
 type conn struct {
 	node   *Node
-	remote *remote
+	peer *peerState
 	qc     *quic.Conn
 	id     identity.ID
 
@@ -34,7 +34,7 @@ type conn struct {
 
 	control controlWriter
 	outbox  outbox
-	credit  credit
+	credit  creditBatcher
 	heard   atomic.Int64  // nanoseconds from node.epoch to the last word
 	leaving atomic.Bool   // no new streams: goaway was sent or received
 	left    chan struct{} // closed when leaving is set
@@ -42,7 +42,7 @@ type conn struct {
 	mu           sync.Mutex                             // guards what follows
 	open         int                                    // streams of ours without reply or receipt
 	receipts     map[quic.StreamID]chan<- *wire.Receipt // nil channel: nobody waits
-	served       map[quic.StreamID]*served              // exchanges of the peer
+	inbound       map[quic.StreamID]*inboundStream              // exchanges of the peer
 	leaveCode    quic.ApplicationErrorCode
 	told         bool // goaway was received
 	doneSent     bool
@@ -62,7 +62,7 @@ const (
 func newConn(n *Node, qc *quic.Conn, id identity.ID) *conn {
 	c := &conn{
 		node:     n,
-		remote:   n.remote(id),
+		peer:   n.stateOf(id),
 		qc:       qc,
 		id:       id,
 		ready:    make(chan struct{}),
@@ -70,13 +70,13 @@ func newConn(n *Node, qc *quic.Conn, id identity.ID) *conn {
 		left:     make(chan struct{}),
 		control:  newControlWriter(),
 		receipts: make(map[quic.StreamID]chan<- *wire.Receipt),
-		served:   make(map[quic.StreamID]*served),
+		inbound:   make(map[quic.StreamID]*inboundStream),
 	}
-	c.hear()
+	c.noteHeard()
 	return c
 }
 
-func (c *conn) hear() { c.heard.Store(int64(time.Since(c.node.epoch))) }
+func (c *conn) noteHeard() { c.heard.Store(int64(time.Since(c.node.epoch))) }
 
 func (c *conn) silentFor(d time.Duration) bool {
 	return time.Since(c.node.epoch)-time.Duration(c.heard.Load()) >= d
@@ -101,7 +101,7 @@ func (c *conn) close(code quic.ApplicationErrorCode, reason string) {
 	c.qc.CloseWithError(code, reason)
 }
 
-func (c *conn) endedWith() error {
+func (c *conn) endCause() error {
 	return context.Cause(c.qc.Context())
 }
 
@@ -115,10 +115,10 @@ type refusedError struct {
 // run lives as long as the connection: greet, become ready, serve.
 func (c *conn) run() {
 	defer close(c.ended)
-	c.remote.enter(c)
-	c.node.tasks.Go(func() { boundStranger(c.qc, c.ready, closeOverloaded, "a hello takes less") })
-	items, err := c.greet(helloTime, true)
-	c.remote.leaveGreeting(c)
+	c.peer.beginGreeting(c)
+	c.node.tasks.Go(func() { limitGreetingBytes(c.qc, c.ready, closeOverloaded, "a hello takes less") })
+	items, err := c.exchangeHellos(helloTime, true)
+	c.peer.endGreeting(c)
 	if err != nil {
 		code := closeProtocolError
 		if errors.Is(err, context.DeadlineExceeded) {
@@ -127,46 +127,46 @@ func (c *conn) run() {
 		c.close(code, err.Error())
 		return
 	}
-	if r := c.remote.admit(c); r != nil {
-		c.refuse(r)
+	if r := c.peer.admit(c); r != nil {
+		c.refuseHello(r)
 		return
 	}
 	c.node.lines.Add(c.id, slog.LevelInfo, "peer connected", "peer", c.id.Label(), "addr", c.addr(), "claim", c.claim)
 	var loops sync.WaitGroup
 	if r := c.pinPQ(); r != nil {
-		c.refuse(r)
+		c.refuseHello(r)
 	} else {
-		loops.Go(c.acceptExchanges)
-		loops.Go(c.acceptMessages)
+		loops.Go(c.acceptBidiStreams)
+		loops.Go(c.acceptUniStreams)
 	}
 	if err := c.readControl(items); err != nil {
 		c.close(closeProtocolError, err.Error())
 	}
 	<-c.qc.Context().Done()
-	c.live.stop(c)
-	c.remote.remove(c)
+	c.live.stopTimer(c)
+	c.peer.removeConn(c)
 	loops.Wait()
-	c.node.lines.Add(c.id, slog.LevelInfo, "peer disconnected", "peer", c.id.Label(), "cause", c.endedWith())
+	c.node.lines.Add(c.id, slog.LevelInfo, "peer disconnected", "peer", c.id.Label(), "cause", c.endCause())
 }
 
-// refuse closes a connection whose hello is not accepted. A stranger is pending before
+// refuseHello closes a connection whose hello is not accepted. A stranger is pending before
 // the connection closes, unless its key is blocked or was trusted meanwhile.
-func (c *conn) refuse(r *refusedError) {
+func (c *conn) refuseHello(r *refusedError) {
 	who := c.id
-	if c.remote == nil {
+	if c.peer == nil {
 		who = budget.Strangers
 	}
 	c.node.lines.Add(who, slog.LevelInfo, "peer refused", "peer", c.id.Label(), "addr", c.addr(), "reason", r.reason)
 	switch r.event {
 	case EventIdentityConflict:
 		c.node.lines.Tell(who, func(left uint64) {
-			c.node.emit(Event{Type: r.event, Peer: c.id, Name: c.claim, Addr: c.addr(), Detail: r.reason + alike(left)})
+			c.node.emitEvent(Event{Type: r.event, Peer: c.id, Name: c.claim, Addr: c.addr(), Detail: r.reason + alike(left)})
 		})
 	case EventPending:
 		p := Pending{ID: c.id, Claim: c.claim, Addr: c.addr(), PQ: c.pq, At: time.Now()}
-		if c.node.waits(c.id) && c.node.pending.add(p, c.qc.RemoteAddr()) {
+		if c.node.isUndecided(c.id) && c.node.pending.add(p, c.qc.RemoteAddr()) {
 			c.node.lines.Tell(who, func(left uint64) {
-				c.node.emit(Event{Type: r.event, Peer: c.id, Name: c.claim, Addr: c.addr(), Detail: strings.TrimPrefix(alike(left), "; ")})
+				c.node.emitEvent(Event{Type: r.event, Peer: c.id, Name: c.claim, Addr: c.addr(), Detail: strings.TrimPrefix(alike(left), "; ")})
 			})
 		}
 	}
@@ -208,40 +208,40 @@ func (c *conn) pinPQ() *refusedError {
 	return c.checkPQ(p)
 }
 
-// begin counts a stream that we are about to open; it fails when the connection
+// beginStream counts a stream that we are about to open; it fails when the connection
 // takes no more. The caller then calls finish.
-func (c *conn) begin() error {
+func (c *conn) beginStream() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.leaving.Load() {
 		return errGoingAway
 	}
 	c.open++
-	c.live.watch(c)
+	c.live.startTimer(c)
 	return nil
 }
 
-// finish counts a stream whose reply or receipt is in, or that was given up.
-func (c *conn) finish() {
+// finishStream counts a stream whose reply or receipt is in, or that was given up.
+func (c *conn) finishStream() {
 	c.mu.Lock()
 	c.open--
 	c.mu.Unlock()
 	if c.leaving.Load() {
-		c.maybeDone()
+		c.advanceDrain()
 	}
 }
 
-// goaway stops opening streams here and asks the peer to; what is open goes on.
+// sendGoaway stops opening streams here and asks the peer to; what is open goes on.
 // Callers are goroutines of the node or wait for them.
-func (c *conn) goaway(code quic.ApplicationErrorCode) {
+func (c *conn) sendGoaway(code quic.ApplicationErrorCode) {
 	if !c.stopOpening(code) {
 		return
 	}
 	// A dead connection's window may be full: whoever drains several, or has
 	// replaced this one, does not wait for it.
 	c.node.tasks.Go(func() {
-		c.control.send(&wire.Goaway{Code: uint64(code)})
-		c.maybeDone()
+		c.control.sendItem(&wire.Goaway{Code: uint64(code)})
+		c.advanceDrain()
 	})
 }
 
@@ -254,18 +254,18 @@ func (c *conn) stopOpening(code quic.ApplicationErrorCode) bool {
 		c.leaveCode = code
 	}
 	c.mu.Unlock()
-	if first && c.remote != nil {
+	if first && c.peer != nil {
 		close(c.left)
-		c.remote.leave()
+		c.peer.updateCurrent()
 	}
 	return first
 }
 
-// maybeDone tells the peer when every stream that we opened has its answer. Once
+// advanceDrain tells the peer when every stream that we opened has its answer. Once
 // both sides have said so nothing can be in flight, and the connection closes:
 // after a pause, so that a lost done is repeated, since a lost close is not; at
 // once where the peer is shutting down and waits for it.
-func (c *conn) maybeDone() {
+func (c *conn) advanceDrain() {
 	c.mu.Lock()
 	say := c.open == 0 && !c.doneSent && c.leaving.Load()
 	if say {
@@ -280,24 +280,24 @@ func (c *conn) maybeDone() {
 	}
 	c.mu.Unlock()
 	if say {
-		c.node.serving(func() { c.control.send(&wire.Done{}) }) // a call that ends does not wait for the peer to read
+		c.node.startHandler(func() { c.control.sendItem(&wire.Done{}) }) // a call that ends does not wait for the peer to read
 	}
 	if atOnce {
 		c.close(code, "drained")
 	}
 }
 
-// resetServed gives up what the peer still waits for.
-func (c *conn) resetServed() {
+// resetInbound gives up what the peer still waits for.
+func (c *conn) resetInbound() {
 	c.mu.Lock()
-	all := make([]*served, 0, len(c.served))
-	for _, s := range c.served {
+	all := make([]*inboundStream, 0, len(c.inbound))
+	for _, s := range c.inbound {
 		all = append(all, s)
 	}
 	c.mu.Unlock()
 	for _, s := range all {
 		code := streamInternal
-		if s.begin() {
+		if s.markBegun() {
 			code = streamGoingAway // and now none will run
 		}
 		s.stream.CancelRead(code)

@@ -23,10 +23,10 @@ type controlWriter struct {
 
 func newControlWriter() controlWriter { return controlWriter{turn: make(chan struct{}, 1)} }
 
-// send queues an item. It blocks while the peer's window for the stream is full;
+// sendItem queues an item. It blocks while the peer's window for the stream is full;
 // a connection on which that lasts is found dead. The error of a connection that
 // has ended is left to whoever waits on it.
-func (w *controlWriter) send(item wire.Item) {
+func (w *controlWriter) sendItem(item wire.Item) {
 	w.turn <- struct{}{}
 	defer func() { <-w.turn }()
 	if b, err := wire.AppendItem(w.buf[:0], item); err == nil {
@@ -35,8 +35,8 @@ func (w *controlWriter) send(item wire.Item) {
 	}
 }
 
-// trySend queues an item only if that takes no waiting.
-func (w *controlWriter) trySend(item wire.Item) {
+// trySendItem queues an item only if that takes no waiting.
+func (w *controlWriter) trySendItem(item wire.Item) {
 	select {
 	case w.turn <- struct{}{}:
 	default:
@@ -49,8 +49,8 @@ func (w *controlWriter) trySend(item wire.Item) {
 	}
 }
 
-// greet sends our hello, unless the peer is a stranger, and reads the peer's.
-func (c *conn) greet(limit time.Duration, send bool) (*bufio.Reader, error) {
+// exchangeHellos sends our hello, unless the peer is a stranger, and reads the peer's.
+func (c *conn) exchangeHellos(limit time.Duration, send bool) (*bufio.Reader, error) {
 	if send {
 		if err := c.sendHello(); err != nil {
 			return nil, fmt.Errorf("send hello: %w", err)
@@ -67,14 +67,14 @@ func (c *conn) greet(limit time.Duration, send bool) (*bufio.Reader, error) {
 	r := bufio.NewReaderSize(s, 512)
 	typ, err := r.ReadByte()
 	if err != nil {
-		return nil, timedOut(err)
+		return nil, asDeadlineExceeded(err)
 	}
 	if wire.StreamType(typ) != wire.StreamControl {
 		return nil, fmt.Errorf("the first stream has type %#x and not control", typ)
 	}
 	item, err := wire.ReadItem(r)
 	if err != nil {
-		return nil, timedOut(err)
+		return nil, asDeadlineExceeded(err)
 	}
 	hello, ok := item.(*wire.Hello)
 	if !ok {
@@ -84,12 +84,12 @@ func (c *conn) greet(limit time.Duration, send bool) (*bufio.Reader, error) {
 	hello.MaxMessage = min(hello.MaxMessage, wire.MaxMaxMessage)
 	c.hello = hello
 	c.claim = identity.Claim(hello.Name)
-	c.hear()
-	return r, c.verifyPQ()
+	c.noteHeard()
+	return r, c.verifyHelloPQ()
 }
 
-// timedOut turns a passed read deadline into context.DeadlineExceeded.
-func timedOut(err error) error {
+// asDeadlineExceeded turns a passed read deadline into context.DeadlineExceeded.
+func asDeadlineExceeded(err error) error {
 	type timeout interface {
 		error
 		Timeout() bool
@@ -133,17 +133,17 @@ func (c *conn) sendHello() error {
 	return nil
 }
 
-func (c *conn) exporter() ([]byte, error) { return exporterOf(c.qc) }
+func (c *conn) exporter() ([]byte, error) { return exportKeyingMaterial(c.qc) }
 
-// exporterOf returns what the post-quantum halves sign of a connection.
-func exporterOf(qc *quic.Conn) ([]byte, error) {
+// exportKeyingMaterial returns what the post-quantum halves sign of a connection.
+func exportKeyingMaterial(qc *quic.Conn) ([]byte, error) {
 	state := qc.ConnectionState().TLS
 	return state.ExportKeyingMaterial(identity.ExporterLabel, nil, 32)
 }
 
-// verifyPQ checks the signature in the peer's hello, of which only the key's hash
+// verifyHelloPQ checks the signature in the peer's hello, of which only the key's hash
 // is kept; whose key it is, is compared when trust is decided.
-func (c *conn) verifyPQ() error {
+func (c *conn) verifyHelloPQ() error {
 	pq := c.hello.PQ
 	if pq == nil {
 		return nil
@@ -174,27 +174,27 @@ func (c *conn) readControl(r *bufio.Reader) error {
 			}
 			return err
 		}
-		c.hear()
+		c.noteHeard()
 		switch item := item.(type) {
 		case *wire.Hello:
 			return errors.New("a second hello")
 		case *wire.Receipt:
-			c.takeReceipt(item)
+			c.handleReceipt(item)
 		case *wire.Ping:
-			c.control.send(&wire.Pong{N: item.N, Pad: item.Pad})
+			c.control.sendItem(&wire.Pong{N: item.N, Pad: item.Pad})
 		case *wire.Pong:
-			c.live.pong(c, item.N)
+			c.live.handlePong(c, item.N)
 		case *wire.Goaway:
 			c.mu.Lock()
 			c.told = true
 			c.mu.Unlock()
 			c.stopOpening(quic.ApplicationErrorCode(item.Code))
-			c.maybeDone()
+			c.advanceDrain()
 		case *wire.Done:
 			c.mu.Lock()
 			c.doneReceived = true
 			c.mu.Unlock()
-			c.maybeDone()
+			c.advanceDrain()
 		}
 	}
 }

@@ -5,22 +5,22 @@ import (
 	"sync"
 )
 
-// credit gives back the peer's stream credit in batches: a MAX_STREAMS frame for
+// creditBatcher gives back the peer's stream credit in batches: a MAX_STREAMS frame for
 // every finished stream would double the packets of a ping-pong. The peer's limit
 // exceeds what it may have open by more than a batch, so it never waits for one.
-type credit struct {
+type creditBatcher struct {
 	mu   sync.Mutex // guards done
-	done []finished
+	done []creditHolder
 }
 
-type finished interface{ ReleaseStreamCredit() }
+type creditHolder interface{ ReleaseStreamCredit() }
 
 const creditBatch = 32
 
-func (c *credit) release(s finished) {
+func (c *creditBatcher) release(s creditHolder) {
 	c.mu.Lock()
 	c.done = append(c.done, s)
-	var batch []finished
+	var batch []creditHolder
 	if len(c.done) >= creditBatch {
 		batch = slices.Clone(c.done)
 		clear(c.done)

@@ -36,23 +36,23 @@ type failure struct {
 	refused bool // by the peer itself, which proved its key: it does not trust us
 }
 
-// ready returns a connection that answers: the one in use, proven alive if it has
+// readyConn returns a connection that answers: the one in use, proven alive if it has
 // been silent, or a new one. It blocks for 3 s at most; the error says that
 // nothing was sent.
-func (r *remote) ready(ctx context.Context) (*conn, *kinds.Error) {
-	if c := r.current.Load(); c != nil && !c.silentFor(silence) {
+func (s *peerState) readyConn(ctx context.Context) (*conn, *kinds.Error) {
+	if c := s.current.Load(); c != nil && !c.silentFor(silentAfter) {
 		return c, nil
 	}
 	limited, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
 	for began := time.Now(); ; {
-		if c := r.current.Load(); c != nil && c.prove(limited) {
+		if c := s.current.Load(); c != nil && c.proveAlive(limited) {
 			return c, nil
 		}
 		if limited.Err() != nil {
-			return nil, r.gaveUp(ctx)
+			return nil, s.gaveUpError(ctx)
 		}
-		d, err := r.startDial(began)
+		d, err := s.startDial(began)
 		if err != nil {
 			return nil, err
 		}
@@ -63,126 +63,126 @@ func (r *remote) ready(ctx context.Context) (*conn, *kinds.Error) {
 		case <-d.settled:
 			// That one which is older than the call failed says little: its last packet
 			// may have left before the network came back, or the peer trusted this node.
-			if err := r.errOf(d, began); err != nil {
+			if err := s.dialErrorSince(d, began); err != nil {
 				return nil, err
 			}
 		case <-limited.Done():
-			return nil, r.gaveUp(ctx)
+			return nil, s.gaveUpError(ctx)
 		}
 	}
 }
 
-// errOf returns why a dial that is over failed, nil where it began before then.
-func (r *remote) errOf(d *dial, then time.Time) *kinds.Error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// dialErrorSince returns why a dial that is over failed, nil where it began before then.
+func (s *peerState) dialErrorSince(d *dial, then time.Time) *kinds.Error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if d.began.Before(then) {
 		return nil
 	}
 	return d.err
 }
 
-// gaveUp says why ready did: the caller's ctx ended, or its own time.
-func (r *remote) gaveUp(ctx context.Context) *kinds.Error {
+// gaveUpError says why ready did: the caller's ctx ended, or its own time.
+func (s *peerState) gaveUpError(ctx context.Context) *kinds.Error {
 	if ctx.Err() != nil {
-		return contextError(r.node, ctx, r.id, kinds.DeliveredNo)
+		return contextError(s.node, ctx, s.id, kinds.DeliveredNo)
 	}
-	return r.node.unreachable(r.id, kinds.DeliveredNo, "no answer; check that its daemon runs and the network between")
+	return s.node.unreachableError(s.id, kinds.DeliveredNo, "no answer; check that its daemon runs and the network between")
 }
 
 // startDial joins the running dial or starts one; a verdict that was fresh when the
 // call began is shared instead. A refusal is not, since the peer says nothing when
 // it takes it back, but who calls in a loop shall not dial in one: the next dial
 // waits a little. Both nil: a connection is ready.
-func (r *remote) startDial(began time.Time) (*dial, *kinds.Error) {
-	if _, ok := r.node.cfg.Trust.Get(r.id); !ok {
-		return nil, r.node.unknown(r.id)
+func (s *peerState) startDial(began time.Time) (*dial, *kinds.Error) {
+	if _, ok := s.node.cfg.Trust.Get(s.id); !ok {
+		return nil, s.node.unknownPeerError(s.id)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.current.Load() != nil {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current.Load() != nil {
 		return nil, nil
 	}
-	if r.dial != nil {
-		return r.dial, nil
+	if s.dial != nil {
+		return s.dial, nil
 	}
 	var pause time.Duration
-	if v := r.verdict; v != nil {
-		switch age := time.Since(r.verdictAt); {
+	if v := s.verdict; v != nil {
+		switch age := time.Since(s.verdictAt); {
 		case v.Code == kinds.NotTrusted:
 			pause = refusalPause - age
-		case age < v.memory && (v.Code != kinds.Unreachable || !r.verdictAt.After(began)):
+		case age < v.memory && (v.Code != kinds.Unreachable || !s.verdictAt.After(began)):
 			return nil, v.Error
 		}
 	}
-	ctx, cancel := context.WithTimeout(r.node.ctx, dialTime)
+	ctx, cancel := context.WithTimeout(s.node.ctx, dialTime)
 	d := &dial{cancel: cancel, settled: make(chan struct{})}
-	if !r.node.begin(func() { r.runDial(ctx, d, pause) }) {
+	if !s.node.startTask(func() { s.runDial(ctx, d, pause) }) {
 		cancel()
-		return nil, r.node.unreachable(r.id, kinds.DeliveredNo, "this daemon is shutting down")
+		return nil, s.node.unreachableError(s.id, kinds.DeliveredNo, "this daemon is shutting down")
 	}
-	r.dial = d
+	s.dial = d
 	return d, nil
 }
 
-// settle ends the running dial, if there is one, with a verdict; nil: a
+// settleDial ends the running dial, if there is one, with a verdict; nil: a
 // connection is ready, whoever dialled. Callers hold mu, and call tell after it.
-func (r *remote) settle(verdict *failure) {
-	r.verdict, r.verdictAt = verdict, time.Now()
+func (s *peerState) settleDial(verdict *failure) {
+	s.verdict, s.verdictAt = verdict, time.Now()
 	switch {
 	case verdict == nil:
-		r.failed = nil
+		s.lastFailure = nil
 	case verdict.refused:
-		r.note(Event{Type: EventRefused})
+		s.queueEvent(Event{Type: EventRefused})
 	}
-	if r.dial == nil {
+	if s.dial == nil {
 		return
 	}
 	if verdict != nil {
-		r.dial.err = verdict.Error
+		s.dial.err = verdict.Error
 	}
-	close(r.dial.settled)
-	r.dial.cancel()
-	r.dial = nil
+	close(s.dial.settled)
+	s.dial.cancel()
+	s.dial = nil
 }
 
 // runDial tries the addresses, after a pause, until one gives a ready connection.
-func (r *remote) runDial(ctx context.Context, d *dial, pause time.Duration) {
+func (s *peerState) runDial(ctx context.Context, d *dial, pause time.Duration) {
 	select {
 	case <-time.After(pause):
 	case <-ctx.Done():
 	}
-	r.mu.Lock()
+	s.mu.Lock()
 	d.began = time.Now()
-	r.mu.Unlock()
-	addrs := r.addrs()
+	s.mu.Unlock()
+	addrs := s.dialOrder()
 	var verdict *failure
 	if len(addrs) > 0 {
-		verdict = r.node.raceAddrs(ctx, r.id, addrs, r.tryAddr)
+		verdict = s.node.raceAddrs(ctx, s.id, addrs, s.tryAddr)
 	}
-	r.mu.Lock()
+	s.mu.Lock()
 	switch {
-	case r.dial != d: // a connection has settled it, or Disconnect
+	case s.dial != d: // a connection has settled it, or Disconnect
 	case verdict != nil:
-		r.failed = verdict.Error
-	case r.failed != nil: // there were addresses a moment ago, and they are not to be tried again yet
-		verdict = &failure{Error: r.failed, memory: shareVerdict}
+		s.lastFailure = verdict.Error
+	case s.lastFailure != nil: // there were addresses a moment ago, and they are not to be tried again yet
+		verdict = &failure{Error: s.lastFailure, memory: shareVerdict}
 	default:
-		verdict = &failure{Error: r.node.unreachable(r.id, kinds.DeliveredNo, "there is no address to try; start its daemon, or give one with acpctl trust --addr HOST:PORT"), memory: shareVerdict}
+		verdict = &failure{Error: s.node.unreachableError(s.id, kinds.DeliveredNo, "there is no address to try; start its daemon, or give one with acpctl trust --addr HOST:PORT"), memory: shareVerdict}
 	}
-	if r.dial == d {
-		r.settle(verdict)
+	if s.dial == d {
+		s.settleDial(verdict)
 	}
-	r.mu.Unlock()
-	r.tell()
+	s.mu.Unlock()
+	s.emitQueued()
 }
 
-// addrs returns where to dial: first the address where the peer last proved its key.
-func (r *remote) addrs() []string {
-	known := r.node.cfg.Addrs(r.id)
-	r.mu.Lock()
-	good := r.lastGood
-	r.mu.Unlock()
+// dialOrder returns where to dial: first the address where the peer last proved its key.
+func (s *peerState) dialOrder() []string {
+	known := s.node.cfg.Addrs(s.id)
+	s.mu.Lock()
+	good := s.lastGoodAddr
+	s.mu.Unlock()
 	if good == "" {
 		return known
 	}
@@ -191,35 +191,35 @@ func (r *remote) addrs() []string {
 
 // tryAddr dials one address until a connection is ready, this or another. What it
 // leaves behind when another was quicker has its hello out and runs its course.
-func (r *remote) tryAddr(ctx context.Context, addr string, udp *net.UDPAddr) *failure {
-	qc, err := r.node.handshake(ctx, r.id, identity.ALPN, udp)
+func (s *peerState) tryAddr(ctx context.Context, addr string, udp *net.UDPAddr) *failure {
+	qc, err := s.node.handshake(ctx, s.id, identity.ALPN, udp)
 	if err != nil {
-		return r.node.failed(r.id, addr, err)
+		return s.node.dialFailure(s.id, addr, err)
 	}
-	c := newConn(r.node, qc, r.id)
-	if !r.node.begin(func() { defer r.node.endWith(qc)(); c.run() }) {
+	c := newConn(s.node, qc, s.id)
+	if !s.node.startTask(func() { defer s.node.closeWithNode(qc)(); c.run() }) {
 		qc.CloseWithError(closeShutdown, "shutting down")
-		return r.node.failed(r.id, addr, quic.ErrTransportClosed)
+		return s.node.dialFailure(s.id, addr, quic.ErrTransportClosed)
 	}
 	select {
 	case <-c.ready:
 		return nil
 	case <-c.ended:
-		f := r.node.failed(r.id, addr, c.endedWith())
+		f := s.node.dialFailure(s.id, addr, c.endCause())
 		if f.refused { // it is there, whoever named the address
-			r.mu.Lock()
-			r.lastGood = c.addr()
-			r.mu.Unlock()
+			s.mu.Lock()
+			s.lastGoodAddr = c.addr()
+			s.mu.Unlock()
 		}
 		return f
 	case <-ctx.Done():
-		return r.node.failed(r.id, addr, ctx.Err())
+		return s.node.dialFailure(s.id, addr, ctx.Err())
 	}
 }
 
-// failed makes the verdict of an error, and says how long it is shared: longest
+// dialFailure makes the verdict of an error, and says how long it is shared: longest
 // where the peer saw a clone of this identity.
-func (n *Node) failed(id identity.ID, addr string, err error) *failure {
+func (n *Node) dialFailure(id identity.ID, addr string, err error) *failure {
 	f := &failure{Error: n.dialError(id, addr, err), memory: shareVerdict, refused: closedWith(err, closeNotTrusted)}
 	switch {
 	case errors.Is(err, errNoRoute):
@@ -241,10 +241,10 @@ func (n *Node) handshake(ctx context.Context, id identity.ID, alpn string, addr 
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var probing sync.WaitGroup
-	var found verdict
+	var found probeResult
 	if n.probe != nil {
 		probing.Go(func() {
-			if found = n.probe(ctx, addr); found == refused || found == noRoute {
+			if found = n.probe(ctx, addr); found == probeRefused || found == probeNoRoute {
 				cancel()
 			}
 		})
@@ -253,9 +253,9 @@ func (n *Node) handshake(ctx context.Context, id identity.ID, alpn string, addr 
 	cancel()
 	probing.Wait()
 	switch {
-	case err != nil && found == refused:
+	case err != nil && found == probeRefused:
 		return nil, errRefused
-	case err != nil && found == noRoute:
+	case err != nil && found == probeNoRoute:
 		return nil, errNoRoute
 	}
 	return qc, err

@@ -19,7 +19,7 @@ func (n *Node) raceAddrs(ctx context.Context, id identity.ID, addrs []string, tr
 	return race(ctx, len(addrs), func(ctx context.Context, i int) *failure {
 		udp, err := resolve(ctx, addrs[i])
 		if err != nil {
-			return &failure{Error: n.unreachable(id, kinds.DeliveredNo, "address %s: %v", addrs[i], err), memory: shareVerdict}
+			return &failure{Error: n.unreachableError(id, kinds.DeliveredNo, "address %s: %v", addrs[i], err), memory: shareVerdict}
 		}
 		return race(ctx, len(udp), func(ctx context.Context, j int) *failure { return try(ctx, addrs[i], udp[j]) })
 	})

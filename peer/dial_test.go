@@ -89,7 +89,7 @@ func TestReconnectBacksOffWhereNothingLasts(t *testing.T) {
 		a, b := w.side(nil), w.side(nil)
 		b.cfg.Event = func(e Event) {
 			if e.Type == EventUp && hangsUp.Load() {
-				c := b.connections()[0]
+				c := b.allConns()[0]
 				time.AfterFunc(10*latency, func() { c.close(closeProtocolError, "test") })
 			}
 		}
@@ -107,7 +107,7 @@ func TestReconnectBacksOffWhereNothingLasts(t *testing.T) {
 		}
 		hangsUp.Store(false)
 		time.Sleep(maxBackoff + steadyTime)
-		b.connections()[0].close(closeProtocolError, "test")
+		b.allConns()[0].close(closeProtocolError, "test")
 		time.Sleep(10 * latency)
 		if len(a.Peers()) != 1 {
 			t.Error("it is not dialled again at once")
@@ -342,7 +342,7 @@ func TestWrongIDAtTheAddress(t *testing.T) {
 		if took := time.Since(start); took > 2*dialStagger+20*latency {
 			t.Errorf("behind two bad addresses it took %v", took)
 		}
-		a.connections()[0].close(closeReplaced, "test")
+		a.allConns()[0].close(closeReplaced, "test")
 		time.Sleep(time.Second)
 		start = time.Now()
 		a.ask(b, "again?")
@@ -397,7 +397,7 @@ func TestIncomingSettlesTheDial(t *testing.T) {
 		call := a.start(b, query("?"))
 		b.ask(a, "is it you?")
 		(<-call).answered(t, 0, 30*latency)
-		r := a.remote(b.ID())
+		r := a.stateOf(b.ID())
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.dial != nil {
@@ -413,15 +413,15 @@ func TestMissingRouteIsNotRemembered(t *testing.T) {
 		a, b := w.side(nil), w.side(nil)
 		a.trust.Trust(identity.Peer{ID: b.ID(), Name: "reviewer", Addrs: []string{b.Addr().String()}})
 		b.trusts(a, "planner")
-		found := noRoute
-		a.probe = func(context.Context, net.Addr) verdict { return found }
+		found := probeNoRoute
+		a.probe = func(context.Context, net.Addr) probeResult { return found }
 		w.start()
 		a.serve()
 		b.serve()
 		if err := a.tryAsk(b, "?"); code(err) != kinds.Unreachable {
 			t.Errorf("without a route: %v", err)
 		}
-		found = silent
+		found = probeSilent
 		a.ask(b, "and now?")
 	})
 }

@@ -45,13 +45,13 @@ const (
 // errGoingAway says that the connection takes no new streams; another one may.
 var errGoingAway = errors.New("the connection is going away")
 
-// unreachable makes the error of a call that got no answer.
-func (n *Node) unreachable(id identity.ID, d kinds.Delivered, format string, args ...any) *kinds.Error {
+// unreachableError makes the error of a call that got no answer.
+func (n *Node) unreachableError(id identity.ID, d kinds.Delivered, format string, args ...any) *kinds.Error {
 	return kinds.Errorf(kinds.Unreachable, "%s: %s", n.nameOf(id), fmt.Sprintf(format, args...)).WithDelivered(d)
 }
 
-// unknown makes the error of a call to somebody who is not trusted.
-func (n *Node) unknown(id identity.ID) *kinds.Error {
+// unknownPeerError makes the error of a call to somebody who is not trusted.
+func (n *Node) unknownPeerError(id identity.ID) *kinds.Error {
 	return kinds.Errorf(kinds.UnknownPeer, "%s is not trusted here; acpctl trust its full id first", id.Label()).WithDelivered(kinds.DeliveredNo)
 }
 
@@ -61,9 +61,9 @@ func closedWith(err error, code quic.ApplicationErrorCode) bool {
 	return ok && app.Remote && app.ErrorCode == code
 }
 
-// by marks an error that the peer has raised. What this node finds wrong with a reply is
+// raisedBy marks an error that the peer has raised. What this node finds wrong with a reply is
 // its own error.
-func by(id identity.ID, e *kinds.Error) *kinds.Error {
+func raisedBy(id identity.ID, e *kinds.Error) *kinds.Error {
 	e.From = id.String()
 	return e
 }
@@ -82,7 +82,7 @@ func (n *Node) callError(ctx context.Context, c *conn, err error) *kinds.Error {
 	case ok && stream.Remote:
 		return n.streamError(c.id, stream.ErrorCode)
 	case c.qc.Context().Err() != nil:
-		return n.connectionError(c.id, c.endedWith())
+		return n.connectionError(c.id, c.endCause())
 	case ctx.Err() != nil:
 		return contextError(n, ctx, c.id, kinds.DeliveredUnknown)
 	}
@@ -101,21 +101,21 @@ func (n *Node) streamError(id identity.ID, code quic.StreamErrorCode) *kinds.Err
 	name := n.nameOf(id)
 	switch code {
 	case streamUnknown:
-		return by(id, kinds.Errorf(kinds.UnknownKind, "%s does not know this type of stream", name))
+		return raisedBy(id, kinds.Errorf(kinds.UnknownKind, "%s does not know this type of stream", name))
 	case streamCancelled:
-		return by(id, kinds.Errorf(kinds.Cancelled, "%s gave the message up", name))
+		return raisedBy(id, kinds.Errorf(kinds.Cancelled, "%s gave the message up", name))
 	case streamTimeout:
-		return by(id, kinds.Errorf(kinds.Timeout, "%s waited too long for the message; try again", name)).WithDelivered(kinds.DeliveredNo)
+		return raisedBy(id, kinds.Errorf(kinds.Timeout, "%s waited too long for the message; try again", name)).WithDelivered(kinds.DeliveredNo)
 	case streamTooLarge:
-		return by(id, kinds.Errorf(kinds.TooLarge, "the message is larger than %s takes", name))
+		return raisedBy(id, kinds.Errorf(kinds.TooLarge, "the message is larger than %s takes", name))
 	case streamInvalid:
-		return by(id, kinds.Errorf(kinds.Invalid, "%s could not read the message", name))
+		return raisedBy(id, kinds.Errorf(kinds.Invalid, "%s could not read the message", name))
 	case streamGoingAway:
-		return n.unreachable(id, kinds.DeliveredNo, "it is shutting down; try again later")
+		return n.unreachableError(id, kinds.DeliveredNo, "it is shutting down; try again later")
 	case streamOverloaded:
-		return by(id, kinds.Errorf(kinds.Overloaded, "%s has too much to do; try again later", name))
+		return raisedBy(id, kinds.Errorf(kinds.Overloaded, "%s has too much to do; try again later", name))
 	}
-	return by(id, kinds.Errorf(kinds.Internal, "%s failed to answer", name)).WithDelivered(kinds.DeliveredUnknown)
+	return raisedBy(id, kinds.Errorf(kinds.Internal, "%s failed to answer", name)).WithDelivered(kinds.DeliveredUnknown)
 }
 
 // connectionError reads why a connection ended under a call.
@@ -127,28 +127,28 @@ func (n *Node) connectionError(id identity.ID, cause error) *kinds.Error {
 	switch {
 	case closed && app.ErrorCode == closeNotTrusted:
 		if app.Remote {
-			return refusal(name).WithDelivered(kinds.DeliveredUnknown)
+			return notTrustedError(name).WithDelivered(kinds.DeliveredUnknown)
 		}
 		return kinds.Errorf(kinds.NotTrusted, "%s is no longer trusted here; acpctl trust it to go on", name).WithDelivered(kinds.DeliveredUnknown)
 	case closedWith(cause, closeIdentityConflict):
-		return conflict(name).WithDelivered(kinds.DeliveredUnknown)
+		return identityConflictError(name).WithDelivered(kinds.DeliveredUnknown)
 	case closed && app.ErrorCode == closeShutdown && app.Remote:
-		return n.unreachable(id, kinds.DeliveredUnknown, "it shut down; repeat with the same id when it is back")
+		return n.unreachableError(id, kinds.DeliveredUnknown, "it shut down; repeat with the same id when it is back")
 	case closed && app.ErrorCode == closeShutdown:
-		return n.unreachable(id, kinds.DeliveredUnknown, "this daemon is shutting down")
+		return n.unreachableError(id, kinds.DeliveredUnknown, "this daemon is shutting down")
 	case reset, closed && app.ErrorCode == closeReplaced && !app.Remote:
-		return n.unreachable(id, kinds.DeliveredUnknown, "its daemon restarted; repeat with the same id")
+		return n.unreachableError(id, kinds.DeliveredUnknown, "its daemon restarted; repeat with the same id")
 	case closed && app.ErrorCode == closeDead, idle:
-		return n.unreachable(id, kinds.DeliveredUnknown, "it stopped answering; repeat with the same id when it is back")
+		return n.unreachableError(id, kinds.DeliveredUnknown, "it stopped answering; repeat with the same id when it is back")
 	}
-	return n.unreachable(id, kinds.DeliveredUnknown, "the connection was lost; repeat with the same id (%v)", cause)
+	return n.unreachableError(id, kinds.DeliveredUnknown, "the connection was lost; repeat with the same id (%v)", cause)
 }
 
-func refusal(name string) *kinds.Error {
+func notTrustedError(name string) *kinds.Error {
 	return kinds.Errorf(kinds.NotTrusted, "%s does not trust this daemon; ask its owner to run acpctl trust there", name)
 }
 
-func conflict(name string) *kinds.Error {
+func identityConflictError(name string) *kinds.Error {
 	return kinds.Errorf(kinds.IdentityConflict, "%s saw another process with this daemon's key: stop that one, then start this one again", name)
 }
 
@@ -165,27 +165,27 @@ func (n *Node) dialError(id identity.ID, addr string, err error) *kinds.Error {
 	case closed && app.Remote:
 		switch app.ErrorCode {
 		case closeNotTrusted:
-			return refusal(name).WithDelivered(kinds.DeliveredNo)
+			return notTrustedError(name).WithDelivered(kinds.DeliveredNo)
 		case closeIdentityConflict:
-			return conflict(name).WithDelivered(kinds.DeliveredNo)
+			return identityConflictError(name).WithDelivered(kinds.DeliveredNo)
 		case closeIncompatibleVersion:
-			return by(id, kinds.Errorf(kinds.IncompatibleVersion, "%s speaks another version of the protocol; update the older side", name)).WithDelivered(kinds.DeliveredNo)
+			return raisedBy(id, kinds.Errorf(kinds.IncompatibleVersion, "%s speaks another version of the protocol; update the older side", name)).WithDelivered(kinds.DeliveredNo)
 		case closeOverloaded:
-			return by(id, kinds.Errorf(kinds.Overloaded, "%s takes no connection now; try again later", name)).WithDelivered(kinds.DeliveredNo)
+			return raisedBy(id, kinds.Errorf(kinds.Overloaded, "%s takes no connection now; try again later", name)).WithDelivered(kinds.DeliveredNo)
 		}
 	case failed && transport.ErrorCode.IsCryptoError():
 		switch tls.AlertError(transport.ErrorCode - 0x100) {
 		case 120: // no_application_protocol (RFC 7301, section 3.2)
-			return by(id, kinds.Errorf(kinds.IncompatibleVersion, "%s at %s speaks no common version of the protocol; update the older side", name, addr)).WithDelivered(kinds.DeliveredNo)
+			return raisedBy(id, kinds.Errorf(kinds.IncompatibleVersion, "%s at %s speaks no common version of the protocol; update the older side", name, addr)).WithDelivered(kinds.DeliveredNo)
 		case 40: // handshake_failure (RFC 8446, section 6.2)
 			return kinds.Errorf(kinds.NotTrusted, "%s at %s requires a post-quantum key exchange; update this side", name, addr).WithDelivered(kinds.DeliveredNo)
 		}
 	case errors.Is(err, errNoRoute):
-		return n.unreachable(id, kinds.DeliveredNo, "this machine has no route to %s; check its network, or correct the address", addr)
+		return n.unreachableError(id, kinds.DeliveredNo, "this machine has no route to %s; check its network, or correct the address", addr)
 	case errors.Is(err, errRefused):
-		return n.unreachable(id, kinds.DeliveredNo, "nothing listens at %s; start its daemon", addr)
+		return n.unreachableError(id, kinds.DeliveredNo, "nothing listens at %s; start its daemon", addr)
 	case isNetwork && network.Timeout():
-		return n.unreachable(id, kinds.DeliveredNo, "no answer from %s; check the address and the network between", addr)
+		return n.unreachableError(id, kinds.DeliveredNo, "no answer from %s; check the address and the network between", addr)
 	}
-	return n.unreachable(id, kinds.DeliveredNo, "%s: %v", addr, err)
+	return n.unreachableError(id, kinds.DeliveredNo, "%s: %v", addr, err)
 }

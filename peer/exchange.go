@@ -26,8 +26,8 @@ func (n *Node) Exchange(ctx context.Context, request kinds.Checked) (reply *wire
 	if err != nil {
 		return nil, 0, err
 	}
-	defer out.drop()
-	r, fail := n.reach(request.To)
+	defer out.free()
+	r, fail := n.trustedState(request.To)
 	if fail != nil {
 		return nil, 0, fail
 	}
@@ -35,12 +35,12 @@ func (n *Node) Exchange(ctx context.Context, request kinds.Checked) (reply *wire
 	if request.Kind == kinds.KindPing || request.Kind == kinds.KindCancel {
 		limit += spare
 	}
-	if !take(&r.opened.exchanges, limit) {
+	if !incrementBelow(&r.openStreams.exchanges, limit) {
 		return nil, 0, kinds.Errorf(kinds.Overloaded, "%d calls to %s are open; wait for one to end", limit, n.nameOf(request.To)).WithDelivered(kinds.DeliveredNo)
 	}
-	defer r.opened.exchanges.Add(-1)
+	defer r.openStreams.exchanges.Add(-1)
 	for try := 1; ; try++ {
-		c, fail := r.ready(ctx)
+		c, fail := r.readyConn(ctx)
 		if fail != nil {
 			return nil, 0, fail
 		}
@@ -49,7 +49,7 @@ func (n *Node) Exchange(ctx context.Context, request kinds.Checked) (reply *wire
 			return reply, rtt, nil
 		}
 		if fail != errNothingSent || try == 3 {
-			return nil, rtt, n.final(fail, request.To)
+			return nil, rtt, n.finalError(fail, request.To)
 		}
 	}
 }
@@ -58,53 +58,53 @@ func (n *Node) Exchange(ctx context.Context, request kinds.Checked) (reply *wire
 // one may be tried.
 var errNothingSent = kinds.Errorf(kinds.Unreachable, "the connection went away").WithDelivered(kinds.DeliveredNo)
 
-func (n *Node) final(err *kinds.Error, to identity.ID) *kinds.Error {
+func (n *Node) finalError(err *kinds.Error, to identity.ID) *kinds.Error {
 	if err == errNothingSent {
-		return n.unreachable(to, kinds.DeliveredNo, "its connections go away as fast as they come; try again")
+		return n.unreachableError(to, kinds.DeliveredNo, "its connections go away as fast as they come; try again")
 	}
 	return err
 }
 
-// sealed is an encoded envelope, until it is sent.
-type sealed struct{ buf *bytes.Buffer }
+// encoded is an encoded envelope, until it is sent.
+type encoded struct{ buf *bytes.Buffer }
 
-// take returns the buffer for the outbox to own.
-func (s *sealed) take() *bytes.Buffer {
+// handOver returns the buffer for the outbox to own.
+func (s *encoded) handOver() *bytes.Buffer {
 	buf := s.buf
 	s.buf = nil
 	return buf
 }
 
-func (s *sealed) drop() {
+func (s *encoded) free() {
 	if s.buf != nil {
-		putBuffer(s.take())
+		putBuffer(s.handOver())
 	}
 }
 
 // encode writes an envelope of this node's into a buffer, its stream type before it.
-func (n *Node) encode(env kinds.Checked, class kinds.Class, t wire.StreamType) (*sealed, error) {
+func (n *Node) encode(env kinds.Checked, class kinds.Class, t wire.StreamType) (*encoded, error) {
 	switch {
 	case env.From != n.self:
 		return nil, kinds.Errorf(kinds.Invalid, "%s: from: it is not this daemon", env.Kind)
 	case env.To == n.self:
 		return nil, kinds.Errorf(kinds.Invalid, "%s: to: a message to oneself; name a peer", env.Kind)
-	case env.Row.Class != class:
+	case env.Spec.Class != class:
 		return nil, kinds.Errorf(kinds.Invalid, "%s: kind: it does not travel this way", env.Kind)
 	}
-	out := &sealed{buffers.Get().(*bytes.Buffer)}
+	out := &encoded{buffers.Get().(*bytes.Buffer)}
 	if err := env.Append(out.buf, t); err != nil {
-		out.drop()
+		out.free()
 		return nil, kinds.Errorf(kinds.Internal, "%s: %v", env.Kind, err)
 	}
-	if err := out.fits(env.Kind, n.cfg.MaxMessage); err != nil {
-		out.drop()
+	if err := out.checkSize(env.Kind, n.cfg.MaxMessage); err != nil {
+		out.free()
 		return nil, err
 	}
 	return out, nil
 }
 
-// fits compares the envelope's size with a limit, before anything is sent.
-func (s *sealed) fits(kind string, limit int) error {
+// checkSize compares the envelope's size with a limit, before anything is sent.
+func (s *encoded) checkSize(kind string, limit int) error {
 	if size := s.buf.Len() - 1; size > limit {
 		return kinds.Errorf(kinds.TooLarge, "%s: the envelope has %d bytes, %d are allowed; send less, or a reference to it", kind, size, limit).WithDelivered(kinds.DeliveredNo)
 	}
@@ -112,17 +112,17 @@ func (s *sealed) fits(kind string, limit int) error {
 }
 
 // exchange runs one exchange on this connection.
-func (c *conn) exchange(ctx context.Context, env kinds.Checked, out *sealed) (*wire.Envelope, time.Duration, *kinds.Error) {
-	if err := out.fits(env.Kind, int(c.hello.MaxMessage)); err != nil {
+func (c *conn) exchange(ctx context.Context, env kinds.Checked, out *encoded) (*wire.Envelope, time.Duration, *kinds.Error) {
+	if err := out.checkSize(env.Kind, int(c.hello.MaxMessage)); err != nil {
 		return nil, 0, err.(*kinds.Error)
 	}
-	if c.begin() != nil {
+	if c.beginStream() != nil {
 		return nil, 0, errNothingSent
 	}
-	defer c.finish()
+	defer c.finishStream()
 	s, err := c.qc.OpenStream()
 	if err != nil {
-		return nil, 0, c.openError(err)
+		return nil, 0, c.openStreamError(err)
 	}
 	start := time.Now()
 	in := buffers.Get().(*bytes.Buffer)
@@ -132,10 +132,10 @@ func (c *conn) exchange(ctx context.Context, env kinds.Checked, out *sealed) (*w
 		s.CancelWrite(streamCancelled)
 	})
 	defer stop()
-	if err = c.outbox.write(s, out.take()); err == nil {
+	if err = c.outbox.write(s, out.handOver()); err == nil {
 		var size int64
 		size, err = c.readReply(s, in)
-		defer c.remote.replies.Give(size)
+		defer c.peer.replies.Give(size)
 	} else {
 		s.CancelRead(streamCancelled)
 	}
@@ -147,11 +147,11 @@ func (c *conn) exchange(ctx context.Context, env kinds.Checked, out *sealed) (*w
 			return nil, rtt, kinds.Errorf(kinds.TooLarge, "%s: the reply of %s is over %d bytes; ask for less", env.Kind, c.node.nameOf(c.id), c.node.cfg.MaxMessage)
 		case ok:
 			s.CancelRead(streamOverloaded)
-			return nil, rtt, c.noRoom(env.Envelope, over)
+			return nil, rtt, c.noRoomError(env.Envelope, over)
 		}
 		return nil, rtt, c.node.callError(ctx, c, err)
 	}
-	c.hear()
+	c.noteHeard()
 	reply, fail := c.parseReply(env, in.Bytes())
 	return reply, rtt, fail
 }
@@ -160,8 +160,8 @@ func (c *conn) exchange(ctx context.Context, env kinds.Checked, out *sealed) (*w
 // size back to the share, whatever the error. Nothing waits for room: calls that hold a
 // part each would wait for each other.
 func (c *conn) readReply(s io.Reader, buf *bytes.Buffer) (size int64, err error) {
-	err = readAll(s, buf, c.node.cfg.MaxMessage, func(n int) error {
-		if err := c.remote.replies.Take(int64(n)); err != nil {
+	err = readLimited(s, buf, c.node.cfg.MaxMessage, func(n int) error {
+		if err := c.peer.replies.Take(int64(n)); err != nil {
 			return err
 		}
 		size += int64(n)
@@ -170,19 +170,19 @@ func (c *conn) readReply(s io.Reader, buf *bytes.Buffer) (size int64, err error)
 	return size, err
 }
 
-// noRoom is the error of a call whose reply has begun and found no room here.
-func (c *conn) noRoom(env *wire.Envelope, over *budget.Exceeded) *kinds.Error {
+// noRoomError is the error of a call whose reply has begun and found no room here.
+func (c *conn) noRoomError(env *wire.Envelope, over *budget.Exceeded) *kinds.Error {
 	e := kinds.Errorf(kinds.Overloaded, "%s: %s answers, but there is no room here for its reply: %v; wait for other calls to end, or ask for less, then repeat with the same id", env.Kind, c.node.nameOf(c.id), over)
 	e.RetryAfterMS = 1000
 	return e.WithDelivered(kinds.DeliveredUnknown)
 }
 
-// openError says why a stream could not be opened; nothing has left.
-func (c *conn) openError(err error) *kinds.Error {
+// openStreamError says why a stream could not be opened; nothing has left.
+func (c *conn) openStreamError(err error) *kinds.Error {
 	if _, ok := errors.AsType[*quic.StreamLimitReachedError](err); ok {
 		return kinds.Errorf(kinds.Overloaded, "%s takes no more streams now; try again", c.node.nameOf(c.id)).WithDelivered(kinds.DeliveredNo)
 	}
-	c.remote.noteRefusal(c)
+	c.peer.noteRefusal(c)
 	c.stopOpening(closeDead)
 	return errNothingSent
 }
@@ -190,7 +190,7 @@ func (c *conn) openError(err error) *kinds.Error {
 // parseReply checks that what came answers what was sent.
 func (c *conn) parseReply(env kinds.Checked, b []byte) (*wire.Envelope, *kinds.Error) {
 	bad := func(problem string) *kinds.Error {
-		return kinds.Errorf(kinds.Internal, "%s: the reply of %s is not valid: %s", env.Kind, c.node.nameOf(c.id), printable(problem)).WithDelivered(kinds.DeliveredUnknown)
+		return kinds.Errorf(kinds.Internal, "%s: the reply of %s is not valid: %s", env.Kind, c.node.nameOf(c.id), cleanText(problem)).WithDelivered(kinds.DeliveredUnknown)
 	}
 	reply, err := wire.ParseEnvelope(b)
 	if err != nil {
@@ -201,7 +201,7 @@ func (c *conn) parseReply(env kinds.Checked, b []byte) (*wire.Envelope, *kinds.E
 		return nil, bad("from or to is not the connection's")
 	case reply.Ref == nil || *reply.Ref != env.ID:
 		return nil, bad("ref does not name the message")
-	case !env.Row.Answers(reply.Kind):
+	case !env.Spec.Answers(reply.Kind):
 		return nil, bad("its kind does not answer this one")
 	}
 	if _, err := kinds.Check(reply); err != nil {
@@ -212,7 +212,7 @@ func (c *conn) parseReply(env kinds.Checked, b []byte) (*wire.Envelope, *kinds.E
 		if err != nil {
 			return nil, bad(err.Error())
 		}
-		return nil, by(c.id, e.Foreign())
+		return nil, raisedBy(c.id, e.Foreign())
 	}
 	return reply, nil
 }
@@ -231,9 +231,9 @@ func putBuffer(b *bytes.Buffer) {
 
 var errTooLarge = errors.New("message too large")
 
-// readAll reads to the end of the stream, limit bytes at most; take is asked whether
+// readLimited reads to the end of the stream, limit bytes at most; take is asked whether
 // there is room for what came.
-func readAll(r io.Reader, buf *bytes.Buffer, limit int, take func(int) error) error {
+func readLimited(r io.Reader, buf *bytes.Buffer, limit int, take func(int) error) error {
 	for {
 		buf.Grow(2 << 10)
 		b := buf.AvailableBuffer()

@@ -14,16 +14,16 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-// handshakes bounds those that come in and are not complete: by rate, and by how
+// handshakeLimits bounds those that come in and are not complete: by rate, and by how
 // many there are. It costs a flood one small packet each, and leaves room for known
 // peers.
-type handshakes struct {
+type handshakeLimits struct {
 	unproved, proved, known *handshakeRate
 
 	open atomic.Int32 // begun, and neither complete nor given up
 
 	mu   sync.Mutex // guards good
-	good map[netip.AddrPort]identity.ID
+	provedBy map[netip.AddrPort]identity.ID
 }
 
 const (
@@ -41,17 +41,17 @@ const (
 	maxSources  = 1024
 )
 
-func newHandshakes() *handshakes {
-	return &handshakes{
+func newHandshakes() *handshakeLimits {
+	return &handshakeLimits{
 		unproved: newHandshakeRate(handshakesPerSourcePerSecond, handshakesPerSecond),
 		proved:   newHandshakeRate(provedPerSourcePerSecond, rate.Inf),
 		known:    newHandshakeRate(provedPerSourcePerSecond, rate.Inf),
-		good:     make(map[netip.AddrPort]identity.ID),
+		provedBy:     make(map[netip.AddrPort]identity.ID),
 	}
 }
 
-// mustProve reports whether addr has to prove itself before a handshake begins.
-func (h *handshakes) mustProve(addr net.Addr) bool {
+// mustProveAddr reports whether addr has to prove itself before a handshake begins.
+func (h *handshakeLimits) mustProveAddr(addr net.Addr) bool {
 	return h.open.Load() >= maxUnproved || h.unproved.exceeded(sourceOf(addr))
 }
 
@@ -59,14 +59,14 @@ var errTooMany = errors.New("too many handshakes at a time")
 
 type handshakeKey struct{}
 
-// begin lets a handshake begin or refuses it, and counts it until ended is called
+// beginHandshake lets a handshake begin or refuses it, and counts it until ended is called
 // with its connection's context, or that is done. A peer at the address where it
 // last proved its key has a rate of its own, and twice the room: nobody else can
 // prove that address.
-func (h *handshakes) begin(ctx context.Context, from *quic.ClientInfo) (context.Context, error) {
+func (h *handshakeLimits) beginHandshake(ctx context.Context, from *quic.ClientInfo) (context.Context, error) {
 	limit, most := h.proved, int32(maxHalfOpen)
 	s := sourceOf(from.RemoteAddr)
-	if at := addrPort(from.RemoteAddr); from.AddrVerified && h.isGood(at) {
+	if at := addrPortOf(from.RemoteAddr); from.AddrVerified && h.isProved(at) {
 		limit, most = h.known, 2*maxHalfOpen
 		s.port = at.Port()
 	}
@@ -79,29 +79,29 @@ func (h *handshakes) begin(ctx context.Context, from *quic.ClientInfo) (context.
 	return context.WithValue(ctx, handshakeKey{}, end), nil
 }
 
-// ended is told that the handshake of a connection is complete.
-func (h *handshakes) ended(ctx context.Context) {
+// endHandshake is told that the handshake of a connection is complete.
+func (h *handshakeLimits) endHandshake(ctx context.Context) {
 	if end, ok := ctx.Value(handshakeKey{}).(func()); ok {
 		end()
 	}
 }
 
-// remember notes where a peer proved its key, in the place of where it did before.
-func (h *handshakes) remember(id identity.ID, before, now netip.AddrPort) {
+// rememberProved notes where a peer proved its key, in the place of where it did before.
+func (h *handshakeLimits) rememberProved(id identity.ID, before, now netip.AddrPort) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.good[before] == id {
-		delete(h.good, before)
+	if h.provedBy[before] == id {
+		delete(h.provedBy, before)
 	}
 	if now.IsValid() {
-		h.good[now] = id
+		h.provedBy[now] = id
 	}
 }
 
-func (h *handshakes) isGood(a netip.AddrPort) bool {
+func (h *handshakeLimits) isProved(a netip.AddrPort) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	_, ok := h.good[a]
+	_, ok := h.provedBy[a]
 	return ok
 }
 
@@ -145,15 +145,15 @@ func (h *handshakeRate) exceeded(s source) bool {
 // sourceOf returns what addr counts as. On loopback that is a port, since all
 // daemons of a machine share its address.
 func sourceOf(addr net.Addr) source {
-	s := source{Prefix: sourcePrefix(addr)}
-	if at := addrPort(addr); at.Addr().IsLoopback() {
+	s := source{Prefix: sourcePrefixOf(addr)}
+	if at := addrPortOf(addr); at.Addr().IsLoopback() {
 		s.port = at.Port()
 	}
 	return s
 }
 
-// addrPort is an address as it can be compared.
-func addrPort(addr net.Addr) netip.AddrPort {
+// addrPortOf is an address as it can be compared.
+func addrPortOf(addr net.Addr) netip.AddrPort {
 	udp, ok := addr.(*net.UDPAddr)
 	if !ok {
 		return netip.AddrPort{}
@@ -162,8 +162,8 @@ func addrPort(addr net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 }
 
-// sourcePrefix is what counts as one source: an IPv4 address, an IPv6 /56.
-func sourcePrefix(addr net.Addr) netip.Prefix {
+// sourcePrefixOf is what counts as one source: an IPv4 address, an IPv6 /56.
+func sourcePrefixOf(addr net.Addr) netip.Prefix {
 	udp, ok := addr.(*net.UDPAddr)
 	if !ok {
 		return netip.Prefix{}
@@ -177,8 +177,8 @@ func sourcePrefix(addr net.Addr) netip.Prefix {
 	return p
 }
 
-// gate bounds how many strangers are attended to at a time.
-type gate struct {
+// strangerLimit bounds how many strangers are attended to at a time.
+type strangerLimit struct {
 	all, perSource int
 
 	mu   sync.Mutex // guards what follows
@@ -187,8 +187,8 @@ type gate struct {
 }
 
 // enter reports whether addr may come in; who does, leaves.
-func (g *gate) enter(addr net.Addr) bool {
-	p := sourcePrefix(addr)
+func (g *strangerLimit) enter(addr net.Addr) bool {
+	p := sourcePrefixOf(addr)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.in >= g.all || g.from[p] >= g.perSource {
@@ -202,8 +202,8 @@ func (g *gate) enter(addr net.Addr) bool {
 	return true
 }
 
-func (g *gate) leave(addr net.Addr) {
-	p := sourcePrefix(addr)
+func (g *strangerLimit) leave(addr net.Addr) {
+	p := sourcePrefixOf(addr)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.in--

@@ -133,9 +133,9 @@ func TestRepliesThatNobodyReads(t *testing.T) {
 		if n := len(b.received()); n != 3*maxBatch {
 			t.Errorf("%d of %d were handled", n, 3*maxBatch)
 		}
-		conn := b.connections()[0]
+		conn := b.allConns()[0]
 		conn.mu.Lock()
-		open := len(conn.served)
+		open := len(conn.inbound)
 		conn.mu.Unlock()
 		if open > 0 {
 			t.Errorf("%d handlers wait for somebody to read", open)

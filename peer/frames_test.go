@@ -54,7 +54,7 @@ func TestUnreadFramesAreCounted(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Second)
-		conn := b.connections()[0]
+		conn := b.allConns()[0]
 		if n := unreadFrames(conn.qc); n != 10*20 {
 			t.Errorf("%d frames, want %d", n, 10*20)
 		}

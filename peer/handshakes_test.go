@@ -133,11 +133,11 @@ func TestHalfOpenHandshakesOfManySources(t *testing.T) {
 			return &quic.ClientInfo{RemoteAddr: &net.UDPAddr{IP: net.IPv4(10, 0, byte(n>>8), byte(n)), Port: 7117}, AddrVerified: proved}
 		}
 		known := from(9999, true)
-		h.remember(identity.ID{1}, addrPort(nil), addrPort(known.RemoteAddr))
+		h.rememberProved(identity.ID{1}, addrPortOf(nil), addrPortOf(known.RemoteAddr))
 		var all []context.CancelFunc
 		begun := func(i *quic.ClientInfo) bool {
 			ctx, cancel := context.WithCancel(t.Context())
-			if _, err := h.begin(ctx, i); err != nil {
+			if _, err := h.beginHandshake(ctx, i); err != nil {
 				cancel()
 				return false
 			}
@@ -145,11 +145,11 @@ func TestHalfOpenHandshakesOfManySources(t *testing.T) {
 			return true
 		}
 		for n := range maxUnproved {
-			if h.mustProve(from(n, false).RemoteAddr) || !begun(from(n, false)) {
+			if h.mustProveAddr(from(n, false).RemoteAddr) || !begun(from(n, false)) {
 				t.Fatalf("the source %d was not let in", n)
 			}
 		}
-		if !h.mustProve(from(5000, false).RemoteAddr) {
+		if !h.mustProveAddr(from(5000, false).RemoteAddr) {
 			t.Error("addresses need not be proved though many handshakes are half open")
 		}
 		for n := range 10 * maxHalfOpen {
@@ -167,7 +167,7 @@ func TestHalfOpenHandshakesOfManySources(t *testing.T) {
 		if n := h.open.Load(); n > maxHalfOpen+provedPerSourcePerSecond+1 {
 			t.Errorf("a known peer that floods: %d half open", n)
 		}
-		if h.remember(identity.ID{1}, addrPort(known.RemoteAddr), addrPort(nil)); begun(known) {
+		if h.rememberProved(identity.ID{1}, addrPortOf(known.RemoteAddr), addrPortOf(nil)); begun(known) {
 			t.Error("an address is known though its peer is not trusted any more")
 		}
 		for _, end := range all {

@@ -83,8 +83,8 @@ func (n *Node) Join(ctx context.Context, inv identity.Invitation) (identity.Peer
 		return identity.Peer{}, fail.Error
 	}
 	qc := <-connected
-	defer n.endWith(qc)()
-	p, err := n.join(ctx, qc, inv)
+	defer n.closeWithNode(qc)()
+	p, err := n.requestJoin(ctx, qc, inv)
 	qc.CloseWithError(closeJoinClosed, "joined")
 	return p, err
 }
@@ -98,7 +98,7 @@ func (n *Node) joinError(inv identity.Invitation, addr string, err error) *kinds
 	return e
 }
 
-func (n *Node) join(ctx context.Context, qc *quic.Conn, inv identity.Invitation) (identity.Peer, error) {
+func (n *Node) requestJoin(ctx context.Context, qc *quic.Conn, inv identity.Invitation) (identity.Peer, error) {
 	unreachable := func(err error) error {
 		return kinds.Errorf(kinds.Unreachable, "join: the connection to %s was lost; run the same command again (%v)", inv.ID.Label(), err).WithDelivered(kinds.DeliveredUnknown)
 	}
@@ -122,15 +122,15 @@ func (n *Node) join(ctx context.Context, qc *quic.Conn, inv identity.Invitation)
 	}
 	s.Close()
 	var in bytes.Buffer
-	if err := readAll(s, &in, joinBytes, func(int) error { return nil }); err != nil {
+	if err := readLimited(s, &in, joinBytes, func(int) error { return nil }); err != nil {
 		return identity.Peer{}, unreachable(err)
 	}
 	var reply joinReply
 	if err := wire.Unmarshal(in.Bytes(), &reply); err != nil {
-		return identity.Peer{}, kinds.Errorf(kinds.Internal, "join: the answer of %s is not valid: %s", inv.ID.Label(), printable(err.Error()))
+		return identity.Peer{}, kinds.Errorf(kinds.Internal, "join: the answer of %s is not valid: %s", inv.ID.Label(), cleanText(err.Error()))
 	}
 	if reply.Code != "" {
-		return identity.Peer{}, by(inv.ID, kinds.FromWire(reply.Code, printable(reply.Message), 0))
+		return identity.Peer{}, raisedBy(inv.ID, kinds.FromWire(reply.Code, cleanText(reply.Message), 0))
 	}
 	if len(reply.PQ) > 0 && !inv.PQ.IsZero() && identity.HashPQ(reply.PQ) != inv.PQ {
 		return identity.Peer{}, kinds.Errorf(kinds.IdentityConflict, "join: the post-quantum key of %s is not the one in the invitation; ask for a new one", inv.ID.Label())
@@ -160,7 +160,7 @@ func (n *Node) join(ctx context.Context, qc *quic.Conn, inv identity.Invitation)
 	if err != nil {
 		return p, fmt.Errorf("join: %w", err) // its cause may be the disk, which has a code where that is known
 	}
-	n.joined(p, qc.RemoteAddr().String())
+	n.noteJoined(p, qc.RemoteAddr().String())
 	n.Connect(p.ID)
 	return p, nil
 }
@@ -168,7 +168,7 @@ func (n *Node) join(ctx context.Context, qc *quic.Conn, inv identity.Invitation)
 // signJoin signs, with the post-quantum half, that this node speaks to other on the
 // connection, as a hello does.
 func (n *Node) signJoin(qc *quic.Conn, other identity.ID) ([]byte, error) {
-	exporter, err := exporterOf(qc)
+	exporter, err := exportKeyingMaterial(qc)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +182,7 @@ func (n *Node) provenPQ(qc *quic.Conn, pq, sig []byte, signer identity.ID) (iden
 	if len(pq) == 0 || len(sig) == 0 {
 		return identity.PQHash{}, nil
 	}
-	exporter, err := exporterOf(qc)
+	exporter, err := exportKeyingMaterial(qc)
 	if err == nil {
 		err = identity.VerifyHello(pq, sig, exporter, signer, n.self)
 	}
@@ -192,24 +192,24 @@ func (n *Node) provenPQ(qc *quic.Conn, pq, sig []byte, signer identity.ID) (iden
 	return identity.HashPQ(pq), nil
 }
 
-// printable is foreign text for an error message.
-func printable(s string) string {
+// cleanText is foreign text for an error message.
+func cleanText(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
 			return r
 		}
 		return -1
 	}, strings.ToValidUTF8(s, ""))
-	return clip(s)
+	return clipReceiptText(s)
 }
 
-// joined tells of a peer that was admitted, and remembers where its key was proven.
-func (n *Node) joined(p identity.Peer, addr string) {
-	r := n.remote(p.ID)
+// noteJoined tells of a peer that was admitted, and remembers where its key was proven.
+func (n *Node) noteJoined(p identity.Peer, addr string) {
+	r := n.stateOf(p.ID)
 	r.mu.Lock()
-	r.lastGood = addr
+	r.lastGoodAddr = addr
 	r.mu.Unlock()
-	n.emit(Event{Type: EventTrust, Peer: p.ID, Name: p.Name})
+	n.emitEvent(Event{Type: EventTrust, Peer: p.ID, Name: p.Name})
 }
 
 // serveJoin answers a connection under the joining ALPN.
@@ -220,7 +220,7 @@ func (n *Node) serveJoin(qc *quic.Conn, id identity.ID) {
 		return
 	}
 	defer n.joiners.leave(qc.RemoteAddr())
-	n.tasks.Go(func() { boundStranger(qc, nil, closeOverloaded, "joining takes less") })
+	n.tasks.Go(func() { limitGreetingBytes(qc, nil, closeOverloaded, "joining takes less") })
 	ctx, cancel := context.WithTimeout(n.ctx, joinTime)
 	defer cancel()
 	s, err := qc.AcceptStream(ctx)
@@ -254,7 +254,7 @@ func (n *Node) serveJoin(qc *quic.Conn, id identity.ID) {
 
 func (n *Node) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, id identity.ID) joinReply {
 	var in bytes.Buffer
-	if err := readAll(s, &in, joinBytes, func(int) error { return nil }); err != nil || in.Len() == 0 {
+	if err := readLimited(s, &in, joinBytes, func(int) error { return nil }); err != nil || in.Len() == 0 {
 		return joinReply{Code: string(kinds.Invalid), Message: "the request did not arrive whole"}
 	}
 	var req joinRequest
@@ -287,7 +287,7 @@ func (n *Node) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, id id
 	_, pinned := errors.AsType[*identity.PinnedError](err)
 	switch {
 	case err == nil:
-		n.joined(p, qc.RemoteAddr().String()) // where it calls from it listens too
+		n.noteJoined(p, qc.RemoteAddr().String()) // where it calls from it listens too
 		sig, err := n.signJoin(qc, id)
 		if err != nil { // the hellos tell
 			n.log.Error("join: no post-quantum signature", "peer", id.Label(), "err", err)
@@ -299,15 +299,15 @@ func (n *Node) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, id id
 		return joinReply{Code: string(kinds.NotAuthorized), Message: "this key was untrusted here; its owner's trust with the full id lifts that"}
 	case errors.Is(err, identity.ErrNoInvitation), errors.Is(err, identity.ErrInvitationUsed):
 		n.lines.Add(budget.Strangers, slog.LevelWarn, "join refused", "peer", id.Label(), "addr", qc.RemoteAddr().String(), "err", err)
-		n.holdBack(ctx)
+		n.delayWrongToken(ctx)
 		return joinReply{Code: string(kinds.NotAuthorized), Message: err.Error()}
 	}
 	n.lines.Add(budget.Strangers, slog.LevelError, "join", "peer", id.Label(), "err", err)
 	return joinReply{Code: string(kinds.Overloaded), Message: "join: the trust store of who invited could not be written: its log says why; then run the same command again"}
 }
 
-// holdBack limits guessing: of all wrong tokens one a second is answered.
-func (n *Node) holdBack(ctx context.Context) {
+// delayWrongToken limits guessing: of all wrong tokens one a second is answered.
+func (n *Node) delayWrongToken(ctx context.Context) {
 	select {
 	case n.wrongToken <- struct{}{}:
 		defer func() { <-n.wrongToken }()

@@ -134,7 +134,7 @@ func TestByteBudget(t *testing.T) {
 		slow.Wait()
 		time.Sleep(time.Second)
 		a.ask(b, "free again")
-		if n := b.remote(a.ID()).envelopes.Used(); n != 0 {
+		if n := b.stateOf(a.ID()).envelopes.Used(); n != 0 {
 			t.Errorf("%d bytes still count", n)
 		}
 	})

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	silence   = 500 * time.Millisecond // after it, a connection is proven before it is used
+	silentAfter   = 500 * time.Millisecond // after it, a connection is proven before it is used
 	proofTime = 2500 * time.Millisecond
 	firstTick = 100 * time.Millisecond  // after a stream is open: by then its packet should be acknowledged
-	tick      = 250 * time.Millisecond  // how often an open connection is looked at from then on
+	liveTick      = 250 * time.Millisecond  // how often an open connection is looked at from then on
 	askEvery  = time.Second             // in a silence, whether the host still has the process
 	pingEvery = 4 * time.Second         // while anything is open
 	deadAfter = 7400 * time.Millisecond // without a packet; found within a tick more
@@ -43,18 +43,18 @@ type proof struct {
 	alive   bool          // set before over is closed
 }
 
-// watch arms the timer. Callers hold mu.
-func (l *liveness) watch(c *conn) {
+// startTimer arms the timer. Callers hold mu.
+func (l *liveness) startTimer(c *conn) {
 	if l.timer != nil {
 		return
 	}
 	now := time.Now()
 	l.packetAt, l.lastPing = now, now
 	l.packets = c.qc.ConnectionStats().PacketsReceived
-	l.timer = time.AfterFunc(firstTick, func() { c.tick() })
+	l.timer = time.AfterFunc(firstTick, func() { c.checkAlive() })
 }
 
-func (l *liveness) stop(c *conn) {
+func (l *liveness) stopTimer(c *conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if l.timer != nil {
@@ -62,8 +62,8 @@ func (l *liveness) stop(c *conn) {
 	}
 }
 
-// tick looks whether the peer still answers; with nothing open it is the last.
-func (c *conn) tick() {
+// checkAlive looks whether the peer still answers; with nothing open it is the last.
+func (c *conn) checkAlive() {
 	c.mu.Lock()
 	l := &c.live
 	if c.open == 0 || c.qc.Context().Err() != nil {
@@ -82,30 +82,30 @@ func (c *conn) tick() {
 		n    uint64
 	)
 	if ping {
-		n = l.nextPing(now)
+		n = l.numberPing(now)
 	}
 	if ask {
 		l.asking, l.askedAt = true, now
 	}
-	l.timer.Reset(tick)
+	l.timer.Reset(liveTick)
 	c.mu.Unlock()
 	if dead {
 		c.close(closeDead, "no answer")
 	}
 	if ping {
-		c.ping(n)
+		c.sendPing(n)
 	}
 	if ask {
-		c.node.serving(c.askHost)
+		c.node.startHandler(c.probeHost)
 	}
 }
 
-// askHost closes the connection if the host says that nothing listens there.
+// probeHost closes the connection if the host says that nothing listens there.
 // That the host is silent too proves nothing yet.
-func (c *conn) askHost() {
+func (c *conn) probeHost() {
 	ctx, cancel := context.WithTimeout(c.qc.Context(), proofTime)
 	defer cancel()
-	if believable(c.qc.RemoteAddr()) && c.node.probe(ctx, c.qc.RemoteAddr()) == refused {
+	if believable(c.qc.RemoteAddr()) && c.node.probe(ctx, c.qc.RemoteAddr()) == probeRefused {
 		c.close(closeDead, "nothing listens there any more")
 	}
 	c.mu.Lock()
@@ -113,36 +113,36 @@ func (c *conn) askHost() {
 	c.mu.Unlock()
 }
 
-// nextPing numbers a ping. Callers hold mu.
-func (l *liveness) nextPing(now time.Time) uint64 {
+// numberPing numbers a ping. Callers hold mu.
+func (l *liveness) numberPing(now time.Time) uint64 {
 	l.pings++
 	l.lastPing = now
 	return l.pings
 }
 
-// ping sends one, or not where the control stream is full; that one counts as
+// sendPing sends one, or not where the control stream is full; that one counts as
 // unanswered too, since the peer does not read.
-func (c *conn) ping(n uint64) {
-	c.control.trySend(&wire.Ping{N: n, Pad: make([]byte, pingPad)})
+func (c *conn) sendPing(n uint64) {
+	c.control.trySendItem(&wire.Ping{N: n, Pad: make([]byte, pingPad)})
 }
 
-func (l *liveness) pong(c *conn, n uint64) {
+func (l *liveness) handlePong(c *conn, n uint64) {
 	c.mu.Lock()
 	if n > l.pongs && n <= l.pings {
 		l.pongs = n
 	}
 	p := l.proof
 	c.mu.Unlock()
-	if p != nil && n >= p.n && c.takeProof(p) {
+	if p != nil && n >= p.n && c.endProof(p) {
 		p.alive = true
 		close(p.over)
 	}
 }
 
-// prove reports whether the peer answers on this connection, which is closed as
+// proveAlive reports whether the peer answers on this connection, which is closed as
 // dead if it does not. It blocks for one round trip, 2.5 s at most; calls share it.
-func (c *conn) prove(ctx context.Context) bool {
-	if !c.silentFor(silence) {
+func (c *conn) proveAlive(ctx context.Context) bool {
+	if !c.silentFor(silentAfter) {
 		return true
 	}
 	p := c.startProof()
@@ -165,15 +165,15 @@ func (c *conn) startProof() *proof {
 		return p
 	}
 	p := &proof{
-		n:       c.live.nextPing(time.Now()),
+		n:       c.live.numberPing(time.Now()),
 		packets: c.qc.ConnectionStats().PacketsReceived,
 		over:    make(chan struct{}),
 	}
 	c.live.proof = p
 	c.mu.Unlock()
-	c.ping(p.n)
-	if !c.node.serving(func() { c.runProof(p) }) {
-		if c.takeProof(p) {
+	c.sendPing(p.n)
+	if !c.node.startHandler(func() { c.runProof(p) }) {
+		if c.endProof(p) {
 			close(p.over)
 		}
 		return nil
@@ -192,7 +192,7 @@ func (c *conn) runProof(p *proof) {
 		defer asking.Wait()
 		defer cancel()
 		asking.Go(func() {
-			if c.node.probe(ctx, c.qc.RemoteAddr()) == refused {
+			if c.node.probe(ctx, c.qc.RemoteAddr()) == probeRefused {
 				close(refusals)
 			}
 		})
@@ -204,11 +204,11 @@ func (c *conn) runProof(p *proof) {
 	case <-refusals:
 		reason = "nothing listens there any more"
 	case <-ctx.Done():
-		if c.endedWith() == nil && c.qc.ConnectionStats().PacketsReceived != p.packets {
+		if c.endCause() == nil && c.qc.ConnectionStats().PacketsReceived != p.packets {
 			reason = ""
 		}
 	}
-	if !c.takeProof(p) {
+	if !c.endProof(p) {
 		return
 	}
 	if p.alive = reason == ""; !p.alive {
@@ -217,8 +217,8 @@ func (c *conn) runProof(p *proof) {
 	close(p.over)
 }
 
-// takeProof reports whether p was still undecided; its taker decides it.
-func (c *conn) takeProof(p *proof) bool {
+// endProof reports whether p was still undecided; its taker decides it.
+func (c *conn) endProof(p *proof) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.live.proof != p {

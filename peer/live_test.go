@@ -159,13 +159,13 @@ func TestCallDuringADial(t *testing.T) {
 		bubble(t, net, func(t *testing.T, w *network) {
 			a, b := w.pair(nil)
 			a.ask(b, "there?")
-			a.connections()[0].close(closeShutdown, "test")
+			a.allConns()[0].close(closeShutdown, "test")
 			net.shut.Store(true)
 			time.Sleep(2 * shareVerdict)
 			call := a.start(b, query("still there?"))
 			time.Sleep(after)
 			net.shut.Store(false)
-			if r := a.remote(b.ID()); r.dialling() {
+			if r := a.stateOf(b.ID()); r.dialling() {
 				start := time.Now()
 				err := a.tryAsk(b, "back again?")
 				outcome{err, time.Since(start)}.answered(t, 0, 2*time.Second)
@@ -175,10 +175,10 @@ func TestCallDuringADial(t *testing.T) {
 	}
 }
 
-func (r *remote) dialling() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.dial != nil
+func (s *peerState) dialling() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dial != nil
 }
 
 // TestPauseDoesNotKill stops every packet for 3 s, which a call in flight and an
@@ -190,7 +190,7 @@ func TestPauseDoesNotKill(t *testing.T) {
 			bubble(t, net, func(t *testing.T, w *network) {
 				a, b := w.pair(slowly)
 				a.ask(b, "there?")
-				before := a.connections()[0]
+				before := a.allConns()[0]
 				var call <-chan outcome
 				if busy {
 					call = a.start(b, lasting(20*time.Second))
@@ -203,7 +203,7 @@ func TestPauseDoesNotKill(t *testing.T) {
 					(<-call).answered(t, 20*time.Second, 24*time.Second)
 				}
 				time.Sleep(20 * time.Second)
-				if now := a.connections(); len(now) != 1 || now[0] != before {
+				if now := a.allConns(); len(now) != 1 || now[0] != before {
 					t.Errorf("busy %v, after %v: the connection did not survive", busy, after)
 				}
 			})
@@ -253,7 +253,7 @@ func TestShutdownDrains(t *testing.T) {
 		a, b := w.pair(slowly)
 		there, back := a.start(b, lasting(3*time.Second)), b.start(a, lasting(2*time.Second))
 		a.ask(b, "quick")
-		ca, cb := a.connections()[0], b.connections()[0]
+		ca, cb := a.allConns()[0], b.allConns()[0]
 		start := time.Now()
 		var down sync.WaitGroup
 		down.Go(b.shutdown)
@@ -315,8 +315,8 @@ func TestShutdownResetsTheRest(t *testing.T) {
 // TestWhatIsToldOfAReset holds an exchange between its last byte and its handler:
 // whoever comes first, what the sender hears is so.
 func TestWhatIsToldOfAReset(t *testing.T) {
-	var sv served
-	if !sv.begin() || sv.begin() {
+	var sv inboundStream
+	if !sv.markBegun() || sv.markBegun() {
 		t.Error("both the handler and its end may begin")
 	}
 }
@@ -366,7 +366,7 @@ func second(t *testing.T, a, b *side) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := a.remote(b.ID())
+	r := a.stateOf(b.ID())
 	if f := r.tryAddr(t.Context(), b.Addr().String(), udps[0]); f != nil {
 		t.Fatal(f.Error)
 	}
@@ -412,11 +412,11 @@ func TestReplacedConnectionDrains(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		a, b := w.pair(slowly)
 		there, back := a.start(b, lasting(3*time.Minute)), b.start(a, lasting(2*time.Minute))
-		olds := []*conn{a.connections()[0], b.connections()[0]}
+		olds := []*conn{a.allConns()[0], b.allConns()[0]}
 		second(t, a, b)
 		time.Sleep(10 * latency)
 		for i, s := range []*side{a, b} {
-			if c := s.remote(olds[i].id).current.Load(); c == nil || c == olds[i] {
+			if c := s.stateOf(olds[i].id).current.Load(); c == nil || c == olds[i] {
 				t.Fatal("the newer connection is not in use")
 			}
 		}
@@ -429,10 +429,10 @@ func TestReplacedConnectionDrains(t *testing.T) {
 			if sent, received := c.dones(); !sent || !received {
 				t.Errorf("done: sent %v, received %v", sent, received)
 			}
-			if app, ok := errors.AsType[*quic.ApplicationError](c.endedWith()); !ok || app.ErrorCode != closeReplaced {
-				t.Errorf("the old one ended with %v", c.endedWith())
+			if app, ok := errors.AsType[*quic.ApplicationError](c.endCause()); !ok || app.ErrorCode != closeReplaced {
+				t.Errorf("the old one ended with %v", c.endCause())
 			}
-			if n := len(s.connections()); n != 1 || s.saw(EventUp) != 1 || s.saw(EventDown) != 0 {
+			if n := len(s.allConns()); n != 1 || s.saw(EventUp) != 1 || s.saw(EventDown) != 0 {
 				t.Errorf("%d connections, %d up, %d down", n, s.saw(EventUp), s.saw(EventDown))
 			}
 		}

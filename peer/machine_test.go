@@ -217,7 +217,7 @@ func FuzzConnection(f *testing.F) {
 			honest.alive()
 			id := keys[1].ID()
 			for name, held := range map[string]int64{
-				"streams": b.remote(id).streams.Used(), "envelopes": b.remote(id).envelopes.Used(), "replies": b.remote(id).replies.Used(),
+				"streams": b.stateOf(id).streams.Used(), "envelopes": b.stateOf(id).envelopes.Used(), "replies": b.stateOf(id).replies.Used(),
 				"connections": b.rows.connections.Held(id), "greeting": b.rows.greeting.Held(id), "unread": b.watch.account.Held(id),
 			} {
 				if held != 0 {

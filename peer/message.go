@@ -33,45 +33,45 @@ func (n *Node) Send(ctx context.Context, message kinds.Checked, wait bool) (Outc
 	if err != nil {
 		return "", err
 	}
-	defer out.drop()
-	r, fail := n.reach(message.To)
+	defer out.free()
+	r, fail := n.trustedState(message.To)
 	if fail != nil {
 		return "", fail
 	}
 	for try := 1; ; try++ {
-		c, fail := r.ready(ctx)
+		c, fail := r.readyConn(ctx)
 		if fail != nil {
 			return "", fail
 		}
-		outcome, fail := c.send(ctx, message.Kind, out, wait)
+		outcome, fail := c.sendMessage(ctx, message.Kind, out, wait)
 		if fail == nil {
 			return outcome, nil
 		}
 		if fail != errNothingSent || try == 3 {
-			return "", n.final(fail, message.To)
+			return "", n.finalError(fail, message.To)
 		}
 	}
 }
 
-func (c *conn) send(ctx context.Context, kind string, out *sealed, wait bool) (Outcome, *kinds.Error) {
-	if err := out.fits(kind, int(c.hello.MaxMessage)); err != nil {
+func (c *conn) sendMessage(ctx context.Context, kind string, out *encoded, wait bool) (Outcome, *kinds.Error) {
+	if err := out.checkSize(kind, int(c.hello.MaxMessage)); err != nil {
 		return "", err.(*kinds.Error)
 	}
-	if c.unreceipted() >= maxReceipts {
-		return "", kinds.Errorf(kinds.Overloaded, "%s owes %d receipts; try again later", c.node.nameOf(c.id), maxReceipts).WithDelivered(kinds.DeliveredNo)
+	if c.countReceiptsOwed() >= maxReceiptsOwed {
+		return "", kinds.Errorf(kinds.Overloaded, "%s owes %d receipts; try again later", c.node.nameOf(c.id), maxReceiptsOwed).WithDelivered(kinds.DeliveredNo)
 	}
-	if c.begin() != nil {
+	if c.beginStream() != nil {
 		return "", errNothingSent
 	}
 	ctx, cancel := context.WithTimeout(ctx, wire.ReceiptDeadline)
 	defer cancel()
 	s, err := c.qc.OpenUniStreamSync(ctx)
 	if err != nil {
-		c.finish()
+		c.finishStream()
 		if ctx.Err() != nil {
 			return "", contextError(c.node, ctx, c.id, kinds.DeliveredNo)
 		}
-		return "", c.openError(err)
+		return "", c.openStreamError(err)
 	}
 	var answer chan *wire.Receipt
 	if wait {
@@ -84,12 +84,12 @@ func (c *conn) send(ctx context.Context, kind string, out *sealed, wait bool) (O
 	stop := context.AfterFunc(ctx, func() { s.CancelWrite(streamCancelled) })
 	defer stop()
 	if wait {
-		err = c.outbox.write(s, out.take())
-	} else if err = (outgoing{s, out.take()}).write(); err == nil && !stop() {
+		err = c.outbox.write(s, out.handOver())
+	} else if err = (outgoing{s, out.handOver()}).write(); err == nil && !stop() {
 		err = ctx.Err() // and the stream was reset
 	}
 	if err != nil {
-		c.forget(s.StreamID())
+		c.forgetReceipt(s.StreamID())
 		return "", c.node.callError(ctx, c, err)
 	}
 	if !wait {
@@ -97,13 +97,13 @@ func (c *conn) send(ctx context.Context, kind string, out *sealed, wait bool) (O
 	}
 	select {
 	case r := <-answer:
-		return c.outcome(r)
+		return c.outcomeOf(r)
 	case <-ctx.Done():
 	case <-c.qc.Context().Done():
 	}
 	// The receipt may have come together with the end.
-	if !c.forget(s.StreamID()) {
-		return c.outcome(<-answer)
+	if !c.forgetReceipt(s.StreamID()) {
+		return c.outcomeOf(<-answer)
 	}
 	if c.qc.Context().Err() != nil {
 		return "", c.node.connectionError(c.id, context.Cause(c.qc.Context()))
@@ -111,41 +111,41 @@ func (c *conn) send(ctx context.Context, kind string, out *sealed, wait bool) (O
 	return "", contextError(c.node, ctx, c.id, kinds.DeliveredUnknown)
 }
 
-// maxReceipts bounds what a peer may leave without receipt: as a rule its stream
+// maxReceiptsOwed bounds what a peer may leave without receipt: as a rule its stream
 // credit does, but it may give that back without a word.
-const maxReceipts = 4096
+const maxReceiptsOwed = 4096
 
-func (c *conn) unreceipted() int {
+func (c *conn) countReceiptsOwed() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.receipts)
 }
 
-func (c *conn) outcome(r *wire.Receipt) (Outcome, *kinds.Error) {
+func (c *conn) outcomeOf(r *wire.Receipt) (Outcome, *kinds.Error) {
 	switch r.State {
 	case wire.Handed:
 		return Handed, nil
 	case wire.Held:
 		return Held, nil
 	}
-	return "", by(c.id, kinds.FromWire(r.Code, r.Message, r.RetryAfterMS))
+	return "", raisedBy(c.id, kinds.FromWire(r.Code, r.Message, r.RetryAfterMS))
 }
 
-// forget gives a receipt up; it reports whether it had not come yet.
-func (c *conn) forget(id quic.StreamID) bool {
+// forgetReceipt gives a receipt up; it reports whether it had not come yet.
+func (c *conn) forgetReceipt(id quic.StreamID) bool {
 	c.mu.Lock()
 	_, waits := c.receipts[id]
 	delete(c.receipts, id)
 	c.mu.Unlock()
 	if waits {
-		c.finish()
+		c.finishStream()
 	}
 	return waits
 }
 
-// takeReceipt hands a receipt to whoever waits; one for an unknown stream is
+// handleReceipt hands a receipt to whoever waits; one for an unknown stream is
 // ignored, since its sender may have given up.
-func (c *conn) takeReceipt(r *wire.Receipt) {
+func (c *conn) handleReceipt(r *wire.Receipt) {
 	c.mu.Lock()
 	answer, waits := c.receipts[quic.StreamID(r.Stream)]
 	delete(c.receipts, quic.StreamID(r.Stream))
@@ -156,41 +156,41 @@ func (c *conn) takeReceipt(r *wire.Receipt) {
 	if answer != nil {
 		answer <- r
 	}
-	c.finish()
+	c.finishStream()
 }
 
-// acceptMessages serves the peer's unidirectional streams, each in a goroutine.
-func (c *conn) acceptMessages() {
+// acceptUniStreams serves the peer's unidirectional streams, each in a goroutine.
+func (c *conn) acceptUniStreams() {
 	for {
 		s, err := c.qc.AcceptUniStream(context.Background())
 		if err != nil {
 			return
 		}
-		if err := c.mayServe(); err != nil {
+		if err := c.reserveStream(); err != nil {
 			s.CancelRead(streamOverloaded)
-			c.refuseMessage(&wire.Receipt{Stream: uint64(s.StreamID())}, c.readError(streamOverloaded, err))
+			c.refuseMessage(&wire.Receipt{Stream: uint64(s.StreamID())}, c.unreadError(streamOverloaded, err))
 			c.credit.release(s)
 			continue
 		}
-		if !c.node.serving(func() { c.serveMessage(s) }) {
+		if !c.node.startHandler(func() { c.handleMessage(s) }) {
 			s.CancelRead(streamGoingAway)
 			c.credit.release(s)
-			c.remote.streams.Give(1)
+			c.peer.streams.Give(1)
 		}
 	}
 }
 
-// serveMessage reads one message and answers with its receipt, which names the
+// handleMessage reads one message and answers with its receipt, which names the
 // stream, so that even an undecodable message gets one.
-func (c *conn) serveMessage(s *quic.ReceiveStream) {
+func (c *conn) handleMessage(s *quic.ReceiveStream) {
 	defer c.credit.release(s)
-	defer c.remote.streams.Give(1)
+	defer c.peer.streams.Give(1)
 	r := &wire.Receipt{Stream: uint64(s.StreamID())}
-	defer c.recovered(func() {
+	defer c.recoverHandler(func() {
 		r.State, r.Code, r.Message = wire.Refused, string(kinds.Internal), "the handler failed"
-		c.control.send(r)
+		c.control.sendItem(r)
 	})
-	state, err := c.take(s)
+	state, err := c.receiveMessage(s)
 	if err == nil && state != wire.Handed && state != wire.Held {
 		err = fmt.Errorf("the handler's outcome is %v", state)
 	}
@@ -202,31 +202,31 @@ func (c *conn) serveMessage(s *quic.ReceiveStream) {
 		c.refuseMessage(r, err)
 	default:
 		r.State = state
-		c.control.send(r)
+		c.control.sendItem(r)
 	}
 }
 
 // refuseMessage answers a message with why it is not taken.
 func (c *conn) refuseMessage(r *wire.Receipt, err error) {
 	e := kinds.AsError(err).Foreign()
-	r.State, r.Code, r.Message, r.RetryAfterMS = wire.Refused, string(e.Code), clip(e.Message), e.RetryAfterMS
-	c.control.send(r)
+	r.State, r.Code, r.Message, r.RetryAfterMS = wire.Refused, string(e.Code), clipReceiptText(e.Message), e.RetryAfterMS
+	c.control.sendItem(r)
 }
 
 var errSecondControl = errors.New("a second control stream")
 
-// take reads, checks and hands over one message.
-func (c *conn) take(s *quic.ReceiveStream) (wire.ReceiptState, error) {
+// receiveMessage reads, checks and hands over one message.
+func (c *conn) receiveMessage(s *quic.ReceiveStream) (wire.ReceiptState, error) {
 	in := buffers.Get().(*bytes.Buffer)
 	defer putBuffer(in)
 	s.SetReadDeadline(time.Now().Add(byteTime))
 	var typ [1]byte
 	if _, err := io.ReadFull(s, typ[:]); err != nil {
-		code := codeOf(err)
+		code := resetCodeOf(err)
 		s.CancelRead(code)
-		return 0, c.readError(code, err)
+		return 0, c.unreadError(code, err)
 	}
-	c.hear()
+	c.noteHeard()
 	switch wire.StreamType(typ[0]) {
 	case wire.StreamMessage:
 	case wire.StreamControl:
@@ -235,18 +235,18 @@ func (c *conn) take(s *quic.ReceiveStream) (wire.ReceiptState, error) {
 		s.CancelRead(streamUnknown)
 		return 0, kinds.Errorf(kinds.UnknownKind, "stream type %#x is not known in this direction", typ[0])
 	}
-	size, err := c.receive(s, in)
-	defer c.remote.envelopes.Give(size)
+	size, err := c.readEnvelope(s, in)
+	defer c.peer.envelopes.Give(size)
 	if err != nil {
-		code := codeOf(err)
+		code := resetCodeOf(err)
 		s.CancelRead(code)
-		return 0, c.readError(code, err)
+		return 0, c.unreadError(code, err)
 	}
 	env, err := wire.ParseEnvelope(in.Bytes())
 	if err != nil {
 		return 0, kinds.Errorf(kinds.Invalid, "%v", err)
 	}
-	message, err := c.check(env, kinds.Message)
+	message, err := c.checkEnvelope(env, kinds.Message)
 	if err != nil {
 		return 0, err
 	}
@@ -256,8 +256,8 @@ func (c *conn) take(s *quic.ReceiveStream) (wire.ReceiptState, error) {
 	return c.node.cfg.Message(c.qc.Context(), message)
 }
 
-// readError is what the receipt of an unread message says.
-func (c *conn) readError(code quic.StreamErrorCode, err error) *kinds.Error {
+// unreadError is what the receipt of an unread message says.
+func (c *conn) unreadError(code quic.StreamErrorCode, err error) *kinds.Error {
 	switch code {
 	case streamTooLarge:
 		return kinds.Errorf(kinds.TooLarge, "the message is over %d bytes; send less, or a reference to it", c.node.cfg.MaxMessage)
@@ -273,8 +273,8 @@ func (c *conn) readError(code quic.StreamErrorCode, err error) *kinds.Error {
 	return kinds.Errorf(kinds.Cancelled, "the sender gave the message up")
 }
 
-// clip makes of foreign text what a receipt can carry.
-func clip(s string) string {
+// clipReceiptText makes of foreign text what a receipt can carry.
+func clipReceiptText(s string) string {
 	const most = 1024
 	return strings.ToValidUTF8(s[:min(len(s), most)], "")
 }

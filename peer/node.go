@@ -55,15 +55,15 @@ type Node struct {
 	transport *quic.Transport
 	listener  *quic.Listener
 	config    *quic.Config
-	probe     func(ctx context.Context, addr net.Addr) verdict // nil on a socket that is not the system's
+	probe     func(ctx context.Context, addr net.Addr) probeResult // nil on a socket that is not the system's
 
-	handshakes  *handshakes
+	handshakes  *handshakeLimits
 	rows        rows
-	watch       watch
+	watch       unreadWatch
 	invitations identity.Invitations
 	pending     pendingTable
-	strangers   gate          // strangers whose hello is being read
-	joiners     gate          // invitations being redeemed
+	strangers   strangerLimit          // strangers whose hello is being read
+	joiners     strangerLimit          // invitations being redeemed
 	wrongToken  chan struct{} // holds who is about to hear that its token is wrong
 
 	ctx     context.Context // ends when everything must
@@ -72,7 +72,7 @@ type Node struct {
 	workers workers        // of them, those that handle streams
 
 	mu      sync.RWMutex // guards remotes, closing
-	remotes map[identity.ID]*remote
+	peers map[identity.ID]*peerState
 	closing bool
 }
 
@@ -122,10 +122,10 @@ func Listen(cfg Config) (*Node, error) {
 		self:       cfg.Key.ID(),
 		handlers:   make(map[wire.StreamType]func(context.Context, identity.ID, *Stream)),
 		log:        cfg.Logger,
-		remotes:    make(map[identity.ID]*remote),
+		peers:    make(map[identity.ID]*peerState),
 		handshakes: newHandshakes(),
-		strangers:  gate{all: 8, perSource: 2},
-		joiners:    gate{all: 8, perSource: 4},
+		strangers:  strangerLimit{all: 8, perSource: 2},
+		joiners:    strangerLimit{all: 8, perSource: 4},
 
 		wrongToken: make(chan struct{}, 1),
 	}
@@ -141,7 +141,7 @@ func Listen(cfg Config) (*Node, error) {
 	rand.Read(n.boot[:])
 	n.workers = newWorkers()
 	n.ctx, n.cancel = context.WithCancel(context.Background())
-	if err := n.open(); err != nil {
+	if err := n.openSocket(); err != nil {
 		n.cancel()
 		return nil, err
 	}
@@ -153,12 +153,12 @@ func Listen(cfg Config) (*Node, error) {
 		connections: b.Open(budget.Connections),
 		greeting:    b.Open(budget.Greeting),
 	}
-	n.watch = watch{account: b.Open(budget.Unread), woken: make(chan struct{}, 1)}
+	n.watch = unreadWatch{account: b.Open(budget.Unread), sooner: make(chan struct{}, 1)}
 	return n, nil
 }
 
-// open makes the socket, the transport and the listener.
-func (n *Node) open() error {
+// openSocket makes the socket, the transport and the listener.
+func (n *Node) openSocket() error {
 	n.socket = n.cfg.Conn
 	if n.socket == nil {
 		addr, err := net.ResolveUDPAddr("udp", n.cfg.Listen)
@@ -177,8 +177,8 @@ func (n *Node) open() error {
 		ConnectionIDLength:  8,
 		StatelessResetKey:   &reset,
 		TokenGeneratorKey:   &token,
-		VerifySourceAddress: n.handshakes.mustProve,
-		ConnContext:         n.handshakes.begin,
+		VerifySourceAddress: n.handshakes.mustProveAddr,
+		ConnContext:         n.handshakes.beginHandshake,
 	}
 	n.config = &quic.Config{
 		HandshakeIdleTimeout:           handshakeTimeout,
@@ -193,7 +193,7 @@ func (n *Node) open() error {
 		MaxConnectionReceiveWindow:     connectionWindow,
 		InitialPacketSize:              1200,
 	}
-	conf, err := n.cfg.Key.ServerTLS(n.cfg.RequirePQ, n.alpn)
+	conf, err := n.cfg.Key.ServerTLS(n.cfg.RequirePQ, n.offeredALPN)
 	if err == nil {
 		n.listener, err = n.transport.Listen(conf, n.config)
 	}
@@ -204,8 +204,8 @@ func (n *Node) open() error {
 	return nil
 }
 
-// alpn returns the protocols on offer: joining only while an invitation is open.
-func (n *Node) alpn() []string {
+// offeredALPN returns the protocols on offer: joining only while an invitation is open.
+func (n *Node) offeredALPN() []string {
 	if n.invitations.Any() {
 		return []string{identity.ALPN, identity.ALPNJoin}
 	}
@@ -234,7 +234,7 @@ func (n *Node) Invitations() *identity.Invitations { return &n.invitations }
 // if that failed before.
 func (n *Node) Serve(ctx context.Context) error {
 	failed := make(chan error, 1)
-	n.tasks.Go(func() { failed <- n.acceptAll() })
+	n.tasks.Go(func() { failed <- n.acceptConns() })
 	n.tasks.Go(n.watchUnread)
 	var err error
 	select {
@@ -252,7 +252,7 @@ func (n *Node) Close() {
 	// First nobody may begin anything; then the goroutines lose their contexts, and
 	// with them every connection ends; they are waited for, and only then the socket
 	// goes from under them.
-	n.close()
+	n.setClosing()
 	n.cancel()
 	n.tasks.Wait()
 	n.transport.Close()
@@ -265,25 +265,25 @@ func (n *Node) Close() {
 // drain says goaway on every connection and waits until all are done, or resets
 // what is left after drainTime (protocol, section 2).
 func (n *Node) drain() {
-	n.close()
-	conns := n.connections()
+	n.setClosing()
+	conns := n.allConns()
 	for _, c := range conns {
-		c.goaway(closeShutdown)
-		if c.silentFor(silence) {
+		c.sendGoaway(closeShutdown)
+		if c.silentFor(silentAfter) {
 			c.startProof() // nobody waits for the dead
 		}
 	}
-	if ended(conns, drainTime) {
+	if waitEnded(conns, drainTime) {
 		return
 	}
 	for _, c := range conns {
-		c.resetServed()
+		c.resetInbound()
 	}
-	ended(conns, resetTime) // the resets need a moment to leave before the close
+	waitEnded(conns, resetTime) // the resets need a moment to leave before the close
 }
 
-// ended waits for connections to end, d at most, and reports whether all did.
-func ended(conns []*conn, d time.Duration) bool {
+// waitEnded waits for connections to end, d at most, and reports whether all did.
+func waitEnded(conns []*conn, d time.Duration) bool {
 	timeout := time.NewTimer(d)
 	defer timeout.Stop()
 	for _, c := range conns {
@@ -296,9 +296,9 @@ func ended(conns []*conn, d time.Duration) bool {
 	return true
 }
 
-func (n *Node) connections() []*conn {
+func (n *Node) allConns() []*conn {
 	n.mu.RLock()
-	remotes := slices.Collect(maps.Values(n.remotes))
+	remotes := slices.Collect(maps.Values(n.peers))
 	n.mu.RUnlock() // before a remote's: who holds that may ask whether the node is closing
 	var all []*conn
 	for _, r := range remotes {
@@ -309,8 +309,8 @@ func (n *Node) connections() []*conn {
 	return all
 }
 
-// close lets nothing begin any more.
-func (n *Node) close() {
+// setClosing lets nothing begin any more.
+func (n *Node) setClosing() {
 	n.mu.Lock()
 	n.closing = true
 	n.mu.Unlock()
@@ -322,13 +322,13 @@ func (n *Node) isClosing() bool {
 	return n.closing
 }
 
-// endWith ends a connection when the node is closed, until stop is called.
-func (n *Node) endWith(qc *quic.Conn) (stop func() bool) {
+// closeWithNode ends a connection when the node is closed, until stop is called.
+func (n *Node) closeWithNode(qc *quic.Conn) (stop func() bool) {
 	return context.AfterFunc(n.ctx, func() { qc.CloseWithError(closeShutdown, "shutting down") })
 }
 
-// begin starts a goroutine of the node, unless it is closing.
-func (n *Node) begin(f func()) bool {
+// startTask starts a goroutine of the node, unless it is closing.
+func (n *Node) startTask(f func()) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	if n.closing {
@@ -338,7 +338,7 @@ func (n *Node) begin(f func()) bool {
 	return true
 }
 
-func (n *Node) emit(e Event) {
+func (n *Node) emitEvent(e Event) {
 	if n.cfg.Event != nil {
 		if e.At.IsZero() {
 			e.At = time.Now()

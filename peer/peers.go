@@ -10,27 +10,27 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// remote returns the state kept for a peer that is or was trusted, made on first
+// stateOf returns the state kept for a peer that is or was trusted, made on first
 // use.
-func (n *Node) remote(id identity.ID) *remote {
+func (n *Node) stateOf(id identity.ID) *peerState {
 	n.mu.RLock()
-	r := n.remotes[id]
+	r := n.peers[id]
 	n.mu.RUnlock()
 	if r != nil {
 		return r
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if r := n.remotes[id]; r != nil {
+	if r := n.peers[id]; r != nil {
 		return r
 	}
-	r = &remote{
+	r = &peerState{
 		node: n, id: id,
 		envelopes: n.rows.envelopes.Share(id, envelopeChunk),
 		replies:   n.rows.replies.Share(id, envelopeChunk),
 		streams:   n.rows.streams.Share(id, streamChunk),
 	}
-	n.remotes[id] = r
+	n.peers[id] = r
 	return r
 }
 
@@ -39,19 +39,19 @@ const (
 	streamChunk   = 8
 )
 
-// reach returns the state kept for a peer that a call is for, which must be
+// trustedState returns the state kept for a peer that a call is for, which must be
 // trusted: strangers take no room.
-func (n *Node) reach(id identity.ID) (*remote, *kinds.Error) {
+func (n *Node) trustedState(id identity.ID) (*peerState, *kinds.Error) {
 	n.mu.RLock()
-	r := n.remotes[id]
+	r := n.peers[id]
 	n.mu.RUnlock()
 	if r != nil {
 		return r, nil
 	}
 	if _, ok := n.cfg.Trust.Get(id); !ok {
-		return nil, n.unknown(id)
+		return nil, n.unknownPeerError(id)
 	}
-	return n.remote(id), nil
+	return n.stateOf(id), nil
 }
 
 // Peer describes a connected peer.
@@ -67,8 +67,8 @@ type Peer struct {
 // Peers returns the connected peers, ordered by id.
 func (n *Node) Peers() []Peer {
 	n.mu.RLock()
-	all := make([]Peer, 0, len(n.remotes))
-	for _, r := range n.remotes {
+	all := make([]Peer, 0, len(n.peers))
+	for _, r := range n.peers {
 		if c := r.current.Load(); c != nil {
 			all = append(all, c.describe())
 		}
@@ -82,7 +82,7 @@ func (n *Node) Peers() []Peer {
 func (n *Node) ConnectedBut(id identity.ID) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	for other, r := range n.remotes {
+	for other, r := range n.peers {
 		if other != id && r.current.Load() != nil {
 			return true
 		}
@@ -93,7 +93,7 @@ func (n *Node) ConnectedBut(id identity.ID) bool {
 // Peer returns a connected peer.
 func (n *Node) Peer(id identity.ID) (Peer, bool) {
 	n.mu.RLock()
-	r := n.remotes[id]
+	r := n.peers[id]
 	n.mu.RUnlock()
 	if r == nil {
 		return Peer{}, false
@@ -108,39 +108,39 @@ func (n *Node) Peer(id identity.ID) (Peer, bool) {
 // Connect keeps a connection to a trusted peer: it dials now, and again whenever
 // the last connection ends. Call it too when a new address is known.
 func (n *Node) Connect(id identity.ID) {
-	r := n.remote(id)
-	p, waited := n.pending.take(id)
+	r := n.stateOf(id)
+	p, waited := n.pending.remove(id)
 	r.mu.Lock()
 	r.keep = true
 	r.verdict = nil
 	r.backoff = 0
-	if waited && r.lastGood == "" {
-		r.lastGood = p.Addr
+	if waited && r.lastGoodAddr == "" {
+		r.lastGoodAddr = p.Addr
 	}
 	r.mu.Unlock()
-	r.reconnect()
+	r.ensureReconnecting()
 }
 
 // Disconnect closes every connection to a peer at once and keeps none. Call it
 // after the trust store has been told: the peer hears what stands there.
 func (n *Node) Disconnect(id identity.ID) {
-	n.pending.take(id)
+	n.pending.remove(id)
 	n.mu.RLock()
-	r := n.remotes[id]
+	r := n.peers[id]
 	n.mu.RUnlock()
 	if r == nil {
 		return
 	}
-	code, reason, verdict := closeNotTrusted, "not trusted any more", n.unknown(id)
+	code, reason, verdict := closeNotTrusted, "not trusted any more", n.unknownPeerError(id)
 	if _, trusted := n.cfg.Trust.Get(id); trusted {
-		code, reason, verdict = closeShutdown, "disconnected", n.unreachable(id, kinds.DeliveredNo, "it was disconnected; try again")
+		code, reason, verdict = closeShutdown, "disconnected", n.unreachableError(id, kinds.DeliveredNo, "it was disconnected; try again")
 	}
 	r.mu.Lock()
 	r.keep = false
-	r.lastGood, r.failed = "", nil
-	r.proved(netip.AddrPort{})
+	r.lastGoodAddr, r.lastFailure = "", nil
+	r.noteProved(netip.AddrPort{})
 	conns := slices.Clone(r.conns)
-	r.settle(&failure{Error: verdict})
+	r.settleDial(&failure{Error: verdict})
 	r.mu.Unlock()
 	for _, c := range conns {
 		c.close(code, reason)

@@ -39,7 +39,7 @@ type pendingEntry struct {
 
 // add records p and reports whether it is news: a key is updated at most every 30 s.
 func (t *pendingTable) add(p Pending, addr net.Addr) bool {
-	e := pendingEntry{p, sourcePrefix(addr)}
+	e := pendingEntry{p, sourcePrefixOf(addr)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if i := slices.IndexFunc(t.entries, func(o pendingEntry) bool { return o.ID == p.ID }); i >= 0 {
@@ -55,23 +55,23 @@ func (t *pendingTable) add(p Pending, addr net.Addr) bool {
 		}
 	}
 	if same >= maxPendingPerSource {
-		t.drop(func(o pendingEntry) bool { return o.source == e.source })
+		t.dropOldest(func(o pendingEntry) bool { return o.source == e.source })
 	}
 	if len(t.entries) >= maxPending {
-		t.drop(func(pendingEntry) bool { return true })
+		t.dropOldest(func(pendingEntry) bool { return true })
 	}
 	t.entries = append(t.entries, e)
 	return true
 }
 
-// drop removes the first, which is the oldest, that matches.
-func (t *pendingTable) drop(match func(pendingEntry) bool) {
+// dropOldest removes the first, which is the oldest, that matches.
+func (t *pendingTable) dropOldest(match func(pendingEntry) bool) {
 	if i := slices.IndexFunc(t.entries, match); i >= 0 {
 		t.entries = slices.Delete(t.entries, i, i+1)
 	}
 }
 
-func (t *pendingTable) take(id identity.ID) (Pending, bool) {
+func (t *pendingTable) remove(id identity.ID) (Pending, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	i := slices.IndexFunc(t.entries, func(o pendingEntry) bool { return o.ID == id })
@@ -89,15 +89,15 @@ func (n *Node) Pending() []Pending {
 	defer n.pending.mu.Unlock()
 	all := make([]Pending, 0, len(n.pending.entries))
 	for _, e := range n.pending.entries {
-		if n.waits(e.ID) { // it may have been decided on while it was added
+		if n.isUndecided(e.ID) { // it may have been decided on while it was added
 			all = append(all, e.Pending)
 		}
 	}
 	return all
 }
 
-// waits reports whether nobody has decided on a key yet.
-func (n *Node) waits(id identity.ID) bool {
+// isUndecided reports whether nobody has decided on a key yet.
+func (n *Node) isUndecided(id identity.ID) bool {
 	_, trusted := n.cfg.Trust.Get(id)
 	return !trusted && !n.cfg.Trust.Blocked(id)
 }

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// verdict is what a probe found out about an address.
-type verdict int
+// probeResult is what a probe found out about an address.
+type probeResult int
 
 const (
-	silent  verdict = iota // no answer: nothing is known
-	answers                // a QUIC server answered
-	refused                // the host says that nothing listens there
-	noRoute                // this host has no way there
+	probeSilent  probeResult = iota // no answer: nothing is known
+	probeAnswered                // a QUIC server answered
+	probeRefused                // the host says that nothing listens there
+	probeNoRoute                // this host has no way there
 )
 
 var (
@@ -31,19 +31,19 @@ var (
 // daemon's own socket cannot. It sends at 0, 0.5 and 1.5 s and ends with ctx.
 // A refusal is believed only for hosts on loopback or an attached prefix:
 // elsewhere anybody on the way may say so.
-func probe(ctx context.Context, addr net.Addr) verdict {
+func probe(ctx context.Context, addr net.Addr) probeResult {
 	udp, ok := addr.(*net.UDPAddr)
 	if !ok {
-		return silent
+		return probeSilent
 	}
 	s, err := net.DialUDP("udp", nil, udp)
 	if err != nil {
 		for _, no := range []error{syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ENETDOWN, syscall.EADDRNOTAVAIL} {
 			if errors.Is(err, no) {
-				return noRoute
+				return probeNoRoute
 			}
 		}
-		return silent
+		return probeSilent
 	}
 	defer s.Close()
 	stop := context.AfterFunc(ctx, func() { s.SetDeadline(time.Unix(1, 0)) })
@@ -52,33 +52,33 @@ func probe(ctx context.Context, addr net.Addr) verdict {
 	buf := make([]byte, 64)
 	for _, wait := range []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second} {
 		if ctx.Err() != nil {
-			return silent
+			return probeSilent
 		}
 		if _, err := s.Write(packet); err != nil {
 			return refusedBy(err, udp)
 		}
 		s.SetReadDeadline(time.Now().Add(wait))
 		if ctx.Err() != nil { // the deadline just set may have replaced the one of ctx
-			return silent
+			return probeSilent
 		}
 		n, err := s.Read(buf)
 		switch {
 		case err == nil && n >= 7 && buf[0]&0x80 != 0 && [4]byte(buf[1:5]) == [4]byte{}:
-			return answers
+			return probeAnswered
 		case err != nil && !errors.Is(err, syscall.ECONNREFUSED):
 			continue
 		case err != nil:
 			return refusedBy(err, udp)
 		}
 	}
-	return silent
+	return probeSilent
 }
 
-func refusedBy(err error, addr *net.UDPAddr) verdict {
+func refusedBy(err error, addr *net.UDPAddr) probeResult {
 	if errors.Is(err, syscall.ECONNREFUSED) && attached(addr.AddrPort().Addr()) {
-		return refused
+		return probeRefused
 	}
-	return silent
+	return probeSilent
 }
 
 // believable reports whether a refusal from addr would count.

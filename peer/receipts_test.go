@@ -88,9 +88,9 @@ func TestReceiptsThatNeverCome(t *testing.T) {
 		start := time.Now()
 		_, err := a.Send(t.Context(), c.key.ID(), notify("a.b"), true)
 		outcome{err, time.Since(start)}.want(t, kinds.Timeout, kinds.DeliveredUnknown, wire.ReceiptDeadline, wire.ReceiptDeadline)
-		for i := range maxReceipts + 1 {
+		for i := range maxReceiptsOwed + 1 {
 			_, err = a.Send(t.Context(), c.key.ID(), notify("a.b"), false)
-			if (err != nil) != (i == maxReceipts) {
+			if (err != nil) != (i == maxReceiptsOwed) {
 				t.Fatalf("message %d: %v", i, err)
 			}
 		}

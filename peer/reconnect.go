@@ -13,64 +13,64 @@ const (
 	steadyTime = 10 * time.Second // after which a link that ends is dialled again at once
 )
 
-// reconnect makes sure that one goroutine tries to reach the peer, from the
+// ensureReconnecting makes sure that one goroutine tries to reach the peer, from the
 // shortest pause on.
-func (r *remote) reconnect() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.retry != nil {
+func (s *peerState) ensureReconnecting() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.retry != nil {
 		select {
-		case r.retry <- struct{}{}:
+		case s.retry <- struct{}{}:
 		default:
 		}
 		return
 	}
 	retry := make(chan struct{}, 1)
-	if r.node.begin(func() { r.runReconnect(retry) }) {
-		r.retry = retry
+	if s.node.startTask(func() { s.runReconnect(retry) }) {
+		s.retry = retry
 	}
 }
 
 // runReconnect dials with pauses from 0.25 s to 30 s and full jitter until the
 // peer is connected, refuses, or is not to be kept. Where connections do not last,
 // the pauses go on growing.
-func (r *remote) runReconnect(retry <-chan struct{}) {
+func (s *peerState) runReconnect(retry <-chan struct{}) {
 	for {
-		r.rest(retry)
-		_, err := r.ready(r.node.ctx)
-		r.mu.Lock()
-		stop := err == nil || !r.keep || r.node.ctx.Err() != nil || err.Code == kinds.NotTrusted || err.Code == kinds.UnknownPeer
+		s.waitBackoff(retry)
+		_, err := s.readyConn(s.node.ctx)
+		s.mu.Lock()
+		stop := err == nil || !s.keep || s.node.ctx.Err() != nil || err.Code == kinds.NotTrusted || err.Code == kinds.UnknownPeer
 		if stop && len(retry) == 0 {
-			r.retry = nil
-			r.mu.Unlock()
+			s.retry = nil
+			s.mu.Unlock()
 			return
 		}
-		r.mu.Unlock()
+		s.mu.Unlock()
 	}
 }
 
-// rest is the pause before a dial of the background; retry ends it.
-func (r *remote) rest(retry <-chan struct{}) {
-	r.mu.Lock()
+// waitBackoff is the pause before a dial of the background; retry ends it.
+func (s *peerState) waitBackoff(retry <-chan struct{}) {
+	s.mu.Lock()
 	var pause time.Duration
-	if r.backoff > 0 {
-		pause = rand.N(r.backoff)
+	if s.backoff > 0 {
+		pause = rand.N(s.backoff)
 	}
-	if v := r.verdict; v != nil && v.memory > shareVerdict {
+	if v := s.verdict; v != nil && v.memory > shareVerdict {
 		pause = v.memory
 	}
-	r.mu.Unlock()
+	s.mu.Unlock()
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-retry:
-	case <-r.node.ctx.Done():
+	case <-s.node.ctx.Done():
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.backoff = min(max(2*r.backoff, minBackoff), maxBackoff)
-	if v := r.verdict; v != nil && v.memory <= shareVerdict {
-		r.verdict = nil // calls share it; the pause was taken here
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.backoff = min(max(2*s.backoff, minBackoff), maxBackoff)
+	if v := s.verdict; v != nil && v.memory <= shareVerdict {
+		s.verdict = nil // calls share it; the pause was taken here
 	}
 }

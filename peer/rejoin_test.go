@@ -62,7 +62,7 @@ func TestJoinPinsWhatIsProved(t *testing.T) {
 		guest, other := newKey(t), newKey(t)
 		signed := func(by *identity.Key, as *identity.Key) func(*quic.Conn, *joinRequest) {
 			return func(qc *quic.Conn, r *joinRequest) {
-				exporter, err := exporterOf(qc)
+				exporter, err := exportKeyingMaterial(qc)
 				if err == nil {
 					r.Sig, err = by.SignHello(exporter, desk.ID())
 				}

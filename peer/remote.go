@@ -13,13 +13,13 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// remote is what a node keeps for one peer, connected or not.
-type remote struct {
+// peerState is what a node keeps for one peer, connected or not.
+type peerState struct {
 	node *Node
 	id   identity.ID
 
 	current atomic.Pointer[conn] // of conns the newest without a goaway; nil: none
-	opened  opened
+	openStreams  openStreams
 
 	envelopes *budget.Share // bytes of those that are being received or answered
 	replies   *budget.Share // bytes of those to calls from here that are being read
@@ -35,9 +35,9 @@ type remote struct {
 	dial      *dial      // running, or nil
 	verdict   *failure   // of the last dial; nil: a connection became ready since
 	verdictAt time.Time
-	failed    *kinds.Error   // why the last dial that had an address failed; nil: it did not
-	lastGood  string         // address where it last proved its key
-	provedAt  netip.AddrPort // the same, of the last connection that became ready
+	lastFailure    *kinds.Error   // why the last dial that had an address failed; nil: it did not
+	lastGoodAddr  string         // address where it last proved its key
+	provedFrom  netip.AddrPort // the same, of the last connection that became ready
 	keep      bool           // reconnect in the background
 	backoff   time.Duration  // bounds the pause before the next dial of the background
 	retry     chan struct{}  // wakes the reconnecting goroutine; nil: none runs
@@ -50,86 +50,86 @@ type pastBoot struct {
 	at   time.Time
 }
 
-// enter is told of a connection whose hello is awaited. Of too many the oldest is
+// beginGreeting is told of a connection whose hello is awaited. Of too many the oldest is
 // closed: it may be one on which nothing will come.
-func (r *remote) enter(c *conn) {
+func (s *peerState) beginGreeting(c *conn) {
 	var oldest *conn
-	r.mu.Lock()
-	r.node.rows.greeting.Add(r.id, 1)
-	r.greeting = append(r.greeting, c)
-	if len(r.greeting) > int(budget.Greeting.Peer) {
-		oldest = r.greeting[0]
-		r.greeting = slices.Delete(r.greeting, 0, 1)
+	s.mu.Lock()
+	s.node.rows.greeting.Add(s.id, 1)
+	s.greeting = append(s.greeting, c)
+	if len(s.greeting) > int(budget.Greeting.Peer) {
+		oldest = s.greeting[0]
+		s.greeting = slices.Delete(s.greeting, 0, 1)
 	}
-	r.mu.Unlock()
+	s.mu.Unlock()
 	if oldest != nil {
-		r.node.rows.greeting.Give(r.id, 1)
-		r.node.rows.greeting.Refuse(r.id)
+		s.node.rows.greeting.Give(s.id, 1)
+		s.node.rows.greeting.Refuse(s.id)
 		oldest.close(closeOverloaded, "budget: greeting: too many connections at a time")
 	}
 }
 
-// note queues an event at the moment in which it happens; tell passes on what is
+// queueEvent queues an event at the moment in which it happens; tell passes on what is
 // queued. So up and down of crossing connections come in their order, though
 // nobody is told under the lock. Callers of note hold mu, those of tell do not.
-func (r *remote) note(e Event) {
-	e.Peer, e.At = r.id, time.Now()
-	r.events = append(r.events, e)
+func (s *peerState) queueEvent(e Event) {
+	e.Peer, e.At = s.id, time.Now()
+	s.events = append(s.events, e)
 }
 
-func (r *remote) tell() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.telling {
+func (s *peerState) emitQueued() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.telling {
 		return // who tells sees the new ones too
 	}
-	r.telling = true
-	for len(r.events) > 0 {
-		events := r.events
-		r.events = nil
-		r.mu.Unlock()
+	s.telling = true
+	for len(s.events) > 0 {
+		events := s.events
+		s.events = nil
+		s.mu.Unlock()
 		for _, e := range events {
-			r.node.emit(e)
+			s.node.emitEvent(e)
 		}
-		r.mu.Lock()
+		s.mu.Lock()
 	}
-	r.telling = false
+	s.telling = false
 }
 
 // countConns tells the budget how many connections there are. Callers hold mu.
-func (r *remote) countConns() {
-	r.node.rows.connections.Add(r.id, int64(len(r.conns)-r.counted))
-	r.counted = len(r.conns)
+func (s *peerState) countConns() {
+	s.node.rows.connections.Add(s.id, int64(len(s.conns)-s.counted))
+	s.counted = len(s.conns)
 }
 
-// remove is told that a connection ended.
-func (r *remote) remove(c *conn) {
-	r.noteRefusal(c)
-	r.mu.Lock()
-	before := len(r.conns)
-	r.conns = slices.DeleteFunc(r.conns, func(o *conn) bool { return o == c })
-	r.countConns()
-	r.choose()
-	down := before > 0 && len(r.conns) == 0
-	keep := down && r.keep && (r.verdict == nil || !r.verdict.refused)
+// removeConn is told that a connection ended.
+func (s *peerState) removeConn(c *conn) {
+	s.noteRefusal(c)
+	s.mu.Lock()
+	before := len(s.conns)
+	s.conns = slices.DeleteFunc(s.conns, func(o *conn) bool { return o == c })
+	s.countConns()
+	s.chooseCurrent()
+	down := before > 0 && len(s.conns) == 0
+	keep := down && s.keep && (s.verdict == nil || !s.verdict.refused)
 	if down {
-		if time.Since(r.upAt) >= steadyTime {
-			r.backoff = 0
+		if time.Since(s.upAt) >= steadyTime {
+			s.backoff = 0
 		}
-		r.note(Event{Type: EventDown, Name: c.claim, Addr: c.addr()})
+		s.queueEvent(Event{Type: EventDown, Name: c.claim, Addr: c.addr()})
 	}
-	r.mu.Unlock()
-	r.tell()
+	s.mu.Unlock()
+	s.emitQueued()
 	if keep {
-		r.reconnect()
+		s.ensureReconnecting()
 	}
 }
 
-// opened is how many streams may be open to a peer, so that a call over it fails
+// openStreams is how many streams may be open to a peer, so that a call over it fails
 // at once and never waits for the peer's credit (protocol, section 6).
-type opened struct{ exchanges, bulk atomic.Int32 }
+type openStreams struct{ exchanges, bulk atomic.Int32 }
 
-func take(counter *atomic.Int32, limit int32) bool {
+func incrementBelow(counter *atomic.Int32, limit int32) bool {
 	for {
 		n := counter.Load()
 		if n >= limit {

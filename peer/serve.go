@@ -25,30 +25,30 @@ const (
 	envelopeTime = 60 * time.Second // for all of it
 )
 
-// served is an exchange of the peer's that is not answered yet.
-type served struct {
+// inboundStream is an exchange of the peer's that is not answered yet.
+type inboundStream struct {
 	stream *quic.Stream
 	begun  atomic.Bool
 }
 
-// begin is asked once for the handler, before it is called, and by whoever gives
+// markBegun is asked once for the handler, before it is called, and by whoever gives
 // the exchange up; only the first gets true, so what the peer is told of it is so.
-func (s *served) begin() bool { return s.begun.CompareAndSwap(false, true) }
+func (s *inboundStream) markBegun() bool { return s.begun.CompareAndSwap(false, true) }
 
-// acceptExchanges serves the peer's bidirectional streams, each in a goroutine.
-func (c *conn) acceptExchanges() {
+// acceptBidiStreams serves the peer's bidirectional streams, each in a goroutine.
+func (c *conn) acceptBidiStreams() {
 	for {
 		s, err := c.qc.AcceptStream(context.Background())
 		if err != nil {
 			return
 		}
 		code := streamOverloaded
-		if c.mayServe() == nil {
-			if c.node.serving(func() { c.serveStream(s) }) {
+		if c.reserveStream() == nil {
+			if c.node.startHandler(func() { c.handleBidiStream(s) }) {
 				continue
 			}
 			code = streamGoingAway
-			c.remote.streams.Give(1)
+			c.peer.streams.Give(1)
 		}
 		s.CancelRead(code)
 		s.CancelWrite(code)
@@ -59,25 +59,25 @@ func (c *conn) acceptExchanges() {
 // manyStreams is how many streams of one peer are served before others come first.
 const manyStreams = 32
 
-// mayServe takes a place for one more stream of the peer's, of all connections to
+// reserveStream takes a place for one more stream of the peer's, of all connections to
 // it. Who serves it gives the place back. A peer of which many are served gets its
 // turn after all that is ready to run: else what others ask would wait behind each
 // goroutine of its streams.
-func (c *conn) mayServe() error {
-	err := c.remote.streams.Take(1)
-	used := c.remote.streams.Used()
+func (c *conn) reserveStream() error {
+	err := c.peer.streams.Take(1)
+	used := c.peer.streams.Used()
 	if used >= manyStreams {
 		runtime.Gosched()
 	}
-	if err == nil && used >= wakeAt {
-		c.node.watch.wake()
+	if err == nil && used >= soonerAt {
+		c.node.watch.lookSooner()
 	}
 	return err
 }
 
-// serving has a stream handled in another goroutine; unlike begin it does so
+// startHandler has a stream handled in another goroutine; unlike begin it does so
 // while draining, since what still arrives is served.
-func (n *Node) serving(f func()) bool {
+func (n *Node) startHandler(f func()) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	if n.ctx.Err() != nil {
@@ -87,40 +87,40 @@ func (n *Node) serving(f func()) bool {
 	return true
 }
 
-// serveStream reads the type and lets the type's own code do the rest.
-func (c *conn) serveStream(s *quic.Stream) {
+// handleBidiStream reads the type and lets the type's own code do the rest.
+func (c *conn) handleBidiStream(s *quic.Stream) {
 	defer c.credit.release(s)
-	defer c.remote.streams.Give(1)
-	sv := &served{stream: s}
+	defer c.peer.streams.Give(1)
+	sv := &inboundStream{stream: s}
 	c.mu.Lock()
-	c.served[s.StreamID()] = sv
+	c.inbound[s.StreamID()] = sv
 	c.mu.Unlock()
 	defer func() {
 		c.mu.Lock()
-		delete(c.served, s.StreamID())
+		delete(c.inbound, s.StreamID())
 		c.mu.Unlock()
 	}()
-	defer c.recovered(func() { s.CancelRead(streamInternal); s.CancelWrite(streamInternal) })
-	code := c.serveTyped(s, sv)
+	defer c.recoverHandler(func() { s.CancelRead(streamInternal); s.CancelWrite(streamInternal) })
+	code := c.dispatchStream(s, sv)
 	if code != streamNone {
 		s.CancelRead(code)
 		s.CancelWrite(code)
 	}
 }
 
-func (c *conn) serveTyped(s *quic.Stream, sv *served) quic.StreamErrorCode {
+func (c *conn) dispatchStream(s *quic.Stream, sv *inboundStream) quic.StreamErrorCode {
 	s.SetReadDeadline(time.Now().Add(byteTime))
 	var typ [1]byte
 	if _, err := io.ReadFull(s, typ[:]); err != nil {
-		return codeOf(err)
+		return resetCodeOf(err)
 	}
-	c.hear()
+	c.noteHeard()
 	if t := wire.StreamType(typ[0]); t != wire.StreamExchange {
 		h := c.node.handlers[t]
 		if h == nil {
 			return streamUnknown
 		}
-		if !sv.begin() {
+		if !sv.markBegun() {
 			return streamGoingAway
 		}
 		s.SetReadDeadline(time.Time{})
@@ -131,19 +131,19 @@ func (c *conn) serveTyped(s *quic.Stream, sv *served) quic.StreamErrorCode {
 	}
 	in := buffers.Get().(*bytes.Buffer)
 	defer putBuffer(in)
-	size, err := c.receive(s, in)
-	defer c.remote.envelopes.Give(size)
+	size, err := c.readEnvelope(s, in)
+	defer c.peer.envelopes.Give(size)
 	if err != nil {
-		return codeOf(err)
+		return resetCodeOf(err)
 	}
 	env, err := wire.ParseEnvelope(in.Bytes())
 	if err != nil {
 		return streamInvalid
 	}
-	if !sv.begin() {
+	if !sv.markBegun() {
 		return streamGoingAway
 	}
-	reply := c.answer(s.Context(), env)
+	reply := c.answerRequest(s.Context(), env)
 	if s.Context().Err() != nil {
 		return streamCancelled // the sender gave up
 	}
@@ -162,9 +162,9 @@ func (c *conn) serveTyped(s *quic.Stream, sv *served) quic.StreamErrorCode {
 	return streamNone
 }
 
-// answer checks an exchange and has it handled.
-func (c *conn) answer(ctx context.Context, env *wire.Envelope) *wire.Envelope {
-	request, err := c.check(env, kinds.Exchange)
+// answerRequest checks an exchange and has it handled.
+func (c *conn) answerRequest(ctx context.Context, env *wire.Envelope) *wire.Envelope {
+	request, err := c.checkEnvelope(env, kinds.Exchange)
 	if err != nil {
 		reply := kinds.NewErrorReply(env, err)
 		reply.From, reply.To = c.node.self, c.id // the request may name others
@@ -179,7 +179,7 @@ func (c *conn) answer(ctx context.Context, env *wire.Envelope) *wire.Envelope {
 		return kinds.NewErrorReply(env, err)
 	case reply == nil:
 		return kinds.NewErrorReply(env, errors.New("the handler gave no reply"))
-	case !request.Row.Answers(reply.Kind):
+	case !request.Spec.Answers(reply.Kind):
 		return kinds.NewErrorReply(env, fmt.Errorf("the handler answered with %q", reply.Kind))
 	case reply.From != c.node.self || reply.To != c.id || reply.Ref == nil || *reply.Ref != env.ID:
 		return kinds.NewErrorReply(env, errors.New("the handler answered another request"))
@@ -190,22 +190,22 @@ func (c *conn) answer(ctx context.Context, env *wire.Envelope) *wire.Envelope {
 	return reply
 }
 
-// check validates what came in.
-func (c *conn) check(env *wire.Envelope, class kinds.Class) (kinds.Checked, error) {
+// checkEnvelope validates what came in.
+func (c *conn) checkEnvelope(env *wire.Envelope, class kinds.Class) (kinds.Checked, error) {
 	if env.From != c.id || env.To != c.node.self {
 		c.node.lines.Add(c.id, slog.LevelWarn, "spoofed message refused", "peer", c.id.Label(), "id", env.ID, "from", env.From.Label(), "to", env.To.Label())
 		return kinds.Checked{}, kinds.Errorf(kinds.NotAuthorized, "%s: from and to must be the ids that the connection has proved", env.Kind)
 	}
 	checked, err := kinds.Check(env)
-	if err == nil && checked.Row.Class != class {
+	if err == nil && checked.Spec.Class != class {
 		err = kinds.Errorf(kinds.Invalid, "%s: kind: it does not travel on this type of stream", env.Kind)
 	}
 	return checked, err
 }
 
-// receive reads one envelope against the deadlines, the size limit and the peer's
+// readEnvelope reads one envelope against the deadlines, the size limit and the peer's
 // byte budget; the caller gives size back to the budget, whatever the error.
-func (c *conn) receive(s io.Reader, buf *bytes.Buffer) (size int64, err error) {
+func (c *conn) readEnvelope(s io.Reader, buf *bytes.Buffer) (size int64, err error) {
 	type deadliner interface{ SetReadDeadline(time.Time) error }
 	var (
 		end  = time.Now().Add(envelopeTime)
@@ -219,7 +219,7 @@ func (c *conn) receive(s io.Reader, buf *bytes.Buffer) (size int64, err error) {
 		if buf.Len() > c.node.cfg.MaxMessage {
 			return size, errTooLarge
 		}
-		if over := c.remote.envelopes.Take(int64(n)); over != nil {
+		if over := c.peer.envelopes.Take(int64(n)); over != nil {
 			return size, over
 		}
 		size += int64(n)
@@ -237,8 +237,8 @@ func (c *conn) receive(s io.Reader, buf *bytes.Buffer) (size int64, err error) {
 	}
 }
 
-// codeOf says in a stream code why an envelope could not be read.
-func codeOf(err error) quic.StreamErrorCode {
+// resetCodeOf says in a stream code why an envelope could not be read.
+func resetCodeOf(err error) quic.StreamErrorCode {
 	switch _, over := errors.AsType[*budget.Exceeded](err); {
 	case errors.Is(err, errTooLarge):
 		return streamTooLarge
@@ -252,9 +252,9 @@ func codeOf(err error) quic.StreamErrorCode {
 	return streamCancelled
 }
 
-// recovered turns a handler's panic into a failed stream: one message must not
+// recoverHandler turns a handler's panic into a failed stream: one message must not
 // end the daemon, and the log has the stack.
-func (c *conn) recovered(fail func()) {
+func (c *conn) recoverHandler(fail func()) {
 	if v := recover(); v != nil {
 		c.node.lines.Add(c.id, slog.LevelError, "handler panicked", "peer", c.id.Label(), "panic", v, "stack", string(debug.Stack()))
 		fail()

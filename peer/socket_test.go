@@ -79,7 +79,7 @@ func (s *side) kill() {
 
 // silent makes a connection look as if nothing had come for a while.
 func (s *side) silent() {
-	for _, c := range s.connections() {
+	for _, c := range s.allConns() {
 		c.heard.Store(-int64(time.Hour))
 	}
 }
@@ -131,7 +131,7 @@ func TestRestartUnderACall(t *testing.T) {
 		_, _, err := a.Exchange(t.Context(), b.ID(), lasting(time.Minute))
 		done <- outcome{err, time.Since(start)}
 	}()
-	for b.connections()[0].servedNow() == 0 {
+	for b.allConns()[0].servedNow() == 0 {
 		runtime.Gosched()
 	}
 	b.kill()
@@ -142,7 +142,7 @@ func TestRestartUnderACall(t *testing.T) {
 func (c *conn) servedNow() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.served)
+	return len(c.inbound)
 }
 
 func TestHostNames(t *testing.T) {
@@ -250,7 +250,7 @@ func TestAbuse(t *testing.T) {
 		a.Pending()
 	})
 	all.Go(func() {
-		for _, c := range b.connections() {
+		for _, c := range b.allConns() {
 			c.close(closeReplaced, "test")
 		}
 		a.Disconnect(b.ID())

@@ -241,20 +241,20 @@ func (w *weather) trouble(t *testing.T, near, far *side) {
 		during(f, w.ms(2000))
 	case closing:
 		at(f, func() {
-			for _, c := range one.connections() {
+			for _, c := range one.allConns() {
 				c.close(quic.ApplicationErrorCode(w.N(10)), "test")
 			}
 		})
 	case going:
 		at(f, func() {
-			for _, c := range one.connections() {
-				c.goaway(closeReplaced)
+			for _, c := range one.allConns() {
+				c.sendGoaway(closeReplaced)
 			}
 		})
 	case resets:
 		at(f, func() {
-			for _, c := range far.connections() {
-				c.resetServed()
+			for _, c := range far.allConns() {
+				c.resetInbound()
 			}
 		})
 	case untrusting:

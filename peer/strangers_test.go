@@ -144,16 +144,16 @@ func TestPendingTable(t *testing.T) {
 	if n := len(table.entries); n != 1+4 {
 		t.Errorf("%d entries, want 4 of one source beside the first", n)
 	}
-	if _, ok := table.take(id(11)); ok {
+	if _, ok := table.remove(id(11)); ok {
 		t.Error("the oldest of one source did not give way")
 	}
 	for n, ip := range []string{"2001:db8:0:1::1", "2001:db8:0:2::1", "2001:db8:0:3::1", "2001:db8:0:4::1", "2001:db8:0:ff::1", "2001:db8:0:100::1"} {
 		add(20+n, 0, v6(ip))
 	}
-	if _, ok := table.take(id(20)); ok {
+	if _, ok := table.remove(id(20)); ok {
 		t.Error("a /56 counts as more than one source")
 	}
-	if _, ok := table.take(id(25)); !ok {
+	if _, ok := table.remove(id(25)); !ok {
 		t.Error("another /56 is missing")
 	}
 	for n := range 200 {
@@ -162,7 +162,7 @@ func TestPendingTable(t *testing.T) {
 	if n := len(table.entries); n != maxPending {
 		t.Errorf("%d entries, want %d", n, maxPending)
 	}
-	if _, ok := table.take(id(1000 + 199)); !ok {
+	if _, ok := table.remove(id(1000 + 199)); !ok {
 		t.Error("the newest is missing")
 	}
 }

@@ -33,27 +33,27 @@ var features = map[wire.StreamType]string{
 // writes the type. It blocks like Exchange does until a connection is ready.
 // The caller ends it with Close or Cancel; when ctx ends, it is cancelled.
 func (n *Node) OpenStream(ctx context.Context, to identity.ID, t wire.StreamType) (*Stream, error) {
-	r, fail := n.reach(to)
+	r, fail := n.trustedState(to)
 	if fail != nil {
 		return nil, fail
 	}
-	if !take(&r.opened.bulk, maxBulk) {
+	if !incrementBelow(&r.openStreams.bulk, maxBulk) {
 		return nil, kinds.Errorf(kinds.Overloaded, "%d streams to %s are open; wait for one to end", maxBulk, n.nameOf(to)).WithDelivered(kinds.DeliveredNo)
 	}
 	for try := 1; ; try++ {
-		c, fail := r.ready(ctx)
+		c, fail := r.readyConn(ctx)
 		var s *Stream
 		if fail == nil {
 			s, fail = c.openStream(ctx, t)
 		}
 		if fail == nil {
 			end := s.done
-			s.done = func() { end(); r.opened.bulk.Add(-1) }
+			s.done = func() { end(); r.openStreams.bulk.Add(-1) }
 			return s, nil
 		}
 		if fail != errNothingSent || try == 3 {
-			r.opened.bulk.Add(-1)
-			return nil, n.final(fail, to)
+			r.openStreams.bulk.Add(-1)
+			return nil, n.finalError(fail, to)
 		}
 	}
 }
@@ -62,13 +62,13 @@ func (c *conn) openStream(ctx context.Context, t wire.StreamType) (*Stream, *kin
 	if !slices.Contains(c.hello.Features, features[t]) {
 		return nil, kinds.Errorf(kinds.UnknownKind, "%s does not offer %q; update it, or switch it on there", c.node.nameOf(c.id), features[t]).WithDelivered(kinds.DeliveredNo)
 	}
-	if c.begin() != nil {
+	if c.beginStream() != nil {
 		return nil, errNothingSent
 	}
 	qs, err := c.qc.OpenStream()
 	if err != nil {
-		c.finish()
-		return nil, c.openError(err)
+		c.finishStream()
+		return nil, c.openStreamError(err)
 	}
 	stop := context.AfterFunc(ctx, func() {
 		qs.CancelRead(streamCancelled)
@@ -76,7 +76,7 @@ func (c *conn) openStream(ctx context.Context, t wire.StreamType) (*Stream, *kin
 	})
 	s := &Stream{s: qs, left: c.left, done: func() {
 		stop()
-		c.finish()
+		c.finishStream()
 	}}
 	if _, err := qs.Write([]byte{byte(t)}); err != nil {
 		s.Cancel()

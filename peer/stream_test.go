@@ -44,7 +44,7 @@ func TestStreamsThatAreGivenUpLeaveTheBudget(t *testing.T) {
 			}
 			opening.Wait()
 			time.Sleep(time.Second) // the peer gives credit back
-			if n := a.remote(b.ID()).opened.bulk.Load(); n != 0 {
+			if n := a.stateOf(b.ID()).openStreams.bulk.Load(); n != 0 {
 				t.Fatalf("%d streams count as open", n)
 			}
 		}
@@ -102,7 +102,7 @@ func TestStreams(t *testing.T) {
 			s.Close()
 		}
 		echoes.Wait()
-		if n := a.remote(b.ID()).opened.bulk.Load(); n != 0 {
+		if n := a.stateOf(b.ID()).openStreams.bulk.Load(); n != 0 {
 			t.Errorf("%d streams still count", n)
 		}
 
@@ -238,8 +238,8 @@ func TestStreamOnAConnectionThatLeaves(t *testing.T) {
 			t.Error("it leaves already")
 		default:
 		}
-		old := a.remote(b.ID()).current.Load()
-		old.goaway(closeReplaced)
+		old := a.stateOf(b.ID()).current.Load()
+		old.sendGoaway(closeReplaced)
 		<-s.Leaving()
 		if _, err := s.Read(make([]byte, 1)); err != nil {
 			t.Error(err)

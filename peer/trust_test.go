@@ -53,7 +53,7 @@ func TestPostQuantum(t *testing.T) {
 			if p, _ := pair[0].trust.Get(pair[1].ID()); p.PQ != identity.HashPQ(pair[1].cfg.Key.PublicPQ()) {
 				t.Error("the post-quantum half was not pinned at the first contact")
 			}
-			if got := pair[0].connections()[0].qc.ConnectionState().TLS.CurveID; got != tls.X25519MLKEM768 {
+			if got := pair[0].allConns()[0].qc.ConnectionState().TLS.CurveID; got != tls.X25519MLKEM768 {
 				t.Errorf("key exchange %v", got)
 			}
 		}
@@ -95,7 +95,7 @@ func TestTwoFirstContacts(t *testing.T) {
 		second.sendHello(func(h *wire.Hello) { h.Boot = boot; second.otherPQ(h) })
 		time.Sleep(time.Second)
 		p, _ := b.trust.Get(key.ID())
-		conns := b.connections()
+		conns := b.allConns()
 		if len(conns) != 1 || conns[0].pq != p.PQ {
 			t.Errorf("%d connections", len(conns))
 		}
@@ -406,7 +406,7 @@ func TestUnknownPeerTakesNoRoom(t *testing.T) {
 			t.Error(err)
 		}
 		a.Node.mu.RLock()
-		n := len(a.remotes)
+		n := len(a.peers)
 		a.Node.mu.RUnlock()
 		if n != 0 {
 			t.Errorf("%d are kept", n)

@@ -102,7 +102,7 @@ func simultaneousDial(t *testing.T, seed uint64) {
 
 	time.Sleep(8 * time.Second) // for the loser to drain
 	one := func(s *side) *conn {
-		conns := s.connections()
+		conns := s.allConns()
 		if len(conns) != 1 {
 			for _, c := range conns {
 				c.mu.Lock()
@@ -161,10 +161,10 @@ func TestRestart(t *testing.T) {
 		b1.ask(a, "first")
 		b2.ask(a, "second")
 		time.Sleep(time.Second)
-		if n := len(a.connections()); n != 1 {
+		if n := len(a.allConns()); n != 1 {
 			t.Fatalf("%d connections, want 1", n)
 		}
-		if got := a.connections()[0].hello.Boot; got != b2.boot {
+		if got := a.allConns()[0].hello.Boot; got != b2.boot {
 			t.Fatal("the older process won")
 		}
 		if err := b1.tryAsk(a, "third"); code(err) != "identity_conflict" {

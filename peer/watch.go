@@ -10,18 +10,18 @@ import (
 	"github.com/acpd/acpd/budget"
 )
 
-// watch looks how much lies unread on the connections, often while much comes and
+// unreadWatch looks how much lies unread on the connections, often while much comes and
 // rarely otherwise, and closes those of a peer over its bound (protocol, section 6).
-type watch struct {
+type unreadWatch struct {
 	account *budget.Account
 	resting atomic.Bool   // it looks rarely
-	woken   chan struct{} // to look often again
+	sooner   chan struct{} // to look often again
 }
 
 const (
 	lookOften  = 10 * time.Millisecond // what comes meanwhile is bounded by the speed of a core
 	lookRarely = 250 * time.Millisecond
-	wakeAt     = 3        // streams of a peer that are served: two can hold 35 MiB unread
+	soonerAt     = 3        // streams of a peer that are served: two can hold 35 MiB unread
 	muchBytes  = 64 << 10 // on a connection, since its frames were counted: 10,000 at most, of which each takes little
 	manyFrames = 1024     // are counted at each look; fewer when much came, or nothing more comes
 
@@ -31,11 +31,11 @@ const (
 	frameCost = 2 << 10
 )
 
-// wake has the watch look often, if it rests.
-func (w *watch) wake() {
+// lookSooner has the watch look often, if it rests.
+func (w *unreadWatch) lookSooner() {
 	if w.resting.Load() {
 		select {
-		case w.woken <- struct{}{}:
+		case w.sooner <- struct{}{}:
 		default:
 		}
 	}
@@ -51,10 +51,10 @@ func (n *Node) watchUnread() {
 		select {
 		case <-n.ctx.Done():
 			return
-		case <-n.watch.woken:
+		case <-n.watch.sooner:
 			pause = lookOften
 		case <-timer.C:
-			if pause = min(2*pause, lookRarely); n.look() {
+			if pause = min(2*pause, lookRarely); n.countAllUnread() {
 				pause = lookOften
 			}
 		}
@@ -62,12 +62,12 @@ func (n *Node) watchUnread() {
 	}
 }
 
-// look counts what lies unread on all connections, and reports whether much came
+// countAllUnread counts what lies unread on all connections, and reports whether much came
 // since the last time. It gives back, too, what peers keep of their shares.
-func (n *Node) look() (much bool) {
+func (n *Node) countAllUnread() (much bool) {
 	n.mu.RLock()
-	remotes := make([]*remote, 0, len(n.remotes))
-	for _, r := range n.remotes {
+	remotes := make([]*peerState, 0, len(n.peers))
+	for _, r := range n.peers {
 		remotes = append(remotes, r)
 	}
 	n.mu.RUnlock()
@@ -76,24 +76,24 @@ func (n *Node) look() (much bool) {
 		r.streams.Trim()
 		r.envelopes.Trim()
 		r.replies.Trim()
-		much = r.count(n.watch.resting.Load()) || much
+		much = r.countUnread(n.watch.resting.Load()) || much
 		for r.unread > n.watch.account.Row().Peer {
-			r.shed()
+			r.closeMostUnread()
 		}
 		sum += r.unread
 	}
 	for sum > n.watch.account.Row().All {
-		sum -= slices.MaxFunc(remotes, func(a, b *remote) int { return cmp.Compare(a.unread, b.unread) }).shed()
+		sum -= slices.MaxFunc(remotes, func(a, b *peerState) int { return cmp.Compare(a.unread, b.unread) }).closeMostUnread()
 	}
 	return much
 }
 
-// count counts what lies unread on a peer's connections, where much came or lay there
+// countUnread counts what lies unread on a peer's connections, where much came or lay there
 // before, or with all anything did, and reports whether much came.
-func (r *remote) count(all bool) (much bool) {
-	r.mu.Lock()
-	conns := slices.Clone(r.conns)
-	r.mu.Unlock()
+func (s *peerState) countUnread(all bool) (much bool) {
+	s.mu.Lock()
+	conns := slices.Clone(s.conns)
+	s.mu.Unlock()
 	var unread int64
 	for _, c := range conns {
 		if c.qc.Context().Err() != nil {
@@ -106,23 +106,23 @@ func (r *remote) count(all bool) (much bool) {
 		}
 		unread += int64(c.frames) * frameCost
 	}
-	r.setUnread(unread)
+	s.setUnread(unread)
 	return much
 }
 
-func (r *remote) setUnread(unread int64) {
-	if unread != r.unread {
-		r.node.watch.account.Add(r.id, unread-r.unread)
-		r.unread = unread
+func (s *peerState) setUnread(unread int64) {
+	if unread != s.unread {
+		s.node.watch.account.Add(s.id, unread-s.unread)
+		s.unread = unread
 	}
 }
 
-// shed closes the connection of a peer on which most lies unread, and returns how
+// closeMostUnread closes the connection of a peer on which most lies unread, and returns how
 // much that was.
-func (r *remote) shed() int64 {
-	r.mu.Lock()
-	conns := slices.Clone(r.conns)
-	r.mu.Unlock()
+func (s *peerState) closeMostUnread() int64 {
+	s.mu.Lock()
+	conns := slices.Clone(s.conns)
+	s.mu.Unlock()
 	var c *conn
 	for _, o := range conns {
 		if o.frames > 0 && (c == nil || o.frames > c.frames) {
@@ -130,16 +130,16 @@ func (r *remote) shed() int64 {
 		}
 	}
 	if c == nil { // it ended by itself since it was counted
-		was := r.unread
-		r.setUnread(0)
+		was := s.unread
+		s.setUnread(0)
 		return was
 	}
-	row := r.node.watch.account.Row()
-	r.node.watch.account.Refuse(r.id)
-	r.node.lines.Add(r.id, slog.LevelWarn, "connection closed: too much lies unread on it", "peer", r.id.Label(), "frames", c.frames, "row", row.Name)
+	row := s.node.watch.account.Row()
+	s.node.watch.account.Refuse(s.id)
+	s.node.lines.Add(s.id, slog.LevelWarn, "connection closed: too much lies unread on it", "peer", s.id.Label(), "frames", c.frames, "row", row.Name)
 	freed := int64(c.frames) * frameCost
 	c.frames = 0
 	c.close(closeOverloaded, "budget: "+row.Name+": too much lies unread")
-	r.setUnread(r.unread - freed)
+	s.setUnread(s.unread - freed)
 	return freed
 }
