@@ -5,6 +5,7 @@ import (
 	"net"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -45,7 +46,7 @@ func acpdAsker(args []string) (newCall, error) {
 }
 
 func acpdAnswerer(args []string) error {
-	conn, ended, err := openAgent(args[0], func(_ context.Context, _ *client.Conn, r *client.Request) {
+	conn, ended, err := openAgent(args[0], func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) {
 		var in client.Inbound
 		if err := r.Bind(&in); err != nil {
 			r.ReplyError(err)
@@ -65,12 +66,12 @@ func acpdAnswerer(args []string) error {
 }
 
 // openAgent connects to a daemon's socket; ended gets why the connection ended.
-func openAgent(socket string, handler func(context.Context, *client.Conn, *client.Request)) (conn *client.Conn, ended <-chan error, err error) {
+func openAgent(socket string, handler func(context.Context, *jsonrpc.Conn, *jsonrpc.Request)) (conn *jsonrpc.Conn, ended <-chan error, err error) {
 	stream, err := net.Dial("unix", socket)
 	if err != nil {
 		return nil, nil, err
 	}
-	conn = client.NewConn(stream, client.Options{Handler: handler})
+	conn = jsonrpc.NewConn(stream, jsonrpc.Options{Handler: handler})
 	end := make(chan error, 1)
 	go func() { end <- conn.Run(context.Background()) }() // ends with the process
 	return conn, end, nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -38,7 +39,7 @@ func measureBurst(f *fleet) ([]figure, error) {
 		return nil, err
 	}
 	held.values = append(held.values, took.Seconds())
-	agent, _, err := openAgent(far.socket(), func(_ context.Context, _ *client.Conn, r *client.Request) { r.Reply(nil) })
+	agent, _, err := openAgent(far.socket(), func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) { r.Reply(nil) })
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +59,7 @@ func measureBurst(f *fleet) ([]figure, error) {
 
 // burst returns how long it took until all had their receipts, which must be of that
 // state.
-func burst(ctx context.Context, asker *client.Conn, n int, state string) (time.Duration, error) {
+func burst(ctx context.Context, asker *jsonrpc.Conn, n int, state string) (time.Duration, error) {
 	failed := make(chan error, n)
 	var calls sync.WaitGroup
 	began := time.Now()

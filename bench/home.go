@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/identity"
 )
 
@@ -68,7 +69,7 @@ func (h home) whoami(ctx context.Context) (client.Whoami, error) {
 	for {
 		socket, err := net.Dial("unix", h.socket())
 		if err == nil {
-			conn := client.NewConn(socket, client.Options{})
+			conn := jsonrpc.NewConn(socket, jsonrpc.Options{})
 			go conn.Run(ctx) // ends with the call
 			err = conn.Call(ctx, client.MethodWhoami, nil, &who)
 			conn.Close()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -70,7 +71,7 @@ func (c *Client) Attach(ctx context.Context, p AttachParams, h Handler) error {
 	c.agent = a
 	c.mu.Unlock()
 	defer c.detach()
-	return persist(ctx, func() (*Conn, error) {
+	return persist(ctx, func() (*jsonrpc.Conn, error) {
 		conn, err := c.connect(ctx)
 		if err == nil && h.Attached != nil {
 			h.Attached()
@@ -109,7 +110,7 @@ func (h *Handler) kinds() []string {
 }
 
 // serve answers the daemon's requests to the attached agent.
-func (c *Client) serve(ctx context.Context, _ *Conn, r *Request) {
+func (c *Client) serve(ctx context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) {
 	c.mu.Lock()
 	a := c.agent
 	c.mu.Unlock()
@@ -125,12 +126,12 @@ func (c *Client) serve(ctx context.Context, _ *Conn, r *Request) {
 	r.Reply(result)
 }
 
-func (h *Handler) serve(ctx context.Context, r *Request) (any, error) {
+func (h *Handler) serve(ctx context.Context, r *jsonrpc.Request) (any, error) {
 	in := new(Inbound)
-	if err := r.bind(in, false); err != nil {
+	if err := r.BindKnown(in); err != nil {
 		return nil, err
 	}
-	r.peer = in.From
+	r.SetPeer(in.From)
 	switch {
 	case r.Method == MethodQuery && h.Query != nil:
 		if in.DeadlineMS > 0 {

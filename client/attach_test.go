@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -19,7 +20,7 @@ func inbound(kind, payload string) *Inbound {
 }
 
 func TestAttach(t *testing.T) {
-	s := newServer(t, func(_ context.Context, _ *Conn, r *Request) { r.Reply(nil) })
+	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) { r.Reply(nil) })
 	c := &Client{Socket: s.path}
 	defer c.Close()
 	ctx, detach := context.WithCancel(t.Context())
@@ -131,7 +132,7 @@ func TestAttach(t *testing.T) {
 // A client that speaks as an agent says so on each connection, before anything else.
 func TestClientSpeaksAsAnAgent(t *testing.T) {
 	said := make(chan string, 8)
-	s := newServer(t, func(_ context.Context, _ *Conn, r *Request) {
+	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) {
 		var p SpeakParams
 		if r.Method == MethodSpeak {
 			if err := r.Bind(&p); err != nil {
@@ -168,7 +169,7 @@ func TestClientSpeaksAsAnAgent(t *testing.T) {
 }
 
 func TestAttachRefused(t *testing.T) {
-	s := newServer(t, func(_ context.Context, _ *Conn, r *Request) { r.Reply(nil) })
+	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) { r.Reply(nil) })
 	c := &Client{Socket: s.path}
 	defer c.Close()
 	if err := c.Attach(t.Context(), AttachParams{Name: "taken"}, Handler{}); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {

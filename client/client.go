@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -33,7 +34,7 @@ type Client struct {
 	Patience time.Duration
 
 	mu      sync.Mutex
-	conn    *Conn
+	conn    *jsonrpc.Conn
 	ended   chan struct{} // closed when conn's handlers have returned, and all before it
 	agent   *agent        // attached, or about to be
 	joined  bool          // agent is attached on conn
@@ -54,11 +55,11 @@ func (c *Client) Close() error {
 }
 
 // connect returns the connection, with the agent attached where there is one.
-func (c *Client) connect(ctx context.Context) (*Conn, error) {
+func (c *Client) connect(ctx context.Context) (*jsonrpc.Conn, error) {
 	for {
 		c.mu.Lock()
 		conn, agent := c.conn, c.agent
-		if conn != nil && !conn.callable() {
+		if conn != nil && !conn.CanCall() {
 			conn, c.joined = nil, false
 		}
 		if conn != nil && (agent == nil || c.joined) {
@@ -96,14 +97,14 @@ func (c *Client) connect(ctx context.Context) (*Conn, error) {
 }
 
 // renew opens a connection unless conn is one, and attaches the agent to it.
-func (c *Client) renew(ctx context.Context, conn *Conn, agent *agent) (*Conn, error) {
+func (c *Client) renew(ctx context.Context, conn *jsonrpc.Conn, agent *agent) (*jsonrpc.Conn, error) {
 	fresh := conn == nil
 	if fresh {
 		stream, err := dial(ctx, c.Socket, SocketName)
 		if err != nil {
 			return nil, err
 		}
-		conn = NewConn(stream, Options{Handler: c.serve})
+		conn = jsonrpc.NewConn(stream, jsonrpc.Options{Handler: c.serve})
 		c.start(conn)
 	}
 	var err error
@@ -129,7 +130,7 @@ func (c *Client) renew(ctx context.Context, conn *Conn, agent *agent) (*Conn, er
 	if c.Patience > 0 && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		err = c.silence(method, c.Patience)
 	}
-	if errors.Is(err, ErrClosed) {
+	if errors.Is(err, jsonrpc.ErrClosed) {
 		err = unavailable(true, "%s: the daemon went away", method)
 	}
 	return nil, err
@@ -148,7 +149,7 @@ func (c *Client) Key() string {
 	return ""
 }
 
-func (c *Client) start(conn *Conn) {
+func (c *Client) start(conn *jsonrpc.Conn) {
 	ended := make(chan struct{})
 	c.mu.Lock()
 	before := c.ended
@@ -172,7 +173,7 @@ func (c *Client) call(ctx context.Context, method string, params, result any) er
 			err = conn.Call(ctx, method, params, result)
 		}
 		e, ok := errors.AsType[*kinds.Error](err)
-		if !ok || !errors.Is(err, ErrClosed) {
+		if !ok || !errors.Is(err, jsonrpc.ErrClosed) {
 			return err
 		}
 		if e.Delivered() == kinds.DeliveredUnknown {
@@ -227,10 +228,8 @@ func asked[R any](ctx context.Context, c *Client, deadline time.Duration, method
 }
 
 func delimited(payload wire.Payload) error {
-	if at := space(payload, 0); len(payload) > 0 {
-		if end := skip(payload, at); end < 0 || payload[at] != '{' || space(payload, end) != len(payload) {
-			return kinds.Errorf(kinds.Invalid, "payload: expected one JSON object")
-		}
+	if len(payload) > 0 && !jsonrpc.IsObject(payload) {
+		return kinds.Errorf(kinds.Invalid, "payload: expected one JSON object")
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -22,21 +23,21 @@ import (
 type server struct {
 	t        *testing.T
 	path     string
-	serve    func(ctx context.Context, c *Conn, r *Request)
+	serve    func(ctx context.Context, c *jsonrpc.Conn, r *jsonrpc.Request)
 	attached chan attachment
 	l        net.Listener
 	running  sync.WaitGroup
 
 	mu    sync.Mutex
-	conns []*Conn
+	conns []*jsonrpc.Conn
 }
 
 type attachment struct {
 	params AttachParams
-	conn   *Conn
+	conn   *jsonrpc.Conn
 }
 
-func newServer(t *testing.T, serve func(ctx context.Context, c *Conn, r *Request)) *server {
+func newServer(t *testing.T, serve func(ctx context.Context, c *jsonrpc.Conn, r *jsonrpc.Request)) *server {
 	s := &server{t: t, path: filepath.Join(t.TempDir(), SocketName), serve: serve, attached: make(chan attachment, 16)}
 	s.start()
 	t.Cleanup(s.stop)
@@ -55,7 +56,7 @@ func (s *server) start() {
 			if err != nil {
 				return
 			}
-			c := NewConn(stream, Options{Handler: s.handle, PushBack: true})
+			c := jsonrpc.NewConn(stream, jsonrpc.Options{Handler: s.handle, PushBack: true})
 			s.mu.Lock()
 			s.conns = append(s.conns, c)
 			s.mu.Unlock()
@@ -76,7 +77,7 @@ func (s *server) stop() {
 	s.running.Wait()
 }
 
-func (s *server) handle(ctx context.Context, c *Conn, r *Request) {
+func (s *server) handle(ctx context.Context, c *jsonrpc.Conn, r *jsonrpc.Request) {
 	if r.Method == MethodAttach {
 		var p AttachParams
 		if err := r.Bind(&p); err != nil {
@@ -111,7 +112,7 @@ func TestMethods(t *testing.T) {
 	idText, text := `"`+id.String()+`"`, string(payload)
 	task := `{"id":` + idText + `,"peer":"desk","direction":"given","task":"x","state":"completed"}`
 	var gotMethod, gotParams, reply string
-	s := newServer(t, func(_ context.Context, _ *Conn, r *Request) {
+	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) {
 		gotMethod, gotParams = r.Method, string(r.Params)
 		r.Reply(jsontext.Value(reply))
 	})
@@ -224,7 +225,7 @@ func TestMethods(t *testing.T) {
 }
 
 func TestBrokenPayloadIsNotSent(t *testing.T) {
-	s := newServer(t, func(_ context.Context, _ *Conn, r *Request) { t.Errorf("%s was sent", r.Params) })
+	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) { t.Errorf("%s was sent", r.Params) })
 	c := &Client{Socket: s.path}
 	defer c.Close()
 	for _, payload := range []string{`{`, `{}}`, `{},"to":"laptop"`, `[]`, `"x"`, `{"a":"}`, `{} {}`, ` `} {
@@ -236,7 +237,7 @@ func TestBrokenPayloadIsNotSent(t *testing.T) {
 
 func TestReconnect(t *testing.T) {
 	calls := make(chan string, 100)
-	s := newServer(t, func(ctx context.Context, c *Conn, r *Request) {
+	s := newServer(t, func(ctx context.Context, c *jsonrpc.Conn, r *jsonrpc.Request) {
 		calls <- r.Method
 		if r.Method == MethodQuery {
 			<-ctx.Done()
@@ -273,7 +274,7 @@ func TestReconnect(t *testing.T) {
 
 // Many first calls share one connection.
 func TestOneConnection(t *testing.T) {
-	s := newServer(t, func(_ context.Context, _ *Conn, r *Request) { r.Reply(nil) })
+	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) { r.Reply(nil) })
 	c := &Client{Socket: s.path}
 	defer c.Close()
 	var wg sync.WaitGroup

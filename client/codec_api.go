@@ -1,152 +1,154 @@
 package client
 
-func (h Head) appendHead(m *members) {
-	m.optID("id", h.ID)
-	m.optStr("thread", h.Thread)
-	m.optID("parent", h.Parent)
+import "github.com/acpd/acpd/client/jsonrpc"
+
+func (h Head) appendHead(m *jsonrpc.ObjectWriter) {
+	m.OptionalMessageID("id", h.ID)
+	m.OptionalString("thread", h.Thread)
+	m.OptionalMessageID("parent", h.Parent)
 }
 
-func (h *Head) headMember(name []byte, v value) error {
+func (h *Head) headMember(name []byte, v jsonrpc.Value) error {
 	switch string(name) {
 	case "id":
-		return v.text(&h.ID)
+		return v.ReadText(&h.ID)
 	case "thread":
-		return v.str(&h.Thread)
+		return v.ReadString(&h.Thread)
 	case "parent":
-		return v.text(&h.Parent)
+		return v.ReadText(&h.Parent)
 	}
-	return errUnknown
+	return jsonrpc.ErrUnknownMember
 }
 
-func (p QueryParams) appendTo(m *members) {
+func (p QueryParams) WriteMembers(m *jsonrpc.ObjectWriter) {
 	p.appendHead(m)
-	m.str("to", p.To)
-	m.payload(p.Payload)
+	m.String("to", p.To)
+	m.Payload(p.Payload)
 }
 
-func (p *QueryParams) member(name []byte, v value) error {
+func (p *QueryParams) ReadMember(name []byte, v jsonrpc.Value) error {
 	switch string(name) {
 	case "to":
-		return v.str(&p.To)
+		return v.ReadString(&p.To)
 	case "payload":
-		return v.payload(&p.Payload)
+		return v.ReadPayload(&p.Payload)
 	}
 	return p.headMember(name, v)
 }
 
-func (p NotifyParams) appendTo(m *members) {
+func (p NotifyParams) WriteMembers(m *jsonrpc.ObjectWriter) {
 	p.appendHead(m)
-	m.other("to", p.To)
-	m.payload(p.Payload)
+	m.Any("to", p.To)
+	m.Payload(p.Payload)
 	if p.Wait != nil {
-		m.other("wait", *p.Wait)
+		m.Any("wait", *p.Wait)
 	}
 }
 
-func (p *NotifyParams) member(name []byte, v value) error {
+func (p *NotifyParams) ReadMember(name []byte, v jsonrpc.Value) error {
 	switch string(name) {
 	case "to":
-		return v.other(&p.To)
+		return v.ReadAny(&p.To)
 	case "payload":
-		return v.payload(&p.Payload)
+		return v.ReadPayload(&p.Payload)
 	case "wait":
-		return v.other(&p.Wait)
+		return v.ReadAny(&p.Wait)
 	}
 	return p.headMember(name, v)
 }
 
-func (p ResultParams) appendTo(m *members) {
+func (p ResultParams) WriteMembers(m *jsonrpc.ObjectWriter) {
 	p.appendHead(m)
-	m.id("ref", p.Ref)
-	m.payload(p.Payload)
+	m.MessageID("ref", p.Ref)
+	m.Payload(p.Payload)
 }
 
-func (p *ResultParams) member(name []byte, v value) error {
+func (p *ResultParams) ReadMember(name []byte, v jsonrpc.Value) error {
 	switch string(name) {
 	case "ref":
-		return v.text(&p.Ref)
+		return v.ReadText(&p.Ref)
 	case "payload":
-		return v.payload(&p.Payload)
+		return v.ReadPayload(&p.Payload)
 	}
 	return p.headMember(name, v)
 }
 
-func (a Answer) appendTo(m *members) {
-	m.id("id", a.ID)
-	m.peer("from", a.From)
-	m.str("kind", a.Kind)
-	m.uint("rtt_us", a.RTTUS)
-	m.payload(a.Payload)
+func (a Answer) WriteMembers(m *jsonrpc.ObjectWriter) {
+	m.MessageID("id", a.ID)
+	m.PeerID("from", a.From)
+	m.String("kind", a.Kind)
+	m.Uint("rtt_us", a.RTTUS)
+	m.Payload(a.Payload)
 }
 
-func (a *Answer) member(name []byte, v value) error {
+func (a *Answer) ReadMember(name []byte, v jsonrpc.Value) error {
 	switch string(name) {
 	case "id":
-		return v.text(&a.ID)
+		return v.ReadText(&a.ID)
 	case "from":
-		return v.text(&a.From)
+		return v.ReadText(&a.From)
 	case "kind":
-		return v.str(&a.Kind)
+		return v.ReadString(&a.Kind)
 	case "rtt_us":
-		return v.uint(&a.RTTUS)
+		return v.ReadUint(&a.RTTUS)
 	case "payload":
-		return v.payload(&a.Payload)
+		return v.ReadPayload(&a.Payload)
 	}
-	return errUnknown
+	return jsonrpc.ErrUnknownMember
 }
 
-func (in Inbound) appendTo(m *members) {
-	m.uint("v", in.V)
-	m.id("id", in.ID)
-	m.peer("from", in.From)
-	m.peer("to", in.To)
-	m.uint("ts", in.TS)
-	m.str("kind", in.Kind)
-	m.ref("ref", in.Ref)
-	m.payload(in.Payload)
-	m.optStr("trace", in.Trace)
-	m.optStr("agent", in.Agent)
-	m.optStr("thread", in.Thread)
-	m.optUint("hops", in.Hops)
-	m.str("name", in.Name)
-	m.optUint("deadline_ms", in.DeadlineMS)
+func (in Inbound) WriteMembers(m *jsonrpc.ObjectWriter) {
+	m.Uint("v", in.V)
+	m.MessageID("id", in.ID)
+	m.PeerID("from", in.From)
+	m.PeerID("to", in.To)
+	m.Uint("ts", in.TS)
+	m.String("kind", in.Kind)
+	m.NullableMessageID("ref", in.Ref)
+	m.Payload(in.Payload)
+	m.OptionalString("trace", in.Trace)
+	m.OptionalString("agent", in.Agent)
+	m.OptionalString("thread", in.Thread)
+	m.OptionalUint("hops", in.Hops)
+	m.String("name", in.Name)
+	m.OptionalUint("deadline_ms", in.DeadlineMS)
 	if in.Delegation != nil {
-		m.other("delegation", in.Delegation)
+		m.Any("delegation", in.Delegation)
 	}
 }
 
-func (in *Inbound) member(name []byte, v value) error {
+func (in *Inbound) ReadMember(name []byte, v jsonrpc.Value) error {
 	switch string(name) {
 	case "v":
-		return v.uint(&in.V)
+		return v.ReadUint(&in.V)
 	case "id":
-		return v.text(&in.ID)
+		return v.ReadText(&in.ID)
 	case "from":
-		return v.text(&in.From)
+		return v.ReadText(&in.From)
 	case "to":
-		return v.text(&in.To)
+		return v.ReadText(&in.To)
 	case "ts":
-		return v.uint(&in.TS)
+		return v.ReadUint(&in.TS)
 	case "kind":
-		return v.str(&in.Kind)
+		return v.ReadString(&in.Kind)
 	case "ref":
-		return v.ref(&in.Ref)
+		return v.ReadNullableMessageID(&in.Ref)
 	case "payload":
-		return v.payload(&in.Payload)
+		return v.ReadPayload(&in.Payload)
 	case "trace":
-		return v.str(&in.Trace)
+		return v.ReadString(&in.Trace)
 	case "agent":
-		return v.str(&in.Agent)
+		return v.ReadString(&in.Agent)
 	case "thread":
-		return v.str(&in.Thread)
+		return v.ReadString(&in.Thread)
 	case "hops":
-		return v.uint(&in.Hops)
+		return v.ReadUint(&in.Hops)
 	case "name":
-		return v.str(&in.Name)
+		return v.ReadString(&in.Name)
 	case "deadline_ms":
-		return v.uint(&in.DeadlineMS)
+		return v.ReadUint(&in.DeadlineMS)
 	case "delegation":
-		return v.other(&in.Delegation)
+		return v.ReadAny(&in.Delegation)
 	}
-	return errUnknown
+	return jsonrpc.ErrUnknownMember
 }

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -52,7 +53,7 @@ func TestNoDaemon(t *testing.T) {
 
 // Where ACP_SOCKET is set nothing looks at a home, whatever it says.
 func TestAgentSocket(t *testing.T) {
-	s := newServer(t, func(_ context.Context, _ *Conn, r *Request) { r.Reply(&Whoami{Name: "desk"}) })
+	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) { r.Reply(&Whoami{Name: "desk"}) })
 	t.Setenv("ACP_SOCKET", s.path)
 	t.Setenv("ACP_HOME", t.TempDir())
 	who := func() (*Whoami, error) {
@@ -93,7 +94,7 @@ func TestAgentSocket(t *testing.T) {
 
 // The owner's socket is no agent's, whatever leads to it.
 func TestAgentSocketIsNotTheOwners(t *testing.T) {
-	s := newServer(t, func(_ context.Context, _ *Conn, r *Request) { r.Reply(&Whoami{Name: "desk"}) })
+	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) { r.Reply(&Whoami{Name: "desk"}) })
 	home := filepath.Dir(s.path)
 	link := filepath.Join(t.TempDir(), SocketName)
 	if err := os.Symlink(s.path, link); err != nil {
@@ -129,7 +130,7 @@ func TestForbiddenSocket(t *testing.T) {
 }
 
 func TestHome(t *testing.T) {
-	s := newServer(t, func(_ context.Context, _ *Conn, r *Request) { r.Reply(&Whoami{Name: "desk"}) })
+	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) { r.Reply(&Whoami{Name: "desk"}) })
 	t.Setenv("ACP_HOME", filepath.Dir(s.path))
 	var c Client
 	defer c.Close()

@@ -1,9 +1,9 @@
 // Package client is the local API of acpd as a Go program sees it.
 //
 // It owns the params and results of every method, declared once and used by the
-// daemon too; [Conn], JSON-RPC 2.0 with one object per line, at both ends of the
-// socket; [Client], which calls a daemon, attaches an agent to it and finds it
-// again after a restart; and how text from peers is shown ([Text]).
+// daemon too; [Client], which calls a daemon, attaches an agent to it and finds it
+// again after a restart; and how text from peers is shown ([Text]). Package
+// [github.com/acpd/acpd/client/jsonrpc] is the connection beneath it.
 //
 // It guarantees that a call ends with an answer or an error that says what is
 // known of the message: nothing is repeated behind the caller's back. It leaves

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -21,30 +22,30 @@ func (c *Client) Subscribe(ctx context.Context, p SubscribeParams, message func(
 	notified := func(method string, params jsontext.Value) {
 		switch {
 		case method == NotifyMessage && message != nil:
-			if m := new(Message); readValue(params, nil, m, false) == nil {
+			if m := new(Message); jsonrpc.ReadValue(params, m, false) == nil {
 				message(m)
 			}
 		case method == NotifyEvent && event != nil:
-			if e := new(Event); readValue(params, nil, e, false) == nil {
+			if e := new(Event); jsonrpc.ReadValue(params, e, false) == nil {
 				event(e)
 			}
 		}
 	}
 	var running sync.WaitGroup
 	defer running.Wait()
-	return persist(ctx, func() (*Conn, error) {
+	return persist(ctx, func() (*jsonrpc.Conn, error) {
 		stream, err := dial(ctx, c.Socket, SocketName)
 		if err != nil {
 			return nil, err
 		}
-		conn := NewConn(stream, Options{Notified: notified})
+		conn := jsonrpc.NewConn(stream, jsonrpc.Options{Notified: notified})
 		running.Go(func() { conn.Run(ctx) })
 		if err := conn.CallWithin(ctx, c.Patience, MethodSubscribe, &p, nil); err != nil {
 			conn.Close()
 			if c.Patience > 0 && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 				err = c.silence(MethodSubscribe, c.Patience)
 			}
-			if errors.Is(err, ErrClosed) {
+			if errors.Is(err, jsonrpc.ErrClosed) {
 				err = unavailable(true, "subscribe: the daemon went away")
 			}
 			return nil, err
@@ -54,7 +55,7 @@ func (c *Client) Subscribe(ctx context.Context, p SubscribeParams, message func(
 }
 
 // persist keeps up what open sets up on a connection, until ctx ends.
-func persist(ctx context.Context, open func() (*Conn, error)) error {
+func persist(ctx context.Context, open func() (*jsonrpc.Conn, error)) error {
 	const first, longest = 50 * time.Millisecond, 2 * time.Second
 	pause := first
 	for opened := false; ; {

@@ -5,11 +5,13 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/acpd/acpd/client/jsonrpc"
 )
 
 func TestSubscribe(t *testing.T) {
-	subscribed := make(chan *Conn, 4)
-	s := newServer(t, func(_ context.Context, c *Conn, r *Request) {
+	subscribed := make(chan *jsonrpc.Conn, 4)
+	s := newServer(t, func(_ context.Context, c *jsonrpc.Conn, r *jsonrpc.Request) {
 		var p SubscribeParams
 		if err := r.Bind(&p); err != nil || !slices.Equal(p.Events.Types, []EventType{EventUp}) {
 			t.Errorf("got %s, %v", r.Params, err)

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/openintent"
 )
@@ -13,7 +13,7 @@ import (
 // boundBodies bounds the bodies that a server reads: in all those that are not whole, and in
 // answering those that are whole and whose requests go on. One that is answered before it is
 // whole, and of which the rest does not come, ends its connection.
-func boundBodies(next http.Handler, all *client.Unfinished, answering *underWay) http.Handler {
+func boundBodies(next http.Handler, all *jsonrpc.Unfinished, answering *underWay) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body == nil || r.Body == http.NoBody {
 			next.ServeHTTP(w, r)
@@ -35,7 +35,7 @@ func boundBodies(next http.Handler, all *client.Unfinished, answering *underWay)
 // body is the body of a request that is in an account until it is read.
 type body struct {
 	io.ReadCloser
-	part   *client.Part
+	part   *jsonrpc.Part
 	read   int
 	whole  bool // it was read to its end
 	failed bool // a read has
@@ -53,7 +53,7 @@ func (b *body) Read(p []byte) (n int, err error) {
 		case err == io.EOF:
 			b.whole = true
 			b.part.Finish()
-			if more := max(b.read-client.FreePart, 0); b.held == 0 && !b.answering.take(more) {
+			if more := max(b.read-jsonrpc.FreePart, 0); b.held == 0 && !b.answering.take(more) {
 				err = errUnderWay()
 				break
 			} else if b.held == 0 {
@@ -62,7 +62,7 @@ func (b *body) Read(p []byte) (n int, err error) {
 			return n, err
 		case err != nil:
 			err = b.part.Explain(err)
-		case b.read > client.FreePart:
+		case b.read > jsonrpc.FreePart:
 			// Who reads it all has a buffer of up to twice that.
 			err = b.part.Hold(2 * b.read)
 		}

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/openintent"
 )
@@ -57,7 +57,7 @@ func TestABodyThatStandsStillIsAnswered(t *testing.T) {
 				near, far := net.Pipe()
 				l := once{c: make(chan net.Conn, 1)}
 				l.c <- far
-				all := client.NewUnfinished(maxUnfinished)
+				all := jsonrpc.NewUnfinished(maxUnfinished)
 				s := &http.Server{Handler: boundBodies(c.handler, all, &underWay{most: maxUnderWay})}
 				served := make(chan error, 1)
 				go func() { served <- s.Serve(l) }()
@@ -101,7 +101,7 @@ func TestABodyThatStandsStillIsAnswered(t *testing.T) {
 func TestWholeBodiesThatAreUnderWayAreBounded(t *testing.T) {
 	const size, fit = 1 << 20, 4
 	end, reads := make(chan struct{}), make(chan error)
-	all, answering := client.NewUnfinished(maxUnfinished), &underWay{most: fit * size}
+	all, answering := jsonrpc.NewUnfinished(maxUnfinished), &underWay{most: fit * size}
 	s := httptest.NewServer(boundBodies(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(r.Body)
 		reads <- err
@@ -147,7 +147,7 @@ func TestWholeBodiesThatAreUnderWayAreBounded(t *testing.T) {
 			}
 		}
 	}
-	if err := post("/", client.FreePart); err != nil {
+	if err := post("/", jsonrpc.FreePart); err != nil {
 		t.Errorf("a short one: %v", err)
 	}
 	close(end)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
@@ -39,7 +40,7 @@ const (
 type channels struct {
 	*remote.Gateway
 	servers  []*http.Server
-	bodies   *client.Unfinished // of the requests that agents make
+	bodies   *jsonrpc.Unfinished // of the requests that agents make
 	listener []net.Listener
 }
 

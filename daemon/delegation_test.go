@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -44,7 +45,7 @@ func TestDelegateIsAckedAndItsResultReceived(t *testing.T) {
 	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, into(t, tasks, accepted))
 	results := make(chan *client.Inbound, 4)
 	planner := desk.agent(client.AttachParams{Name: "planner"}, into(t, results, `{}`))
-	desk.agent(client.AttachParams{Name: "bystander"}, func(_ context.Context, r *client.Request) {
+	desk.agent(client.AttachParams{Name: "bystander"}, func(_ context.Context, r *jsonrpc.Request) {
 		t.Errorf("the bystander got a %s", r.Method)
 	})
 
@@ -150,7 +151,7 @@ func TestCancelReachesTheAgent(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	cancels := make(chan *client.Inbound, 1)
-	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, func(_ context.Context, r *client.Request) {
+	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, func(_ context.Context, r *jsonrpc.Request) {
 		if r.Method == "cancel" {
 			cancels <- bind(t, r)
 		}
@@ -184,7 +185,7 @@ func TestCancelBeforeTheAckEndsTheExchange(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	began, ended := make(chan *client.Inbound, 1), make(chan struct{}, 1)
-	laptop.agent(client.AttachParams{Name: "reviewer"}, func(ctx context.Context, r *client.Request) {
+	laptop.agent(client.AttachParams{Name: "reviewer"}, func(ctx context.Context, r *jsonrpc.Request) {
 		began <- bind(t, r)
 		<-ctx.Done()
 		ended <- struct{}{}
@@ -213,7 +214,7 @@ func TestDeadlineBeforeTheAck(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	ended := make(chan struct{}, 1)
-	laptop.agent(client.AttachParams{Name: "reviewer"}, func(ctx context.Context, r *client.Request) {
+	laptop.agent(client.AttachParams{Name: "reviewer"}, func(ctx context.Context, r *jsonrpc.Request) {
 		<-ctx.Done()
 		ended <- struct{}{}
 	})
@@ -256,7 +257,7 @@ func TestRepeatedDelegateRunsOnce(t *testing.T) {
 	desk, laptop := pair(t)
 	var runs atomic.Int64
 	began, leave := make(chan struct{}, 8), make(chan struct{})
-	work := func(_ context.Context, r *client.Request) {
+	work := func(_ context.Context, r *jsonrpc.Request) {
 		n := runs.Add(1)
 		began <- struct{}{}
 		<-leave
@@ -331,7 +332,7 @@ func TestLostConnectionDoesNotEndADelegation(t *testing.T) {
 	desk, laptop := pair(t)
 	var runs atomic.Int64
 	began, leave := make(chan struct{}, 8), make(chan struct{})
-	laptop.agent(client.AttachParams{Name: "reviewer"}, func(ctx context.Context, r *client.Request) {
+	laptop.agent(client.AttachParams{Name: "reviewer"}, func(ctx context.Context, r *jsonrpc.Request) {
 		runs.Add(1)
 		began <- struct{}{}
 		<-leave
@@ -428,7 +429,7 @@ func TestDetachedAgentsRequestsFail(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	began := make(chan struct{}, 2)
-	agent := laptop.agent(client.AttachParams{Name: "reviewer"}, func(ctx context.Context, _ *client.Request) {
+	agent := laptop.agent(client.AttachParams{Name: "reviewer"}, func(ctx context.Context, _ *jsonrpc.Request) {
 		began <- struct{}{}
 		<-ctx.Done()
 	})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/discovery"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
@@ -54,7 +55,7 @@ func (d *running) becomes(state client.PeerState, of *running) client.Peer {
 func (d *running) events(of *running) <-chan client.Event {
 	d.t.Helper()
 	got := make(chan client.Event, 64)
-	l := d.dialWith(func(_ context.Context, r *client.Request) {
+	l := d.dialWith(func(_ context.Context, r *jsonrpc.Request) {
 		e := new(client.Event)
 		if err := r.Bind(e); err != nil {
 			d.t.Error(err)
@@ -236,7 +237,7 @@ func TestUntrustForgetsWhereAConnectedPeerIs(t *testing.T) {
 	desk, laptop := pair(t)
 	l := desk.dialWith(nil)
 	down := make(chan struct{})
-	watch := desk.dialWith(func(_ context.Context, r *client.Request) {
+	watch := desk.dialWith(func(_ context.Context, r *jsonrpc.Request) {
 		e := new(client.Event)
 		if r.Bind(e) == nil && e.Type == client.EventDown {
 			close(down)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/disk"
@@ -271,21 +272,21 @@ func ask(ctx context.Context, limit time.Duration, a *registry.Agent, in *client
 		return nil
 	}
 	coded, isCoded := errors.AsType[*kinds.Error](err)
-	rpc, isRPC := errors.AsType[*client.RPCError](err)
+	rpc, isRPC := errors.AsType[*jsonrpc.RPCError](err)
 	switch {
 	case ctx.Err() != nil:
 		return ended(ctx)
 	case errors.Is(err, context.DeadlineExceeded):
 		return late()
-	case errors.Is(err, client.ErrFull):
+	case errors.Is(err, jsonrpc.ErrFull):
 		e := kinds.Errorf(kinds.Overloaded, "agent %s has too many messages to read: try again later", a.Name)
 		e.RetryAfterMS = registry.RetryAfterMS
 		return e
-	case errors.Is(err, client.ErrClosed):
+	case errors.Is(err, jsonrpc.ErrClosed):
 		return kinds.Errorf(kinds.NoAgent, "agent %s went away: try again when it is back", a.Name)
 	case isCoded:
 		return coded.Foreign()
-	case isRPC && rpc.Code == client.CodeMethodNotFound:
+	case isRPC && rpc.Code == jsonrpc.CodeMethodNotFound:
 		return kinds.Errorf(kinds.UnknownKind, "agent %s does not take a %s", a.Name, in.Kind)
 	}
 	return kinds.Errorf(kinds.Internal, "agent %s failed: %v", a.Name, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -23,7 +24,7 @@ const maxFilter = 64
 // subscription is what one connection wants copies of.
 type subscription struct {
 	client.SubscribeParams
-	conn  *client.Conn
+	conn  *jsonrpc.Conn
 	peers []identity.ID
 }
 
@@ -43,7 +44,7 @@ func (s *subscribers) list() []*subscription {
 }
 
 // set replaces the subscription of a connection; nil ends it.
-func (s *subscribers) set(conn *client.Conn, sub *subscription) {
+func (s *subscribers) set(conn *jsonrpc.Conn, sub *subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next := slices.DeleteFunc(slices.Clone(s.list()), func(old *subscription) bool { return old.conn == conn })
@@ -58,7 +59,7 @@ func (s *subscribers) set(conn *client.Conn, sub *subscription) {
 }
 
 // has reports whether a connection has a subscription.
-func (s *subscribers) has(conn *client.Conn) bool {
+func (s *subscribers) has(conn *jsonrpc.Conn) bool {
 	return slices.ContainsFunc(s.list(), func(sub *subscription) bool { return sub.conn == conn })
 }
 
@@ -102,7 +103,7 @@ func (sub *subscription) wants(env *wire.Envelope, topic string, direction clien
 // notify writes to the subscriber. A full queue loses this copy; a connection that
 // has ended is taken care of where it ends.
 func (sub *subscription) notify(method string, params any) {
-	if err := sub.conn.Notify(method, params); errors.Is(err, client.ErrFull) {
+	if err := sub.conn.Notify(method, params); errors.Is(err, jsonrpc.ErrFull) {
 		return
 	}
 }

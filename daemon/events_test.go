@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 )
@@ -24,7 +25,7 @@ func TestSubscriberGetsCopies(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	copies, events := make(chan *client.Message, 16), make(chan *client.Event, 16)
-	l := laptop.dialWith(func(_ context.Context, r *client.Request) {
+	l := laptop.dialWith(func(_ context.Context, r *jsonrpc.Request) {
 		switch r.Method {
 		case client.NotifyMessage:
 			m := new(client.Message)

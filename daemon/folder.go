@@ -11,7 +11,7 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -30,10 +30,10 @@ const (
 type door struct {
 	*net.UnixListener
 	path   string
-	guests bool               // who comes in here is an agent, and no more
-	others []int              // users beside the one whom the state directory belongs to
-	begun  *client.Unfinished // what comes in here and is not whole; nil: not bounded in sum
-	calls  *client.Underway   // what is asked here; nil: bounded by each connection alone
+	guests bool                // who comes in here is an agent, and no more
+	others []int               // users beside the one whom the state directory belongs to
+	begun  *jsonrpc.Unfinished // what comes in here and is not whole; nil: not bounded in sum
+	calls  *jsonrpc.Underway   // what is asked here; nil: bounded by each connection alone
 }
 
 // openDoor opens a socket of the state directory, for its owner alone.
@@ -78,7 +78,7 @@ func (h home) openGuestDoor(ctx context.Context, name string, others []int) (*do
 		return nil, err
 	}
 	l.SetUnlinkOnClose(false)
-	d := &door{UnixListener: l, path: path, guests: true, others: others, begun: client.NewUnfinished(maxUnfinished), calls: client.NewUnderway(maxRequests, maxRequestBytes)}
+	d := &door{UnixListener: l, path: path, guests: true, others: others, begun: jsonrpc.NewUnfinished(maxUnfinished), calls: jsonrpc.NewUnderway(maxRequests, maxRequestBytes)}
 	if err := d.moveIn(made); err != nil {
 		l.Close()
 		return nil, fmt.Errorf("socket: %w", err)

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/wire"
 )
@@ -98,7 +99,7 @@ func forgetKey(said []byte, key string) []byte {
 func converse(d *running, said []byte) (lines []string) {
 	near, far := net.Pipe()
 	ctx, cancel := context.WithCancel(context.Background())
-	s := d.newSession(ctx, far, &door{guests: true, begun: client.NewUnfinished(maxUnfinished)})
+	s := d.newSession(ctx, far, &door{guests: true, begun: jsonrpc.NewUnfinished(maxUnfinished)})
 	var ended sync.WaitGroup
 	ended.Go(func() { s.converse(ctx) })
 	ended.Go(func() {

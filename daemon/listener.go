@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/kinds"
 )
@@ -82,10 +82,10 @@ func refuse(c *net.UnixConn, cause error) {
 		return
 	}
 	line, err := json.Marshal(struct {
-		Version string           `json:"jsonrpc"`
-		ID      *int             `json:"id"`
-		Error   *client.RPCError `json:"error"`
-	}{"2.0", nil, &client.RPCError{Code: client.CodeProtocol, Message: e.Message, Data: data}})
+		Version string            `json:"jsonrpc"`
+		ID      *int              `json:"id"`
+		Error   *jsonrpc.RPCError `json:"error"`
+	}{"2.0", nil, &jsonrpc.RPCError{Code: jsonrpc.CodeProtocol, Message: e.Message, Data: data}})
 	if err != nil {
 		return
 	}
@@ -95,7 +95,7 @@ func refuse(c *net.UnixConn, cause error) {
 // session is one local connection.
 type session struct {
 	daemon *Daemon
-	conn   *client.Conn
+	conn   *jsonrpc.Conn
 	guest  bool                                // it came through the agents' folder
 	key    registry.KeyHash                    // of a guest that is no agent, so that what it sent is its own
 	speaks atomic.Pointer[registry.Credential] // as whom it calls; nil: as the agent that it attached
@@ -107,8 +107,8 @@ func (d *Daemon) newSession(ctx context.Context, c net.Conn, at *door) *session 
 	if s.guest {
 		rand.Read(s.key[:])
 	}
-	s.conn = client.NewConn(c, client.Options{
-		MaxLine:    d.config.Load().MaxMessage + client.LineMargin,
+	s.conn = jsonrpc.NewConn(c, jsonrpc.Options{
+		MaxLine:    d.config.Load().MaxMessage + jsonrpc.LineMargin,
 		Unfinished: at.begun,
 		Underway:   at.calls,
 		Handler:    s.handle,
@@ -133,10 +133,10 @@ func (s *session) converse(ctx context.Context) {
 }
 
 // handle answers one request, in a goroutine of its own.
-func (s *session) handle(ctx context.Context, _ *client.Conn, r *client.Request) {
+func (s *session) handle(ctx context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) {
 	m, ok := methods[r.Method]
 	if !ok {
-		r.ReplyError(client.MethodNotFound(r.Method))
+		r.ReplyError(jsonrpc.MethodNotFound(r.Method))
 		return
 	}
 	if s.guest && m.by != forAgents {
@@ -153,7 +153,7 @@ func (s *session) handle(ctx context.Context, _ *client.Conn, r *client.Request)
 
 // call calls a method. What a program of this machine says must not end the daemon, so
 // a method that panics has failed, and no more.
-func (s *session) call(ctx context.Context, m method, r *client.Request) (result any, err error) {
+func (s *session) call(ctx context.Context, m method, r *jsonrpc.Request) (result any, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			s.daemon.log.Error("a method panicked", "method", r.Method, "panic", v, "stack", string(debug.Stack()))

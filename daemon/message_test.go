@@ -11,6 +11,7 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -39,7 +40,7 @@ func TestQueryFailsAsTheAgentDoes(t *testing.T) {
 	desk, laptop := pair(t)
 	asker := desk.dial()
 	asker.refused(kinds.NoAgent, "query", client.QueryParams{To: "laptop", Payload: query("?")})
-	agent := laptop.agent(client.AttachParams{Name: "reviewer", Domains: []string{"code"}}, func(_ context.Context, r *client.Request) {
+	agent := laptop.agent(client.AttachParams{Name: "reviewer", Domains: []string{"code"}}, func(_ context.Context, r *jsonrpc.Request) {
 		switch q := parse[kinds.Query](t, bind(t, r).Payload); q.Question {
 		case "coded":
 			r.ReplyError(kinds.Errorf(kinds.NotAuthorized, "not for you"))
@@ -48,7 +49,7 @@ func TestQueryFailsAsTheAgentDoes(t *testing.T) {
 		case "plain":
 			r.ReplyError(errors.New("out of paper"))
 		case "method":
-			r.ReplyError(client.MethodNotFound("query"))
+			r.ReplyError(jsonrpc.MethodNotFound("query"))
 		case "malformed":
 			r.Reply(wire.Payload(`{"data":1}`))
 		case "broken":
@@ -130,7 +131,7 @@ func TestPingSaysHowBusyTheAgentsAre(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	arrived, leave := make(chan struct{}, 2), make(chan struct{})
-	laptop.agent(client.AttachParams{Name: "reviewer", MaxConcurrent: 2}, func(_ context.Context, r *client.Request) {
+	laptop.agent(client.AttachParams{Name: "reviewer", MaxConcurrent: 2}, func(_ context.Context, r *jsonrpc.Request) {
 		arrived <- struct{}{}
 		<-leave
 		r.Reply(wire.Payload(`{"summary":""}`))
@@ -175,8 +176,8 @@ func TestNotifyIsHandedOrHeld(t *testing.T) {
 	if r := notify("builder"); r.State != client.Held {
 		t.Errorf("no topic matches: %+v", r)
 	}
-	laptop.agent(client.AttachParams{Name: "mute", Topics: []string{"silence"}}, func(ctx context.Context, r *client.Request) { <-ctx.Done() })
-	laptop.agent(client.AttachParams{Name: "sulky", Topics: []string{"refusal"}}, func(ctx context.Context, r *client.Request) { r.ReplyError(errors.New("no")) })
+	laptop.agent(client.AttachParams{Name: "mute", Topics: []string{"silence"}}, func(ctx context.Context, r *jsonrpc.Request) { <-ctx.Done() })
+	laptop.agent(client.AttachParams{Name: "sulky", Topics: []string{"refusal"}}, func(ctx context.Context, r *jsonrpc.Request) { r.ReplyError(errors.New("no")) })
 	if r := notify("refusal"); r.State != client.Held {
 		t.Errorf("the agent refuses: %+v", r)
 	}
@@ -233,7 +234,7 @@ func TestInterruptedQueryIsCancelledAtTheAgent(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	began, ended := make(chan struct{}, 1), make(chan struct{}, 1)
-	laptop.agent(client.AttachParams{Name: "reviewer"}, func(ctx context.Context, r *client.Request) {
+	laptop.agent(client.AttachParams{Name: "reviewer"}, func(ctx context.Context, r *jsonrpc.Request) {
 		began <- struct{}{}
 		<-ctx.Done() // by rpc.cancel: the connection lives
 		ended <- struct{}{}
@@ -257,7 +258,7 @@ func TestInterruptedQueryIsCancelledAtTheAgent(t *testing.T) {
 		go func() { failed <- asker.call("query", p, nil) }()
 		await.From(t, "query", began)
 		asker.Close()
-		if err := await.From(t, "error", failed); !errors.Is(err, client.ErrClosed) {
+		if err := await.From(t, "error", failed); !errors.Is(err, jsonrpc.ErrClosed) {
 			t.Error(err)
 		}
 		await.From(t, "the agent's rpc.cancel", ended)
@@ -296,7 +297,7 @@ func TestBurstOfNotifies(t *testing.T) {
 		desk, laptop := pair(t)
 		var mu sync.Mutex
 		got := make(map[string]int)
-		laptop.agent(client.AttachParams{Name: "reviewer"}, func(_ context.Context, r *client.Request) {
+		laptop.agent(client.AttachParams{Name: "reviewer"}, func(_ context.Context, r *jsonrpc.Request) {
 			topic := parse[kinds.Notify](t, bind(t, r).Payload).Topic
 			mu.Lock()
 			got[topic]++
@@ -337,7 +338,7 @@ func TestSlowQueriesHinderNobody(t *testing.T) {
 	const slow = 64
 	desk, laptop := pair(t)
 	arrived, leave := make(chan struct{}, slow), make(chan struct{})
-	laptop.agent(client.AttachParams{Name: "reviewer", MaxConcurrent: slow + 2}, func(ctx context.Context, r *client.Request) {
+	laptop.agent(client.AttachParams{Name: "reviewer", MaxConcurrent: slow + 2}, func(ctx context.Context, r *jsonrpc.Request) {
 		switch r.Method {
 		case "delegate", "cancel":
 			r.Reply(wire.Payload(`{"accepted":true}`))
@@ -380,7 +381,7 @@ func TestParentCarriesThreadAndHops(t *testing.T) {
 	relay := func(d *running, to string) {
 		var l *local
 		ready := make(chan struct{})
-		l = d.agent(client.AttachParams{Name: "relay", MaxConcurrent: 64}, func(_ context.Context, r *client.Request) {
+		l = d.agent(client.AttachParams{Name: "relay", MaxConcurrent: 64}, func(_ context.Context, r *jsonrpc.Request) {
 			<-ready
 			in := bind(t, r)
 			if in.Thread != "ring" {

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/disk"
@@ -74,14 +75,14 @@ const (
 	forAgents                // and whoever can open the one in the agents' folder
 )
 
-type serve func(context.Context, *session, *client.Request) (any, error)
+type serve func(context.Context, *session, *jsonrpc.Request) (any, error)
 
 // none are the params of a method that has none.
 type none = struct{}
 
 // with reads the params.
 func with[P any](f func(*Daemon, context.Context, *session, *P) (any, error)) serve {
-	return func(ctx context.Context, s *session, r *client.Request) (any, error) {
+	return func(ctx context.Context, s *session, r *jsonrpc.Request) (any, error) {
 		p := new(P)
 		if err := r.Bind(p); err != nil {
 			return nil, err
@@ -92,7 +93,7 @@ func with[P any](f func(*Daemon, context.Context, *session, *P) (any, error)) se
 
 // spliced keeps the texts of payloads in the result as their senders wrote them.
 func spliced(f serve) serve {
-	return func(ctx context.Context, s *session, r *client.Request) (any, error) {
+	return func(ctx context.Context, s *session, r *jsonrpc.Request) (any, error) {
 		result, err := f(ctx, s, r)
 		if err != nil {
 			return nil, err
@@ -153,7 +154,7 @@ func (d *Daemon) subscribe(_ context.Context, s *session, p *client.SubscribePar
 
 // lineRoom is how much of the lists of one answer fits its line: the rest is for
 // what stands around them.
-func (d *Daemon) lineRoom() int { return d.config.Load().MaxMessage + client.LineMargin/2 }
+func (d *Daemon) lineRoom() int { return d.config.Load().MaxMessage + jsonrpc.LineMargin/2 }
 
 // listTasks lists delegations, the newest first, as many as fit.
 func (d *Daemon) listTasks(ctx context.Context, s *session, p *client.TasksParams) (any, error) {

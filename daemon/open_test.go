@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -273,7 +274,7 @@ func TestBadLinesAndWrongNames(t *testing.T) {
 	if e.Delivered() != kinds.DeliveredNo {
 		t.Errorf("%+v", e)
 	}
-	if _, err := c.Write([]byte(long(wire.DefaultMaxMessage + client.LineMargin + 2))); err != nil {
+	if _, err := c.Write([]byte(long(wire.DefaultMaxMessage + jsonrpc.LineMargin + 2))); err != nil {
 		t.Fatal(err)
 	}
 	if !c.Scan() || !strings.Contains(c.Scanner.Text(), "too_large") || c.Scan() {

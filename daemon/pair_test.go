@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -125,11 +126,11 @@ func befriend(t testing.TB, a, b *running) {
 
 // local is a connection to a daemon's socket.
 type local struct {
-	*client.Conn
+	*jsonrpc.Conn
 	t testing.TB
 }
 
-type handler func(ctx context.Context, r *client.Request)
+type handler func(ctx context.Context, r *jsonrpc.Request)
 
 func (d *running) dial() *local { return d.dialWith(nil) }
 
@@ -144,11 +145,11 @@ func (d *running) dialAt(path string, h handler) *local {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	o := client.Options{}
+	o := jsonrpc.Options{}
 	if h != nil {
-		o.Handler = func(ctx context.Context, _ *client.Conn, r *client.Request) { h(ctx, r) }
+		o.Handler = func(ctx context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) { h(ctx, r) }
 	}
-	conn := client.NewConn(c, o)
+	conn := jsonrpc.NewConn(c, o)
 	ended := make(chan struct{})
 	go func() { defer close(ended); conn.Run(context.Background()) }()
 	l := &local{conn, d.t}
@@ -188,7 +189,7 @@ func (l *local) refused(code kinds.Code, method string, params any) *kinds.Error
 	return e
 }
 
-func bind(t testing.TB, r *client.Request) *client.Inbound {
+func bind(t testing.TB, r *jsonrpc.Request) *client.Inbound {
 	t.Helper()
 	in := new(client.Inbound)
 	if err := r.Bind(in); err != nil {
@@ -199,12 +200,12 @@ func bind(t testing.TB, r *client.Request) *client.Inbound {
 
 // say answers every request with one payload.
 func say(payload string) handler {
-	return func(_ context.Context, r *client.Request) { r.Reply(wire.Payload(payload)) }
+	return func(_ context.Context, r *jsonrpc.Request) { r.Reply(wire.Payload(payload)) }
 }
 
 // into passes what comes on, and confirms it.
 func into(t testing.TB, got chan<- *client.Inbound, answer string) handler {
-	return func(_ context.Context, r *client.Request) {
+	return func(_ context.Context, r *jsonrpc.Request) {
 		in := bind(t, r)
 		r.Reply(wire.Payload(answer))
 		got <- in

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
@@ -20,7 +21,7 @@ func TestAPanicInAnyMethodEndsOneCall(t *testing.T) {
 	}})
 	real := maps.Clone(methods)
 	t.Cleanup(func() { maps.Copy(methods, real) })
-	fails := func(context.Context, *session, *client.Request) (any, error) { panic("a bug") }
+	fails := func(context.Context, *session, *jsonrpc.Request) (any, error) { panic("a bug") }
 	for name, m := range real {
 		methods[name] = method{fails, m.by}
 	}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
@@ -171,7 +172,7 @@ func (d *Daemon) ping(ctx context.Context, s *session, p *client.PingParams) (an
 }
 
 // queryPeer reads its own params, since the deadline that they hold is the request's.
-func queryPeer(ctx context.Context, s *session, r *client.Request) (any, error) {
+func queryPeer(ctx context.Context, s *session, r *jsonrpc.Request) (any, error) {
 	d, p := s.daemon, new(client.QueryParams)
 	if err := r.Bind(p); err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
@@ -25,7 +26,7 @@ func TestPeerLeavesAPlaceToOthers(t *testing.T) {
 	desk := start(t, stateDir(t), "planner")
 	befriend(t, desk, laptop)
 	leave := make(chan struct{})
-	laptop.agent(client.AttachParams{Name: "reviewer", MaxConcurrent: 4}, func(ctx context.Context, r *client.Request) {
+	laptop.agent(client.AttachParams{Name: "reviewer", MaxConcurrent: 4}, func(ctx context.Context, r *jsonrpc.Request) {
 		if parse[kinds.Query](t, bind(t, r).Payload).Question == "slow" {
 			<-leave
 		}
@@ -123,7 +124,7 @@ func TestSlowTakersKeepLittle(t *testing.T) {
 	desk, laptop := pair(t)
 	leave := make(chan struct{})
 	for _, name := range []string{"quick", "slow"} {
-		laptop.agent(client.AttachParams{Name: name}, func(_ context.Context, r *client.Request) {
+		laptop.agent(client.AttachParams{Name: name}, func(_ context.Context, r *jsonrpc.Request) {
 			if name == "slow" {
 				<-leave
 			}

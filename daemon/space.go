@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/budget"
-	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -144,7 +144,7 @@ func fullOr(err error) error {
 // freeing serves what frees space, or takes it from somebody, with the reserve to
 // write on. It is for what waits for this daemon's disk alone.
 func freeing(f serve) serve {
-	return func(ctx context.Context, s *session, r *client.Request) (result any, err error) {
+	return func(ctx context.Context, s *session, r *jsonrpc.Request) (result any, err error) {
 		err = s.daemon.space.reserve.Spend(func() (err error) {
 			result, err = f(ctx, s, r)
 			return err

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
@@ -26,7 +27,7 @@ func TestPeersAreRefusedOnALowDisk(t *testing.T) {
 	}})
 	laptop := start(t, stateDir(t), "laptop")
 	befriend(t, desk, laptop)
-	desk.agent(client.AttachParams{Name: "reviewer", Kinds: []string{"delegate"}}, func(_ context.Context, r *client.Request) { r.Reply(wire.Payload(accepted)) })
+	desk.agent(client.AttachParams{Name: "reviewer", Kinds: []string{"delegate"}}, func(_ context.Context, r *jsonrpc.Request) { r.Reply(wire.Payload(accepted)) })
 	intent := desk.web("planner").must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
 	caller := laptop.dial()
 	notify := func() error {
@@ -106,7 +107,7 @@ func TestReserveWaitsForNoPeer(t *testing.T) {
 		_, err := os.Stat(desk.home.reserve())
 		return err == nil
 	}
-	laptop.agent(client.AttachParams{Name: "reviewer", Kinds: []string{"delegate"}}, func(_ context.Context, r *client.Request) {
+	laptop.agent(client.AttachParams{Name: "reviewer", Kinds: []string{"delegate"}}, func(_ context.Context, r *jsonrpc.Request) {
 		if !reserve() {
 			t.Errorf("a peer is asked to %s, and the reserve is spent", r.Method)
 		}
@@ -130,7 +131,7 @@ func TestResultsAreRefusedOnALowDisk(t *testing.T) {
 	}})
 	laptop := start(t, stateDir(t), "laptop")
 	befriend(t, desk, laptop)
-	worker := laptop.agent(client.AttachParams{Name: "reviewer", Kinds: []string{"delegate"}}, func(_ context.Context, r *client.Request) { r.Reply(wire.Payload(accepted)) })
+	worker := laptop.agent(client.AttachParams{Name: "reviewer", Kinds: []string{"delegate"}}, func(_ context.Context, r *jsonrpc.Request) { r.Reply(wire.Payload(accepted)) })
 	asker := desk.dial()
 	given := delegateTo(asker, "laptop", task1(""))
 	report := func(status string) error {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/daemon/schema"
@@ -127,7 +128,7 @@ func TestTasksExpire(t *testing.T) {
 // peer would take the place, for an instant each, that is left for others.
 func TestAcceptedDelegationIsOneOfItsAgents(t *testing.T) {
 	ts := table(t)
-	if _, _, err := ts.agents.Attach(new(client.Conn), client.AttachParams{Name: "reviewer", MaxConcurrent: 2}, false, nil); err != nil {
+	if _, _, err := ts.agents.Attach(new(jsonrpc.Conn), client.AttachParams{Name: "reviewer", MaxConcurrent: 2}, false, nil); err != nil {
 		t.Fatal(err)
 	}
 	place, err := ts.agents.Reserve(identity.ID{1}, false, kinds.KindDelegate, "", "")
@@ -168,7 +169,7 @@ func TestOrphansAreReported(t *testing.T) {
 		back, away := ts.enter(t, client.Taken, 0), ts.enter(t, client.Taken, 0)
 		away.agent = "planner"
 		come := func(name string) *registry.Agent {
-			a, _, err := ts.agents.Attach(new(client.Conn), client.AttachParams{Name: name}, false, nil)
+			a, _, err := ts.agents.Attach(new(jsonrpc.Conn), client.AttachParams{Name: name}, false, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
@@ -71,7 +72,7 @@ func TestUntrustCutsTheLiveConnection(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	began, cancels := make(chan struct{}, 1), make(chan *client.Inbound, 1)
-	laptop.agent(client.AttachParams{Name: "reviewer", Topics: []string{"none"}}, func(ctx context.Context, r *client.Request) {
+	laptop.agent(client.AttachParams{Name: "reviewer", Topics: []string{"none"}}, func(ctx context.Context, r *jsonrpc.Request) {
 		switch r.Method {
 		case "query":
 			began <- struct{}{}
@@ -153,7 +154,7 @@ func TestRefusalLeavesWhatIsOnItsWay(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	came, ack := make(chan *client.Inbound, 1), make(chan struct{})
-	laptop.agent(client.AttachParams{Name: "reviewer"}, func(_ context.Context, r *client.Request) {
+	laptop.agent(client.AttachParams{Name: "reviewer"}, func(_ context.Context, r *jsonrpc.Request) {
 		came <- bind(t, r)
 		<-ack
 		r.Reply(wire.Payload(accepted))
@@ -180,7 +181,7 @@ func TestBeingUntrustedEndsDelegations(t *testing.T) {
 			desk, laptop := pair(t)
 			cancels := make(chan *client.Inbound, 1)
 			laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
-			desk.agent(client.AttachParams{Name: "planner"}, func(_ context.Context, r *client.Request) {
+			desk.agent(client.AttachParams{Name: "planner"}, func(_ context.Context, r *jsonrpc.Request) {
 				if r.Method == "cancel" {
 					cancels <- bind(t, r)
 				}
@@ -317,7 +318,7 @@ func TestUntrustIsFinalForWhatIsOnItsWay(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	began, refuse := make(chan struct{}), make(chan struct{})
-	laptop.agent(client.AttachParams{Name: "reviewer"}, func(_ context.Context, r *client.Request) {
+	laptop.agent(client.AttachParams{Name: "reviewer"}, func(_ context.Context, r *jsonrpc.Request) {
 		close(began)
 		<-refuse
 		r.ReplyError(kinds.Errorf(kinds.Internal, "not taken"))
@@ -381,7 +382,7 @@ func TestJoinIsTrustOnBothSides(t *testing.T) {
 	t.Parallel()
 	desk, laptop := start(t, stateDir(t), "desk"), start(t, stateDir(t), "laptop")
 	told := make(chan client.EventType, 64)
-	watch := desk.dialWith(func(_ context.Context, r *client.Request) {
+	watch := desk.dialWith(func(_ context.Context, r *jsonrpc.Request) {
 		e := new(client.Event)
 		if r.Bind(e) == nil {
 			told <- e.Type

@@ -13,14 +13,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 )
 
 // hog opens connections to a socket of the agents' folder, each of which writes text and
 // no more, and checks what they hold together.
-func (d *running) hog(socket string, n int, text string, all *client.Unfinished) []net.Conn {
+func (d *running) hog(socket string, n int, text string, all *jsonrpc.Unfinished) []net.Conn {
 	d.t.Helper()
 	if raceEnabled && n > 1 {
 		n /= 5 // each byte that is read costs much there
@@ -74,7 +74,7 @@ func TestLinesWithoutEndFillNoMemory(t *testing.T) {
 	}
 	owner.must("whoami", nil, nil)
 	agent.must("whoami", nil, nil)
-	if err := agent.call("task", map[string]string{"id": text[:2<<20]}, nil); errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) || errors.Is(err, client.ErrClosed) {
+	if err := agent.call("task", map[string]string{"id": text[:2<<20]}, nil); errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) || errors.Is(err, jsonrpc.ErrClosed) {
 		t.Errorf("a line that is whole: %.300s", err.Error())
 	}
 	open[0].SetDeadline(time.Now().Add(await.Patience))

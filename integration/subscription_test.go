@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 )
@@ -84,7 +85,7 @@ func TestThreadsAndCopies(t *testing.T) {
 func (m *machine) subscribe(p client.SubscribeParams, message func(*client.Message), event func(*client.Event)) {
 	m.T.Helper()
 	s := m.dial()
-	conn := client.NewConn(s.Conn, client.Options{Notified: func(method string, params jsontext.Value) {
+	conn := jsonrpc.NewConn(s.Conn, jsonrpc.Options{Notified: func(method string, params jsontext.Value) {
 		copied, happened := new(client.Message), new(client.Event)
 		switch {
 		case method == client.NotifyMessage && message != nil && json.Unmarshal(params, copied) == nil:

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
@@ -48,7 +49,7 @@ func TestAgentsAreChosen(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := New()
 			for _, a := range c.attached {
-				got, _, err := r.Attach(new(client.Conn), client.AttachParams{Name: a.name, Domains: list(a.domains), Kinds: list(a.kinds), MaxConcurrent: a.most}, false, nil)
+				got, _, err := r.Attach(new(jsonrpc.Conn), client.AttachParams{Name: a.name, Domains: list(a.domains), Kinds: list(a.kinds), MaxConcurrent: a.most}, false, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -73,7 +74,7 @@ func TestOnePlaceIsLeftForOtherPeers(t *testing.T) {
 	for _, c := range []struct{ concurrent, shared, whole int }{{4, 3, 4}, {2, 1, 2}, {1, 1, 1}} {
 		for _, all := range []bool{false, true} {
 			r := New()
-			if _, _, err := r.Attach(new(client.Conn), client.AttachParams{Name: "reviewer", MaxConcurrent: c.concurrent}, false, nil); err != nil {
+			if _, _, err := r.Attach(new(jsonrpc.Conn), client.AttachParams{Name: "reviewer", MaxConcurrent: c.concurrent}, false, nil); err != nil {
 				t.Fatal(err)
 			}
 			var had []*Place

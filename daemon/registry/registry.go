@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -39,7 +40,7 @@ var offered = [...]string{kinds.KindQuery, kinds.KindDelegate, kinds.KindCancel,
 // never change.
 type Agent struct {
 	client.AttachParams
-	Conn    *client.Conn
+	Conn    *jsonrpc.Conn
 	KeyHash KeyHash // of its key
 	IsGuest bool    // it came through the agents' folder
 	since   time.Time
@@ -77,7 +78,7 @@ func New() *Registry {
 // have open work: while one of them is kept, a guest needs its key. Those that it
 // replaces are returned: the one that was on the same connection, and one of the same
 // name.
-func (r *Registry) Attach(conn *client.Conn, p client.AttachParams, guest bool, open map[string]bool) (a *Agent, replaced []*Agent, err error) {
+func (r *Registry) Attach(conn *jsonrpc.Conn, p client.AttachParams, guest bool, open map[string]bool) (a *Agent, replaced []*Agent, err error) {
 	if err := checkAttach(&p); err != nil {
 		return nil, nil, err
 	}
@@ -163,7 +164,7 @@ func checkAttach(p *client.AttachParams) error {
 
 // Detach removes the agent of a connection and returns it, nil if there was none. Its
 // name is kept if it is one of those that have open work.
-func (r *Registry) Detach(conn *client.Conn, open func() map[string]bool) *Agent {
+func (r *Registry) Detach(conn *jsonrpc.Conn, open func() map[string]bool) *Agent {
 	if r.AgentOf(conn) == nil {
 		return nil
 	}
@@ -181,7 +182,7 @@ func (r *Registry) Detach(conn *client.Conn, open func() map[string]bool) *Agent
 }
 
 // AgentOf returns the agent of a connection, nil if it has not attached.
-func (r *Registry) AgentOf(conn *client.Conn) *Agent {
+func (r *Registry) AgentOf(conn *jsonrpc.Conn) *Agent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.attached {

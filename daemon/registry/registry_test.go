@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -16,7 +17,7 @@ func TestNamesAreKeptForTenMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, open := New(), map[string]bool{"planner": true}
 		attach := func(name, key string) (*Agent, error) {
-			a, _, err := r.Attach(new(client.Conn), client.AttachParams{Name: name, Key: key}, true, open)
+			a, _, err := r.Attach(new(jsonrpc.Conn), client.AttachParams{Name: name, Key: key}, true, open)
 			return a, err
 		}
 		first, err := attach("planner", "")
@@ -54,7 +55,7 @@ func TestNamesAreKeptForTenMinutes(t *testing.T) {
 func TestGuestsLeavePlacesForTheOwner(t *testing.T) {
 	r := New()
 	attach := func(guest bool) error {
-		_, _, err := r.Attach(new(client.Conn), client.AttachParams{Name: NewKey()[:32]}, guest, nil)
+		_, _, err := r.Attach(new(jsonrpc.Conn), client.AttachParams{Name: NewKey()[:32]}, guest, nil)
 		return err
 	}
 	for range maxGuests {

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
@@ -60,7 +61,7 @@ func (d *daemon) start(args ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn := client.NewConn(stream, client.Options{Notified: func(method string, params jsontext.Value) {
+	conn := jsonrpc.NewConn(stream, jsonrpc.Options{Notified: func(method string, params jsontext.Value) {
 		e := event{at: time.Now()}
 		if method != client.NotifyEvent || json.Unmarshal(params, &e.Event) != nil {
 			return

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/internal/cli/clitest"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/internal/cli/ui"
@@ -37,7 +38,7 @@ func TestEveryCodeHasItsExit(t *testing.T) {
 	f.Want(f.Run("query", "desk", "hi"), frame.ExitFailed, "", "acpctl query: "+clitest.DeskID.String()+" says: new\n")
 	f.Answer(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: clitest.MyID, Name: "laptop"}, {ID: clitest.DeskID, Name: "desk"}}})
 	f.Want(f.Run("query", "de5c", "hi"), frame.ExitFailed, "", "acpctl query: desk says: new\n")
-	f.Answer(client.MethodQuery, client.MethodNotFound("query"))
+	f.Answer(client.MethodQuery, jsonrpc.MethodNotFound("query"))
 	if got := f.Run("query", "desk", "hi", "--json"); got.Code != frame.ExitLocal || !strings.HasPrefix(got.Out, `{"error":{"code":"internal"`) {
 		t.Errorf("a daemon that does not know the method: %+v", got)
 	}
@@ -49,7 +50,7 @@ func TestInterrupted(t *testing.T) {
 	asked := make(chan struct{})
 	gone := make(chan struct{})
 	ctx, interrupt := context.WithCancel(t.Context())
-	f.Handle(client.MethodQuery, func(r *client.Request) (any, error) { close(asked); <-gone; return nil, nil })
+	f.Handle(client.MethodQuery, func(r *jsonrpc.Request) (any, error) { close(asked); <-gone; return nil, nil })
 	go func() { <-asked; interrupt() }()
 	var out strings.Builder
 	if code := f.RunOn(ctx, ui.Terminal{Out: &out, Err: &out}, "--home", f.Home, "query", "desk", "hi"); code != frame.ExitInterrupted {
@@ -97,7 +98,7 @@ func TestLossSaysWhetherItWasDelivered(t *testing.T) {
 		for _, code := range []kinds.Code{kinds.Unreachable, kinds.Timeout} {
 			for _, delivered := range []kinds.Delivered{kinds.DeliveredNo, kinds.DeliveredUnknown} {
 				var sent client.Head
-				f.Handle(verb, func(r *client.Request) (any, error) {
+				f.Handle(verb, func(r *jsonrpc.Request) (any, error) {
 					if err := json.Unmarshal(r.Params, &sent); err != nil {
 						return nil, err
 					}

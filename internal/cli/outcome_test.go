@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/internal/cli/clitest"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/internal/cli/ui"
@@ -17,7 +18,7 @@ import (
 // Partial results are printed as they come, the outcome last.
 func TestWaitFollows(t *testing.T) {
 	f := newDaemon(t)
-	f.Handle(client.MethodWait, func(r *client.Request) (any, error) {
+	f.Handle(client.MethodWait, func(r *jsonrpc.Request) (any, error) {
 		var p client.WaitParams
 		if err := r.Bind(&p); err != nil {
 			return nil, err
@@ -100,7 +101,7 @@ func TestInterruptedWait(t *testing.T) {
 	f.Answer(client.MethodDelegate, &client.Delegated{ID: clitest.SomeID, From: clitest.DeskID, Payload: wire.Payload(`{"accepted":true}`)})
 	ctx, interrupt := context.WithCancel(t.Context())
 	gone := make(chan struct{})
-	f.Handle(client.MethodWait, func(r *client.Request) (any, error) { interrupt(); <-gone; return nil, nil })
+	f.Handle(client.MethodWait, func(r *jsonrpc.Request) (any, error) { interrupt(); <-gone; return nil, nil })
 	var out, talk strings.Builder
 	code := f.RunOn(ctx, ui.Terminal{Out: &out, Err: &talk}, "--home", f.Home, "delegate", "desk", "x", "--wait", "--id", clitest.SomeID.String())
 	close(gone)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/internal/cli/clitest"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/kinds"
@@ -36,7 +37,7 @@ func TestFullOutput(t *testing.T) {
 	f.WantDiskFull("the task was accepted: see acpctl wait "+again+", or acpctl cancel "+again, "delegate", "desk", "Build", "--id", again)
 	f.WantDiskFull("the message is handed, and its id is "+id, "notify", "desk", "built", "true")
 	f.WantDiskFull("", "peers")
-	f.Handle(client.MethodShown, func(*client.Request) (any, error) {
+	f.Handle(client.MethodShown, func(*jsonrpc.Request) (any, error) {
 		t.Error("what was not written counts as shown")
 		return struct{}{}, nil
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/cli/clitest"
 	"github.com/acpd/acpd/internal/cli/frame"
@@ -177,14 +178,14 @@ func TestServeTakesWhatComes(t *testing.T) {
 	f.Answer(client.MethodStatus, &client.Status{})
 	f.Answer(client.MethodTasks, &client.Tasks{})
 	attached := make(chan client.AttachParams, 1)
-	f.Handle(client.MethodAttach, func(r *client.Request) (any, error) {
+	f.Handle(client.MethodAttach, func(r *jsonrpc.Request) (any, error) {
 		var p client.AttachParams
 		err := r.Bind(&p)
 		attached <- p
 		return nil, err
 	})
 	results := make(chan client.ResultParams, 1)
-	f.Handle(client.MethodResult, func(r *client.Request) (any, error) {
+	f.Handle(client.MethodResult, func(r *jsonrpc.Request) (any, error) {
 		var p client.ResultParams
 		err := r.Bind(&p)
 		p.Payload = append(wire.Payload(nil), p.Payload...)

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/cli/clitest"
 	"github.com/acpd/acpd/internal/cli/frame"
@@ -110,7 +111,7 @@ func TestInviteOnATerminal(t *testing.T) {
 func TestJoinAsksForTheLine(t *testing.T) {
 	f := newDaemon(t)
 	inv := identity.Invitation{ID: clitest.DeskID, Token: [16]byte{1}}.String()
-	f.Handle(client.MethodJoin, func(r *client.Request) (any, error) {
+	f.Handle(client.MethodJoin, func(r *jsonrpc.Request) (any, error) {
 		var p client.JoinParams
 		if err := r.Bind(&p); err != nil || p.URI != inv {
 			return nil, fmt.Errorf("%v: %s", err, p.URI)
@@ -131,7 +132,7 @@ func TestTrustTakesTheKeyThatWasShown(t *testing.T) {
 	first := client.Peer{ID: clitest.DeskID, State: client.PeerPending, Claim: "desk", Addrs: []string{"192.0.2.1:7117"}}
 	second := client.Peer{ID: clitest.MyID, State: client.PeerPending, Claim: "desk"}
 	var got client.TrustParams
-	f.Handle(client.MethodTrust, func(r *client.Request) (any, error) {
+	f.Handle(client.MethodTrust, func(r *jsonrpc.Request) (any, error) {
 		got = client.TrustParams{}
 		err := r.Bind(&got)
 		return &client.NamedPeer{ID: clitest.DeskID, Name: "desk"}, err
@@ -167,7 +168,7 @@ func TestTrustOfANameThatOthersHave(t *testing.T) {
 	blocked := client.Peer{ID: clitest.DeskID, State: client.PeerBlocked, Name: "desk"}
 	stranger := client.Peer{ID: clitest.MyID, State: client.PeerDiscovered, Claim: "desk", Addrs: []string{"192.0.2.2:7117"}, Source: client.SourceMDNS}
 	var trusted string
-	f.Handle(client.MethodTrust, func(r *client.Request) (any, error) {
+	f.Handle(client.MethodTrust, func(r *jsonrpc.Request) (any, error) {
 		var p client.TrustParams
 		err := r.Bind(&p)
 		trusted = p.Peer
@@ -210,7 +211,7 @@ func TestTrustSaysWhatIsNext(t *testing.T) {
 			t.Errorf("%+v, want %q", got, c.want)
 		}
 	}
-	f.Handle(client.MethodPing, func(*client.Request) (any, error) { t.Error("a script waits for a ping"); return nil, nil })
+	f.Handle(client.MethodPing, func(*jsonrpc.Request) (any, error) { t.Error("a script waits for a ping"); return nil, nil })
 	f.Want(f.Run("trust", clitest.DeskID.String()), 0, "desk\n", "")
 }
 
@@ -232,7 +233,7 @@ func TestPeersSaysWhatIsNext(t *testing.T) {
 // An id may be typed in upper case.
 func TestUpperCase(t *testing.T) {
 	f := newDaemon(t)
-	f.Handle(client.MethodTrust, func(r *client.Request) (any, error) {
+	f.Handle(client.MethodTrust, func(r *jsonrpc.Request) (any, error) {
 		var p client.TrustParams
 		if err := r.Bind(&p); err != nil || p.Peer != clitest.DeskID.String() {
 			return nil, fmt.Errorf("%+v: %v", p, err)
@@ -246,7 +247,7 @@ func TestUpperCase(t *testing.T) {
 func TestInboxPages(t *testing.T) {
 	f := newDaemon(t)
 	f.Answer(client.MethodPeers, &client.Peers{})
-	f.Handle(client.MethodInbox, func(r *client.Request) (any, error) {
+	f.Handle(client.MethodInbox, func(r *jsonrpc.Request) (any, error) {
 		var p client.InboxParams
 		if err := r.Bind(&p); err != nil {
 			return nil, err
@@ -258,7 +259,7 @@ func TestInboxPages(t *testing.T) {
 		return page, nil
 	})
 	var shown []uint64
-	f.Handle(client.MethodShown, func(r *client.Request) (any, error) {
+	f.Handle(client.MethodShown, func(r *jsonrpc.Request) (any, error) {
 		var p client.ShownParams
 		err := r.Bind(&p)
 		shown = append(shown, p.Seqs...)
@@ -280,7 +281,7 @@ func TestWaitForPeer(t *testing.T) {
 	calls := 0
 	answers := func(errs ...error) {
 		calls = 0
-		f.Handle(client.MethodQuery, func(*client.Request) (any, error) {
+		f.Handle(client.MethodQuery, func(*jsonrpc.Request) (any, error) {
 			if calls++; calls <= len(errs) {
 				return nil, errs[calls-1]
 			}
@@ -311,7 +312,7 @@ func TestWaitForPeer(t *testing.T) {
 func TestParent(t *testing.T) {
 	f := newDaemon(t)
 	var p client.QueryParams
-	f.Handle(client.MethodQuery, func(r *client.Request) (any, error) {
+	f.Handle(client.MethodQuery, func(r *jsonrpc.Request) (any, error) {
 		p = client.QueryParams{}
 		return &client.Answer{ID: clitest.SomeID, From: clitest.DeskID, Kind: "response", Payload: wire.Payload(`{"summary":""}`)}, r.Bind(&p)
 	})

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/internal/cli/ui"
@@ -33,8 +34,8 @@ type Daemon struct {
 	tree func(*frame.Frame) *cobra.Command
 
 	mu      sync.Mutex
-	methods map[string]func(*client.Request) (any, error)
-	conn    *client.Conn // the last one that attached
+	methods map[string]func(*jsonrpc.Request) (any, error)
+	conn    *jsonrpc.Conn // the last one that attached
 }
 
 // NewDaemon returns a daemon that listens until the test ends. Command lines run with the
@@ -45,7 +46,7 @@ func NewDaemon(t *testing.T, tree func(*frame.Frame) *cobra.Command) *Daemon {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(home) })
-	d := &Daemon{Home: home, t: t, tree: tree, methods: make(map[string]func(*client.Request) (any, error))}
+	d := &Daemon{Home: home, t: t, tree: tree, methods: make(map[string]func(*jsonrpc.Request) (any, error))}
 	l, err := net.Listen("unix", filepath.Join(home, client.SocketName))
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +59,7 @@ func NewDaemon(t *testing.T, tree func(*frame.Frame) *cobra.Command) *Daemon {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			conn := client.NewConn(c, client.Options{Handler: d.serve})
+			conn := jsonrpc.NewConn(c, jsonrpc.Options{Handler: d.serve})
 			conns.Go(func() { conn.Run(ctx) })
 		}
 	})
@@ -66,7 +67,7 @@ func NewDaemon(t *testing.T, tree func(*frame.Frame) *cobra.Command) *Daemon {
 	return d
 }
 
-func (d *Daemon) serve(_ context.Context, c *client.Conn, r *client.Request) {
+func (d *Daemon) serve(_ context.Context, c *jsonrpc.Conn, r *jsonrpc.Request) {
 	d.mu.Lock()
 	method := d.methods[r.Method]
 	if r.Method == client.MethodAttach {
@@ -74,7 +75,7 @@ func (d *Daemon) serve(_ context.Context, c *client.Conn, r *client.Request) {
 	}
 	d.mu.Unlock()
 	if method == nil {
-		r.ReplyError(client.MethodNotFound(r.Method))
+		r.ReplyError(jsonrpc.MethodNotFound(r.Method))
 		return
 	}
 	if result, err := method(r); err != nil {
@@ -86,7 +87,7 @@ func (d *Daemon) serve(_ context.Context, c *client.Conn, r *client.Request) {
 
 // Answer lets a method answer with a result or an error.
 func (d *Daemon) Answer(method string, result any) {
-	d.Handle(method, func(*client.Request) (any, error) {
+	d.Handle(method, func(*jsonrpc.Request) (any, error) {
 		if err, ok := result.(error); ok {
 			return nil, err
 		}
@@ -95,7 +96,7 @@ func (d *Daemon) Answer(method string, result any) {
 }
 
 // Handle lets a function answer a method.
-func (d *Daemon) Handle(method string, do func(*client.Request) (any, error)) {
+func (d *Daemon) Handle(method string, do func(*jsonrpc.Request) (any, error)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.methods[method] = do
@@ -132,7 +133,7 @@ func (d *Daemon) RunOn(ctx context.Context, terminal ui.Terminal, args ...string
 }
 
 // Attached returns the connection of the last agent that attached.
-func (d *Daemon) Attached() *client.Conn {
+func (d *Daemon) Attached() *jsonrpc.Conn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.conn

@@ -1,4 +1,4 @@
-package client
+package jsonrpc
 
 import (
 	"bufio"
@@ -48,7 +48,7 @@ func TestUnreadableResultAndParams(t *testing.T) {
 	if err := near.Call(t.Context(), "x", nil, nil); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
 		t.Errorf("got %v", err)
 	}
-	if err := near.Call(t.Context(), "x", &QueryParams{To: "\xff"}, nil); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
+	if err := near.Call(t.Context(), "x", &question{To: "\xff"}, nil); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package client
+package jsonrpc
 
 import (
 	"encoding"
@@ -12,11 +12,11 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// value is the text of one JSON value, delimited and not validated. Its methods
+// Value is the text of one JSON value, delimited and not validated. Its methods
 // validate what they read; null leaves dst as it is.
-type value []byte
+type Value []byte
 
-func (v value) str(dst *string) error {
+func (v Value) ReadString(dst *string) error {
 	s, err := v.chars()
 	if s != nil {
 		*dst = string(s)
@@ -24,7 +24,7 @@ func (v value) str(dst *string) error {
 	return err
 }
 
-func (v value) text(dst encoding.TextUnmarshaler) error {
+func (v Value) ReadText(dst encoding.TextUnmarshaler) error {
 	s, err := v.chars()
 	if s == nil {
 		return err
@@ -32,16 +32,16 @@ func (v value) text(dst encoding.TextUnmarshaler) error {
 	return dst.UnmarshalText(s)
 }
 
-func (v value) ref(dst **wire.MessageID) error {
+func (v Value) ReadNullableMessageID(dst **wire.MessageID) error {
 	if v[0] == 'n' {
 		return nil
 	}
 	*dst = new(wire.MessageID)
-	return v.text(*dst)
+	return v.ReadText(*dst)
 }
 
 // chars returns a string's text, nil for null.
-func (v value) chars() ([]byte, error) {
+func (v Value) chars() ([]byte, error) {
 	switch {
 	case v[0] == 'n':
 		return nil, nil
@@ -57,7 +57,7 @@ func (v value) chars() ([]byte, error) {
 	return s, nil
 }
 
-func (v value) uint(dst *uint64) error {
+func (v Value) ReadUint(dst *uint64) error {
 	if v[0] == 'n' {
 		return nil
 	}
@@ -70,7 +70,7 @@ func (v value) uint(dst *uint64) error {
 }
 
 // payload keeps the text of an object, which it aliases.
-func (v value) payload(dst *wire.Payload) error {
+func (v Value) ReadPayload(dst *wire.Payload) error {
 	switch v[0] {
 	case '{':
 		*dst = wire.Payload(v)
@@ -83,7 +83,7 @@ func (v value) payload(dst *wire.Payload) error {
 }
 
 // other reads what has no method of its own.
-func (v value) other(dst any) error {
+func (v Value) ReadAny(dst any) error {
 	if err := json.Unmarshal(v, dst); err != nil {
 		return errors.New(problem(err))
 	}

@@ -1,4 +1,4 @@
-package client
+package jsonrpc
 
 import (
 	"bytes"
@@ -19,16 +19,19 @@ import (
 // payloads are spliced and nothing is looked up by reflection. A test holds them
 // to what their tags say.
 type (
-	writer interface{ appendTo(*members) }
-	reader interface {
-		member(name []byte, v value) error // errUnknown: no such member
+	// MemberWriter writes its members.
+	MemberWriter interface{ WriteMembers(*ObjectWriter) }
+	// MemberReader reads one member. The error is ErrUnknownMember if it has none of that name.
+	MemberReader interface {
+		ReadMember(name []byte, v Value) error
 	}
 )
 
-var errUnknown = errors.New("unknown: see the method's params")
+// ErrUnknownMember says that an object has no member of that name.
+var ErrUnknownMember = errors.New("unknown: see the method's params")
 
-// appendValue appends v as JSON text without line breaks.
-func appendValue(b []byte, v any) ([]byte, error) {
+// AppendValue appends v as JSON text without line breaks.
+func AppendValue(b []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case nil:
 		return append(b, "{}"...), nil
@@ -36,9 +39,9 @@ func appendValue(b []byte, v any) ([]byte, error) {
 		return appendText(b, v.Object()), nil
 	case jsontext.Value:
 		return appendText(b, v), nil
-	case writer:
-		m := members{b: b, start: len(b)}
-		v.appendTo(&m)
+	case MemberWriter:
+		m := ObjectWriter{b: b, start: len(b)}
+		v.WriteMembers(&m)
 		return m.close()
 	}
 	text, err := json.Marshal(v, jsontext.PreserveRawStrings(true))
@@ -63,6 +66,20 @@ func appendText(b, text []byte) []byte {
 	return b
 }
 
+// ReadValue reads JSON text into v. Payloads, and a jsontext.Value, are kept as text that
+// is not validated and aliases text. With strict, unknown members are an error.
+func ReadValue(text []byte, v any, strict bool) error {
+	var o object
+	text = text[space(text, 0):]
+	if len(text) == 0 {
+		return errSyntax
+	}
+	if _, ok := v.(MemberReader); ok && text[0] == '{' && o.scan(text, 0, nil) < 0 {
+		return errSyntax
+	}
+	return readValue(text, &o, v, strict)
+}
+
 // readValue reads JSON text into v; o is the text's scan where it is an object.
 // Payloads, and a jsontext.Value, are kept as text that is not validated and
 // aliases text. With strict, unknown members are an error.
@@ -74,8 +91,8 @@ func readValue(text []byte, o *object, v any, strict bool) error {
 		*v = text
 		return nil
 	case *wire.Payload:
-		return value(text).payload(v)
-	case reader:
+		return Value(text).ReadPayload(v)
+	case MemberReader:
 		if text[0] != '{' {
 			return errors.New("expected an object")
 		}
@@ -85,31 +102,31 @@ func readValue(text []byte, o *object, v any, strict bool) error {
 }
 
 // read reads the members into v.
-func (o *object) read(v reader, strict bool) error {
+func (o *object) read(v MemberReader, strict bool) error {
 	for i := range o.n {
 		name, text := o.member(i)
-		if err := v.member(name, text); err != nil && (strict || err != errUnknown) {
+		if err := v.ReadMember(name, text); err != nil && (strict || err != ErrUnknownMember) {
 			return fmt.Errorf("%.64s: %w", name, err)
 		}
 	}
 	return o.err
 }
 
-// members writes one JSON object.
-type members struct {
+// ObjectWriter writes one JSON object.
+type ObjectWriter struct {
 	b     []byte
 	start int
 	err   error
 }
 
 // add begins a member.
-func (m *members) add(name string) {
+func (m *ObjectWriter) add(name string) {
 	m.b = append(m.b, `,"`...)
 	m.b = append(m.b, name...)
 	m.b = append(m.b, `":`...)
 }
 
-func (m *members) close() ([]byte, error) {
+func (m *ObjectWriter) close() ([]byte, error) {
 	if len(m.b) == m.start {
 		m.b = append(m.b, '{')
 	}
@@ -117,7 +134,7 @@ func (m *members) close() ([]byte, error) {
 	return append(m.b, '}'), m.err
 }
 
-func (m *members) str(name, s string) {
+func (m *ObjectWriter) String(name, s string) {
 	m.add(name)
 	var err error
 	if m.b, err = jsontext.AppendQuote(m.b, s); err != nil && m.err == nil {
@@ -125,62 +142,62 @@ func (m *members) str(name, s string) {
 	}
 }
 
-func (m *members) optStr(name, s string) {
+func (m *ObjectWriter) OptionalString(name, s string) {
 	if s != "" {
-		m.str(name, s)
+		m.String(name, s)
 	}
 }
 
-func (m *members) uint(name string, n uint64) {
+func (m *ObjectWriter) Uint(name string, n uint64) {
 	m.add(name)
 	m.b = strconv.AppendUint(m.b, n, 10)
 }
 
-func (m *members) optUint(name string, n uint64) {
+func (m *ObjectWriter) OptionalUint(name string, n uint64) {
 	if n != 0 {
-		m.uint(name, n)
+		m.Uint(name, n)
 	}
 }
 
-func (m *members) id(name string, id wire.MessageID) {
+func (m *ObjectWriter) MessageID(name string, id wire.MessageID) {
 	m.add(name)
 	m.b = append(m.b, '"')
 	m.b, _ = id.AppendText(m.b)
 	m.b = append(m.b, '"')
 }
 
-func (m *members) optID(name string, id wire.MessageID) {
+func (m *ObjectWriter) OptionalMessageID(name string, id wire.MessageID) {
 	if !id.IsZero() {
-		m.id(name, id)
+		m.MessageID(name, id)
 	}
 }
 
-func (m *members) ref(name string, ref *wire.MessageID) {
+func (m *ObjectWriter) NullableMessageID(name string, ref *wire.MessageID) {
 	if ref != nil {
-		m.id(name, *ref)
+		m.MessageID(name, *ref)
 		return
 	}
 	m.add(name)
 	m.b = append(m.b, "null"...)
 }
 
-func (m *members) peer(name string, id identity.ID) {
+func (m *ObjectWriter) PeerID(name string, id identity.ID) {
 	m.add(name)
 	m.b = append(m.b, '"')
 	m.b = hex.AppendEncode(m.b, id[:])
 	m.b = append(m.b, '"')
 }
 
-func (m *members) payload(p wire.Payload) {
+func (m *ObjectWriter) Payload(p wire.Payload) {
 	m.b = slices.Grow(m.b, len(p)+64)
 	m.add("payload")
 	m.b = appendText(m.b, p.Object())
 }
 
-func (m *members) other(name string, v any) {
+func (m *ObjectWriter) Any(name string, v any) {
 	m.add(name)
 	var err error
-	if m.b, err = appendValue(m.b, v); err != nil && m.err == nil {
+	if m.b, err = AppendValue(m.b, v); err != nil && m.err == nil {
 		m.err = fmt.Errorf("%s: %w", name, err)
 	}
 }

@@ -1,4 +1,4 @@
-package client
+package jsonrpc
 
 import (
 	"context"
@@ -37,6 +37,13 @@ func (r *Request) IsNotification() bool { return r.id == nil }
 // Payloads are taken as text, delimited but not validated, that aliases the
 // request's own memory: package kinds validates them.
 func (r *Request) Bind(params any) error { return r.bind(params, true) }
+
+// BindKnown is [Request.Bind] that ignores unknown members.
+func (r *Request) BindKnown(params any) error { return r.bind(params, false) }
+
+// SetPeer says for which peer the request asks. Where many lines wait to be written,
+// answers for different peers take turns.
+func (r *Request) SetPeer(peer identity.ID) { r.peer = peer }
 
 func (r *Request) bind(params any, strict bool) error {
 	text := r.Params

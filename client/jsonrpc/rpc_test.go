@@ -1,4 +1,4 @@
-package client
+package jsonrpc
 
 import (
 	"bufio"
@@ -220,8 +220,8 @@ func TestThousandCallsBothWays(t *testing.T) {
 		for _, c := range []*Conn{a, b} {
 			wg.Go(func() {
 				text := fmt.Sprintf(`{"question":"%d","pad":"%s"}`, i, strings.Repeat("x", i*7%3000))
-				var answer Answer
-				if err := c.Call(t.Context(), MethodQuery, &QueryParams{To: "desk", Payload: wire.Payload(text)}, &answer); err != nil {
+				var answer reply
+				if err := c.Call(t.Context(), "query", &question{To: "desk", Payload: wire.Payload(text)}, &answer); err != nil {
 					t.Error(err)
 				} else if string(answer.Payload) != text {
 					t.Errorf("got %.40s, want %.40s", answer.Payload, text)

@@ -1,4 +1,4 @@
-package client
+package jsonrpc
 
 import (
 	"context"
@@ -282,7 +282,7 @@ func (c *Conn) respond(peer identity.ID, id []byte, result any, err error) error
 			b = append(b, "null"...)
 		}
 		b = append(b, id...)
-		return appendValue(append(b, name...), value)
+		return AppendValue(append(b, name...), value)
 	})
 }
 

@@ -1,4 +1,4 @@
-package client
+package jsonrpc
 
 import (
 	"bytes"
@@ -66,13 +66,13 @@ func (m *message) parse(line []byte) *RPCError {
 		name, v := o.member(i)
 		switch string(name) {
 		case "jsonrpc":
-			v.str(&rpc)
+			v.ReadString(&rpc)
 		case "id":
 			if badID = !validID(v); !badID {
 				m.id = jsontext.Value(v)
 			}
 		case "method":
-			m.hasMethod = v.str(&m.method) == nil && v[0] == '"'
+			m.hasMethod = v.ReadString(&m.method) == nil && v[0] == '"'
 		case "params":
 			m.params = jsontext.Value(v)
 		case "result":

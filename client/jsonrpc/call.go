@@ -1,4 +1,4 @@
-package client
+package jsonrpc
 
 import (
 	"context"
@@ -96,8 +96,8 @@ func (c *Conn) CallFor(ctx context.Context, peer identity.ID, limit time.Duratio
 	return nil
 }
 
-// callable reports whether a response can still come.
-func (c *Conn) callable() bool {
+// CanCall reports whether a response can still come.
+func (c *Conn) CanCall() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.calls != nil
@@ -126,7 +126,7 @@ func (c *Conn) send(ctx context.Context, peer identity.ID, id uint64, method str
 		if params == nil {
 			return b, nil
 		}
-		return appendValue(append(b, `,"params":`...), params)
+		return AppendValue(append(b, `,"params":`...), params)
 	})
 }
 

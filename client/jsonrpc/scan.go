@@ -1,4 +1,4 @@
-package client
+package jsonrpc
 
 import (
 	"bytes"
@@ -103,10 +103,17 @@ func (o *object) add(name, value span) {
 	o.n++
 }
 
+// IsObject reports whether text is one JSON object, whose inside is delimited and not validated.
+func IsObject(text []byte) bool {
+	at := space(text, 0)
+	end := skip(text, at)
+	return end >= 0 && text[at] == '{' && space(text, end) == len(text)
+}
+
 // member returns the i-th member; both alias the text where they can.
-func (o *object) member(i int) (name []byte, v value) {
+func (o *object) member(i int) (name []byte, v Value) {
 	at := o.members[i].value
-	return o.name(i), value(o.text[at.from:at.to:at.to])
+	return o.name(i), Value(o.text[at.from:at.to:at.to])
 }
 
 func (o *object) name(i int) []byte {

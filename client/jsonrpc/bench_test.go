@@ -1,4 +1,4 @@
-package client
+package jsonrpc
 
 import (
 	"bufio"
@@ -83,7 +83,7 @@ func BenchmarkRawEcho(b *testing.B) {
 	}
 }
 
-// BenchmarkCall is a query whose answer is its payload, with the types of the API,
+// BenchmarkCall is a query whose answer is its payload, with types that read and write themselves,
 // by several callers on one connection. cpu-ns/op is both ends' CPU time, which a
 // busy machine changes less than the time that passes.
 func BenchmarkCall(b *testing.B) {
@@ -93,7 +93,7 @@ func BenchmarkCall(b *testing.B) {
 				near, far := unixPair(b)
 				caller, answerer := NewConn(near, Options{}), NewConn(far, Options{Handler: echo})
 				run(b, caller, answerer)
-				params := &QueryParams{To: "desk", Payload: p.text}
+				params := &question{To: "desk", Payload: p.text}
 				var left atomic.Int64
 				left.Store(int64(b.N))
 				var wg sync.WaitGroup
@@ -103,8 +103,8 @@ func BenchmarkCall(b *testing.B) {
 				for range callers {
 					wg.Go(func() {
 						for left.Add(-1) >= 0 {
-							var answer Answer
-							if err := caller.Call(context.Background(), MethodQuery, params, &answer); err != nil {
+							var answer reply
+							if err := caller.Call(context.Background(), "query", params, &answer); err != nil {
 								b.Error(err)
 							}
 						}
@@ -126,12 +126,12 @@ func cpuTime(b *testing.B) time.Duration {
 }
 
 func echo(_ context.Context, _ *Conn, r *Request) {
-	var q QueryParams
+	var q question
 	if err := r.Bind(&q); err != nil {
 		r.ReplyError(err)
 		return
 	}
-	r.Reply(&Answer{ID: wire.NewMessageID(), Kind: "response", Payload: q.Payload})
+	r.Reply(&reply{ID: wire.NewMessageID(), Kind: "response", Payload: q.Payload})
 }
 
 func BenchmarkParse(b *testing.B) {
@@ -145,7 +145,7 @@ func BenchmarkParse(b *testing.B) {
 				if fail := m.parse(line); fail != nil {
 					b.Fatal(fail)
 				}
-				var q QueryParams
+				var q question
 				if err := readValue(m.params, &m.inner, &q, true); err != nil {
 					b.Fatal(err)
 				}

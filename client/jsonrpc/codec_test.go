@@ -1,0 +1,166 @@
+package jsonrpc
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+func TestLines(t *testing.T) {
+	big := strings.Repeat("x", 300<<10)
+	in := lines{r: io.MultiReader(
+		iotest.HalfReader(strings.NewReader("a\n\n"+big+"\n")),
+		strings.NewReader("b\n"), strings.NewReader("last")), max: 1 << 20}
+	for _, want := range []string{"a", "", big, "b", "last"} {
+		line, err := in.next()
+		if err != nil || string(line) != want {
+			t.Fatalf("got %.20q, %v, want %.20q", line, err, want)
+		}
+	}
+	if _, err := in.next(); err != io.EOF {
+		t.Errorf("got %v", err)
+	}
+	if len(in.buf) > kept {
+		t.Errorf("a buffer of %d bytes stays", len(in.buf))
+	}
+	small := strings.Repeat("x", 99) + "\n"
+	in = lines{r: strings.NewReader(strings.Repeat(small, 10000)), max: 1 << 20}
+	for range 10000 {
+		if line, err := in.next(); err != nil || string(line) != small[:99] {
+			t.Fatalf("got %.20q, %v", line, err)
+		}
+	}
+	if len(in.buf) != readAtOnce {
+		t.Errorf("a buffer of %d bytes for many small lines, want %d", len(in.buf), readAtOnce)
+	}
+	for n, want := range map[int]error{10: nil, 11: errLong, 30: errLong} {
+		for name, r := range map[string]io.Reader{"at once": strings.NewReader(strings.Repeat("x", n) + "\n"), "bytewise": iotest.OneByteReader(strings.NewReader(strings.Repeat("x", n) + "\n"))} {
+			in := lines{r: r, max: 10}
+			if _, err := in.next(); err != want {
+				t.Errorf("%d bytes %s: got %v, want %v", n, name, err, want)
+			}
+		}
+	}
+}
+
+func TestTooManyMembers(t *testing.T) {
+	text := []byte(`{"a":0`)
+	for i := range maxMembers {
+		text = append(text, []byte(`,"`+strings.Repeat("b", i+1)+`":0`)...)
+	}
+	var o object
+	if o.scan(append(text, '}'), 0, nil); o.err == nil {
+		t.Error("accepted")
+	}
+}
+
+// FuzzScan: what is valid JSON is delimited as the JSON library does.
+func FuzzScan(f *testing.F) {
+	for _, s := range []string{`{}`, ` { "a" : [ 1 , {"b":"]}\"\\"} ] , "c" : null } `, `{"a":-0.5e+3,"b":"\\\\\"","c":"0123456789abcdef\\"}`, `{"\u0061":1,"a":2}`, `{"a":1}x`, `{"a"`, `{"a":tru}`, `[[]]`, `"abcdefghijklmno\""`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var o object
+		end := o.scan(text, space(text, 0), nil)
+		if end > len(text) {
+			t.Fatal("scanned beyond the end")
+		}
+		if !jsontext.Value(text).IsValid() {
+			return
+		}
+		if at := space(text, 0); skip(text, at) < 0 || space(text, skip(text, at)) != len(text) {
+			t.Fatalf("valid, but not delimited: %s", text)
+		}
+		if jsontext.Value(text).Kind() != '{' {
+			return
+		}
+		var members []jsontext.Value
+		dec := jsontext.NewDecoder(bytes.NewReader(text))
+		dec.ReadToken()
+		for dec.PeekKind() != '}' {
+			v, err := dec.ReadValue()
+			if err != nil {
+				t.Fatal(err)
+			}
+			members = append(members, v.Clone())
+		}
+		if len(members)/2 > maxMembers {
+			return
+		}
+		if end < 0 || o.err != nil || o.n != len(members)/2 {
+			t.Fatalf("valid, but scanned as %d members to %d, %v: %s", o.n, end, o.err, text)
+		}
+		for i := range o.n {
+			name, v := o.member(i)
+			want, _ := jsontext.AppendUnquote(nil, members[2*i])
+			if !bytes.Equal(name, want) || !bytes.Equal(v, members[2*i+1]) {
+				t.Fatalf("member %d: got %s: %s, want %s: %s", i, name, v, want, members[2*i+1])
+			}
+		}
+	})
+}
+
+// FuzzParse: a line is a request, a response, or gets an error that can be sent.
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"query","params":{"to":"desk","payload":{}}}`,
+		`{"jsonrpc":"2.0","method":"rpc.cancel","params":{"id":7}}`,
+		`{"jsonrpc":"2.0","id":"a","result":{"id":"x"}}`,
+		`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"x","data":{"code":"invalid"}}}`,
+		`[]`, `{"jsonrpc":"2.0","id":1e400,"method":""}`, `{"id":1,"result":1,"error":2}`, "\xff", `{"jsonrpc":"2.0","id":"\ud800","method":"x"}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		if bytes.IndexByte(line, '\n') >= 0 {
+			return
+		}
+		m := new(message)
+		fail := m.parse(line)
+		if m.id != nil && !m.id.IsValid() {
+			t.Fatalf("an id that is no JSON: %s", m.id)
+		}
+		switch {
+		case fail != nil:
+			if text, err := AppendValue(nil, toRPC(fail)); err != nil || !jsontext.Value(text).IsValid() {
+				t.Fatalf("the error cannot be sent: %v", err)
+			}
+			if fail.Code == CodeParse && jsontext.Value(line).IsValid() {
+				t.Fatal("valid JSON is a parse error")
+			}
+		case m.hasMethod == m.isResponse:
+			t.Fatal("neither a request nor a response, or both")
+		case m.isResponse && m.fault != nil:
+			if fromRPC(m.fault) == nil {
+				t.Fatal("an error that is none")
+			}
+		default:
+			for _, v := range []any{new(question), new(reply), new(wire.Payload), new(wire.Envelope)} {
+				r := Request{Method: m.method, Params: m.params, message: m}
+				if len(m.params) > 0 || !m.isResponse {
+					r.Bind(v)
+				}
+			}
+		}
+	})
+}
+
+// The texts that a value holds cross as they were written, and not as Go would
+// write them.
+func TestTextsStayAsWritten(t *testing.T) {
+	data := jsontext.Value(`{"\u0061":"\u0074","n":1.0e2}`)
+	b, err := AppendValue(nil, &kinds.Response{Data: data, Summary: "s"})
+	if err != nil || !bytes.Contains(b, data) {
+		t.Errorf("%s, %v", b, err)
+	}
+	if p := kinds.Encode(&kinds.Notify{Topic: "t", Data: data}); !bytes.Contains(p, data) {
+		t.Errorf("%s", p)
+	}
+}
