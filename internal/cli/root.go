@@ -44,7 +44,6 @@ unreachable or unknown, 6 no daemon, 7 any other error of the peer, 130 interrup
   acpctl ping desk -c 3
   acpctl query desk 'Which branch is deployed?'
   acpctl serve --prompt -- ./answer.sh                answer what others ask`,
-		Version: a.version,
 	}
 	f.Prepare(root,
 		a.statusCmd(), a.whoamiCmd(), a.peersCmd(),
@@ -54,5 +53,6 @@ unreachable or unknown, 6 no daemon, 7 any other error of the peer, 130 interrup
 		channel.New(f), oacp.New(f),
 		a.completionCmd(), a.versionCmd(),
 	)
+	a.addVersionFlag(root)
 	return root
 }

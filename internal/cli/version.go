@@ -28,6 +28,20 @@ func (a *app) versionCmd() *cobra.Command {
 	}
 }
 
+// addVersionFlag adds --version to root. Cobra's own needs a template, and with that come all
+// of text/template and every method of every type.
+func (a *app) addVersionFlag(root *cobra.Command) {
+	check := root.Args
+	wanted := root.Flags().BoolP("version", "v", false, "version for acpctl")
+	root.Args = func(cmd *cobra.Command, args []string) error {
+		if !*wanted {
+			return check(cmd, args)
+		}
+		a.PrintLine("acpctl %s", a.version)
+		return frame.Exit(0)
+	}
+}
+
 // releaseOf returns the version, that of the module if it is "".
 func releaseOf(version string) string {
 	if version != "" {

@@ -1,32 +1,50 @@
 package frame
 
 import (
-	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 )
 
-// help begins with what can be typed as it stands.
-const help = `{{with .Example}}{{.}}
+// helpOf returns the help of a command. It begins with what can be typed as it stands.
+func helpOf(cmd *cobra.Command) string {
+	var b strings.Builder
+	if cmd.Example != "" {
+		b.WriteString(cmd.Example + "\n\n")
+	}
+	if about := cmp.Or(cmd.Long, cmd.Short); about != "" {
+		b.WriteString(trimEnd(about) + "\n\n")
+	}
+	b.WriteString("Usage:\n  ")
+	if !cmd.HasAvailableSubCommands() {
+		b.WriteString(cmd.UseLine() + "\n")
+	} else {
+		if cmd.Name() != cmd.Use {
+			b.WriteString(cmd.UseLine() + "\n  ")
+		}
+		b.WriteString(cmd.CommandPath() + " VERB\n\nVerbs:")
+		for _, verb := range cmd.Commands() {
+			if verb.IsAvailableCommand() {
+				fmt.Fprintf(&b, "\n  %-*s %s", verb.NamePadding(), verb.Name(), verb.Short)
+			}
+		}
+		b.WriteString("\n")
+	}
+	if cmd.HasAvailableLocalFlags() {
+		b.WriteString("\nFlags:\n" + trimEnd(cmd.LocalFlags().FlagUsages()) + "\n")
+	}
+	if cmd.HasAvailableInheritedFlags() {
+		b.WriteString("\nFlags of every verb:\n" + trimEnd(cmd.InheritedFlags().FlagUsages()) + "\n")
+	}
+	return b.String()
+}
 
-{{end}}{{with (or .Long .Short)}}{{. | trimTrailingWhitespaces}}
-
-{{end}}Usage:
-  {{if .HasAvailableSubCommands}}{{if ne .Name .Use}}{{.UseLine}}
-  {{end}}{{.CommandPath}} VERB{{else}}{{.UseLine}}{{end}}
-{{if .HasAvailableSubCommands}}
-Verbs:{{range .Commands}}{{if .IsAvailableCommand}}
-  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}
-{{end}}{{if .HasAvailableLocalFlags}}
-Flags:
-{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}
-{{end}}{{if .HasAvailableInheritedFlags}}
-Flags of every verb:
-{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}
-{{end}}`
+func trimEnd(s string) string { return strings.TrimRightFunc(s, unicode.IsSpace) }
 
 // Prepare makes root the command that all verbs are below: with the flags of every verb, the
 // help, and the check of what every verb refuses.
@@ -40,27 +58,20 @@ func (f *Frame) Prepare(root *cobra.Command, verbs ...*cobra.Command) {
 		}
 		return f.ChooseDaemon()
 	}
-	root.SetHelpTemplate(help)
 	root.SetFlagErrorFunc(flagError)
-	root.SetVersionTemplate("acpctl {{.Version}}\n")
 	flags := root.PersistentFlags()
 	flags.StringVar(&f.Home, "home", "", "state directory of the daemon (default $ACP_HOME or ~/.acp)")
 	flags.BoolVar(&f.JSON, "json", false, "print JSON, one object a line; most verbs of oacp indent it")
 	root.AddCommand(verbs...)
 	root.SetHelpCommand(newHelpCmd())
 	root.InitDefaultHelpCmd()
-	show := root.HelpFunc()
-	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		if cmd.HasAvailableSubCommands() && len(usageWords(cmd)) == 0 {
 			f.misnamed = unknownVerb(cmd, cmd.Flags().Args())
 		}
-		if f.misnamed != nil {
-			return
+		if f.misnamed == nil {
+			io.WriteString(f.Out, helpOf(cmd))
 		}
-		var text bytes.Buffer // so that cobra meets no error, which it would tell
-		cmd.SetOut(&text)
-		show(cmd, args)
-		f.Out.Write(text.Bytes())
 	})
 }
 
