@@ -14,22 +14,22 @@ func (d *Daemon) attach(ctx context.Context, s *session, p *client.AttachParams)
 	if p.TakeOver && s.guest {
 		return nil, kinds.Errorf(kinds.NotAuthorized, "attach: take_over: no agent takes another's name on this socket: choose another name, or show the key of this one")
 	}
-	a, replaced, err := d.agents.Attach(s.conn, *p, s.guest, d.tasks.openNames())
+	a, replaced, err := d.agents.Attach(s.conn, *p, s.guest, d.tasks.OpenAgents())
 	if err != nil {
 		return nil, err
 	}
 	for _, old := range replaced {
 		if old.Name != a.Name {
-			d.tasks.attend(old.Name)
+			d.tasks.NoteAgent(old.Name)
 		}
 		if old.Conn != s.conn {
 			old.Conn.Close() // it would wait for messages in vain
 		}
 	}
-	if err := d.tasks.pass(ctx, a.Name, a.KeyHash); err != nil {
+	if err := d.tasks.Pass(ctx, a.Name, a.KeyHash); err != nil {
 		d.log.Warn("open delegations pass to the agent of their name in memory only", "agent", a.Name, "err", err)
 	}
-	d.tasks.attend(a.Name)
+	d.tasks.NoteAgent(a.Name)
 	d.log.Info("agent attached", "agent", a.Name, "domains", a.Domains, "kinds", a.Kinds)
 	return &client.Attached{Key: a.Key}, nil
 }

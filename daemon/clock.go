@@ -16,11 +16,11 @@ import (
 // reporters bounds the errors that are told at the same time.
 const reporters = 8
 
-// run acts on what is due until ctx ends: deadlines, tasks whose agent does not
+// Run acts on what is due until ctx ends: deadlines, tasks whose agent does not
 // come back, entries that have lived long enough. It sleeps until the next of
 // them, and waits for no disk and no peer. report tells a peer how a task of its own
 // ended.
-func (ts *tasks) run(ctx context.Context, report func(context.Context, *task) error) error {
+func (ts *Table) Run(ctx context.Context, report func(context.Context, *Delegation) error) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var parts sync.WaitGroup
@@ -37,7 +37,7 @@ func (ts *tasks) run(ctx context.Context, report func(context.Context, *task) er
 		case <-timer.C:
 		}
 		now := time.Now()
-		var due []*task
+		var due []*Delegation
 		ts.mu.Lock()
 		var next time.Time
 		for _, t := range ts.table {
@@ -50,8 +50,8 @@ func (ts *tasks) run(ctx context.Context, report func(context.Context, *task) er
 		}
 		ts.next = next
 		for _, t := range due {
-			ts.act(t, now, func() bool {
-				return reports.TryGo(func() error { ts.tell(ctx, t, report); return nil })
+			ts.actOn(t, now, func() bool {
+				return reports.TryGo(func() error { ts.reportEnd(ctx, t, report); return nil })
 			})
 		}
 		ts.mu.Unlock()
@@ -66,11 +66,11 @@ func (ts *tasks) run(ctx context.Context, report func(context.Context, *task) er
 	}
 }
 
-// act does the one thing that is due for t; tell starts a report unless too many
+// actOn does the one thing that is due for t; tell starts a report unless too many
 // are under way. What passes with time is so at once, and written when it can be: a
 // restart finds the same. The caller holds mu.
-func (ts *tasks) act(t *task, now time.Time, tell func() bool) {
-	over, forgotten := t.expires()
+func (ts *Table) actOn(t *Delegation, now time.Time, tell func() bool) {
+	over, forgotten := t.ends()
 	switch {
 	case t.owed && now.Before(forgotten):
 		if !tell() {
@@ -80,54 +80,54 @@ func (ts *tasks) act(t *task, now time.Time, tell func() bool) {
 		t.retry = now.Add(t.pause) // the next one, unless this one succeeds
 		t.pause = min(2*t.pause, slowestReport)
 	case !now.Before(forgotten):
-		if !t.final() {
-			ts.settle(t, expired)
+		if !t.isFinal() {
+			ts.applyEnd(t, endOfTime)
 		}
 		ts.remove(t)
-		ts.unshare(t)
-		ts.change(t)
+		ts.giveBackShare(t)
+		ts.announce(t)
 		ts.late.add(record{task: t, drop: true})
-	case t.final():
+	case t.isFinal():
 	case !now.Before(over):
-		e := expired
-		if !t.alone.IsZero() {
-			e = lostBy(t)
+		e := endOfTime
+		if !t.aloneSince.IsZero() {
+			e = endOfLost(t)
 		}
-		ts.settle(t, e)
+		ts.applyEnd(t, e)
 		ts.late.add(record{task: t, ending: e})
-	case !t.ending && !t.alone.IsZero() && t.deadline.IsZero():
+	case !t.ending && !t.aloneSince.IsZero() && t.Deadline.IsZero():
 		t.ending = true // until that is on disk
-		ts.late.add(record{task: t, ending: lostBy(t)})
+		ts.late.add(record{task: t, ending: endOfLost(t)})
 	}
 }
 
-// lostBy is how a task ends whose agent has not come back.
-func lostBy(t *task) ending {
-	lost := kinds.Errorf(kinds.Internal, "agent %s went away while it worked on this and did not come back: delegate it again", t.agent)
-	return ending{state: client.TaskFailed, id: wire.NewMessageID(), outcome: lost.Message, payload: kinds.Encode(lost), owed: t.reports}
+// endOfLost is how a task ends whose agent has not come back.
+func endOfLost(t *Delegation) Ending {
+	lost := kinds.Errorf(kinds.Internal, "agent %s went away while it worked on this and did not come back: delegate it again", t.Agent)
+	return Ending{State: client.TaskFailed, ID: wire.NewMessageID(), Outcome: lost.Message, Payload: kinds.Encode(lost), owed: t.Reports}
 }
 
-// expired is how a task ends whose time is over.
-var expired = ending{state: client.TaskExpired, outcome: "the deadline passed"}
+// endOfTime is how a task ends whose time is over.
+var endOfTime = Ending{State: client.TaskExpired, Outcome: "the deadline passed"}
 
-// tell reports the end of a task to its owner and marks it as told when the owner
+// reportEnd reports the end of a task to its owner and marks it as told when the owner
 // has taken it, or does not want it.
-func (ts *tasks) tell(ctx context.Context, t *task, report func(context.Context, *task) error) {
+func (ts *Table) reportEnd(ctx context.Context, t *Delegation, report func(context.Context, *Delegation) error) {
 	if err := report(ctx, t); err != nil {
 		return // retry is set
 	}
 	ts.mu.Lock()
 	t.owed = false
-	ts.change(t)
+	ts.announce(t)
 	ts.mu.Unlock()
 	// A crash before this is on disk only repeats the report, under the same id.
-	_ = ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return sqlPaid(tx, t.row) })
+	_ = ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return sqlPaid(tx, t.Row) })
 }
 
-// attend looks whether an agent of that name is attached now. While none is, the
+// NoteAgent looks whether an agent of that name is attached now. While none is, the
 // time runs in which it has to come back for its tasks. It is called after each
 // change of that, so the last call sees how things are.
-func (ts *tasks) attend(name string) {
+func (ts *Table) NoteAgent(name string) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	var alone time.Time
@@ -135,10 +135,10 @@ func (ts *tasks) attend(name string) {
 		alone = time.Now()
 	}
 	for _, t := range ts.table {
-		if t.direction != client.Taken || t.agent != name || t.final() || t.alone.IsZero() == alone.IsZero() {
+		if t.Direction != client.Taken || t.Agent != name || t.isFinal() || t.aloneSince.IsZero() == alone.IsZero() {
 			continue
 		}
-		t.alone = alone
-		ts.change(t)
+		t.aloneSince = alone
+		ts.announce(t)
 	}
 }

@@ -91,7 +91,7 @@ type Daemon struct {
 	space  space
 
 	agents      *registry.Registry
-	tasks       *tasks
+	tasks       *Table
 	inbox       *inbox.Inbox
 	repeats     *inbox.Repeats
 	slowTakers  *budget.Account
@@ -205,7 +205,7 @@ func (d *Daemon) open(ctx context.Context) error {
 	if d.inbox, err = inbox.Open(ctx, d.store, d.budget, cfg.MaxMessage, d.space.room); err != nil {
 		return err
 	}
-	if d.tasks, err = openTasks(ctx, d.store, d.agents, d.budget, d.log); err != nil {
+	if d.tasks, err = openTable(ctx, d.store, d.agents, d.budget, d.log); err != nil {
 		return err
 	}
 	if err := d.openMail(ctx, cfg); err != nil {
@@ -265,7 +265,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	g.Go(func() error { return d.serve(local, d.socket, most) })
 	g.Go(func() error { return d.serve(local, d.guests, most) })
 	g.Go(func() error { return d.channels.run(local, working) })
-	g.Go(func() error { return d.tasks.run(working, d.reportLost) })
+	g.Go(func() error { return d.tasks.Run(working, d.reportLost) })
 	g.Go(func() error { return d.saveTrust(working) })
 	g.Go(func() error { return d.finishCuts(working) })
 	g.Go(func() error { return d.runDiscovery(working) })

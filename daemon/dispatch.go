@@ -293,11 +293,14 @@ func ask(ctx context.Context, limit time.Duration, a *registry.Agent, in *client
 }
 
 // ended says why a context is over.
-func ended(ctx context.Context) *kinds.Error {
-	if e, ok := errors.AsType[*kinds.Error](context.Cause(ctx)); ok {
+func ended(ctx context.Context) *kinds.Error { return endedBy(context.Cause(ctx)) }
+
+// endedBy says why a context is over that has a cause.
+func endedBy(cause error) *kinds.Error {
+	if e, ok := errors.AsType[*kinds.Error](cause); ok {
 		return e
 	}
-	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+	if errors.Is(cause, context.DeadlineExceeded) {
 		return late()
 	}
 	return kinds.Errorf(kinds.Cancelled, "the caller gave up")

@@ -80,7 +80,7 @@ func FuzzAgentSession(f *testing.F) {
 		if a := desk.agents.AgentNamed("reviewer"); a == nil || a.Key != other.Key {
 			t.Error("the other agent is not what it was")
 		}
-		if s, _ := desk.tasks.stateOf(desk.tasks.find(taken.ID, client.Taken)); s != client.TaskAccepted {
+		if s, _ := desk.tasks.State(desk.tasks.FindByID(nil, taken.ID, client.Taken)); s != client.TaskAccepted {
 			t.Errorf("the other agent's delegation is %s", s)
 		}
 		if n := desk.held(); n != 1 {

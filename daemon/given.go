@@ -32,15 +32,15 @@ func (d *Daemon) delegate(ctx context.Context, s *session, p *client.DelegatePar
 		return nil, err
 	}
 	as := s.caller()
-	t := &task{
-		direction: client.Given, peer: env.To, id: env.ID, hash: inbox.HashContent(env), agent: as.Name, holder: as.KeyHash,
-		chain: env.Chain(), reports: what.Reports(), created: time.Now(),
+	t := &Delegation{
+		Direction: client.Given, Peer: env.To, ID: env.ID, Content: inbox.HashContent(env), Agent: as.Name, KeyHash: as.KeyHash,
+		Chain: env.Chain(), Reports: what.Reports(), Created: time.Now(),
 	}
 	if what.DeadlineMS > 0 {
-		t.deadline = t.created.Add(what.Deadline())
+		t.Deadline = t.Created.Add(what.Deadline())
 	}
-	hash := t.hash
-	t, fresh, err := d.tasks.begin(ctx, t, what.Task)
+	hash := t.Content
+	t, fresh, err := d.tasks.Begin(ctx, t, what.Task)
 	if err != nil {
 		return nil, err
 	}
@@ -48,31 +48,31 @@ func (d *Daemon) delegate(ctx context.Context, s *session, p *client.DelegatePar
 		return &client.Delegated{ID: env.ID, From: env.To, Payload: ack}
 	}
 	if !fresh {
-		if t.hash != hash || s.guest && !d.tasks.own(t, as) {
+		if t.Content != hash || s.guest && !d.tasks.IsOwn(t, as) {
 			return nil, inbox.ReusedID(env)
 		}
-		if state, acked := d.tasks.stateOf(t); acked {
-			ack, err := d.tasks.ackOf(ctx, t)
+		if state, acked := d.tasks.State(t); acked {
+			ack, err := d.tasks.ReadAck(ctx, t)
 			if err != nil {
 				return nil, err
 			}
 			d.log.Debug("repeat", "id", env.ID, "state", state)
 			return given(ack), nil
 		}
-		if err := d.tasks.set(ctx, t, client.TaskSent); err != nil {
+		if err := d.tasks.SetState(ctx, t, client.TaskSent); err != nil {
 			return nil, err
 		}
 	}
 
 	end := time.Now().Add(ackTime)
-	if !t.deadline.IsZero() && t.deadline.Before(end) {
-		end = t.deadline
+	if !t.Deadline.IsZero() && t.Deadline.Before(end) {
+		end = t.Deadline
 	}
 	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
-	defer d.tasks.abortable(t, abort)()
+	defer d.tasks.OnInterrupt(t, abort)()
 	reply, _, err := d.exchange(ctx, request)
 	if err != nil {
 		return nil, d.notGiven(ctx, t, fresh, err)
@@ -85,7 +85,7 @@ func (d *Daemon) delegate(ctx context.Context, s *session, p *client.DelegatePar
 	if !ack.Accepted {
 		state = client.TaskRefused
 	}
-	if err := d.tasks.ack(ctx, t, state, reply.Payload, nil); err != nil {
+	if err := d.tasks.RecordAck(ctx, t, state, reply.Payload, nil); err != nil {
 		return nil, err
 	}
 	return given(reply.Payload), nil
@@ -97,24 +97,24 @@ var errCancelled = kinds.Errorf(kinds.Cancelled, "the delegation was cancelled b
 
 // notGiven enters what is known of a delegation that has no ack, and returns the
 // error for the caller.
-func (d *Daemon) notGiven(ctx context.Context, t *task, fresh bool, err error) error {
+func (d *Daemon) notGiven(ctx context.Context, t *Delegation, fresh bool, err error) error {
 	e := kinds.AsError(err)
 	var fail error
 	switch {
 	case errors.Is(context.Cause(ctx), errCancelled):
 		e = errCancelled
-		_, fail = d.tasks.end(ctx, t, ending{state: client.TaskCancelled, outcome: e.Message})
+		_, fail = d.tasks.End(ctx, t, Ending{State: client.TaskCancelled, Outcome: e.Message})
 	case fresh && (e.Delivered() == kinds.DeliveredNo || e.From == "" && e.Code == kinds.Invalid):
-		fail = d.tasks.drop(ctx, t) // it never left: as if it had never been
+		fail = d.tasks.Drop(ctx, t) // it never left: as if it had never been
 	case e.Code == kinds.NotTrusted: // nothing will come of an earlier attempt either
 		fail = d.sever(ctx, t, e.Message)
 	case e.From != "" && e.Code != kinds.Internal && e.Code != kinds.Timeout && e.Code != kinds.Cancelled:
-		fail = d.tasks.refuse(ctx, t, e.Message)
+		fail = d.tasks.RecordRefusal(ctx, t, e.Message)
 	default: // a failed receiver may have begun it, and so may an earlier attempt
-		fail = d.tasks.set(ctx, t, client.TaskUnknown)
+		fail = d.tasks.SetState(ctx, t, client.TaskUnknown)
 	}
 	if fail != nil {
-		d.log.Error("delegation", "id", t.id, "err", fail)
+		d.log.Error("delegation", "id", t.ID, "err", fail)
 	}
 	return e
 }
@@ -122,7 +122,7 @@ func (d *Daemon) notGiven(ctx context.Context, t *task, fresh bool, err error) e
 // cancel ends a delegation that was given: by ending its exchange while that has
 // no answer, else by asking the peer.
 func (d *Daemon) cancel(ctx context.Context, s *session, p *client.CancelParams) (any, error) {
-	t := d.tasks.findOf(s.only(), p.Ref, client.Given)
+	t := d.tasks.FindByID(s.only(), p.Ref, client.Given)
 	to := p.To
 	if to == "" || s.guest {
 		if t == nil && s.guest {
@@ -131,24 +131,24 @@ func (d *Daemon) cancel(ctx context.Context, s *session, p *client.CancelParams)
 		if t == nil {
 			return nil, kinds.Errorf(kinds.NotFound, "ref: %s names no delegation of this daemon: say in `to` whom it went to", p.Ref)
 		}
-		to = cmp.Or(to, t.peer.String())
+		to = cmp.Or(to, t.Peer.String())
 	}
 	env, whom, err := d.draft(s, kinds.KindCancel, &p.Head, to, p.Payload)
 	if err != nil {
 		return nil, err
 	}
 	env.Ref = &p.Ref
-	if t != nil && t.peer != whom.ID {
-		return nil, kinds.Errorf(kinds.NotFound, "ref: the delegation %s went to %s, not to %s", p.Ref, d.nameOf(t.peer), whom.Name)
+	if t != nil && t.Peer != whom.ID {
+		return nil, kinds.Errorf(kinds.NotFound, "ref: the delegation %s went to %s, not to %s", p.Ref, d.nameOf(t.Peer), whom.Name)
 	}
 	if t != nil {
-		if state, _ := d.tasks.stateOf(t); state.IsFinal() {
+		if state, _ := d.tasks.State(t); state.IsFinal() {
 			return &client.CancelAnswer{Ref: p.Ref, Payload: notAccepted(state)}, nil
 		}
-		if d.tasks.interrupt(t, errCancelled) {
+		if d.tasks.Interrupt(t, errCancelled) {
 			return &client.CancelAnswer{Ref: p.Ref, Payload: kinds.Encode(&kinds.Ack{Accepted: true})}, nil
 		}
-		env.Thread, env.Hops, env.Trace = t.chain.Thread, t.chain.Hops, t.chain.Trace
+		env.Thread, env.Hops, env.Trace = t.Chain.Thread, t.Chain.Hops, t.Chain.Trace
 	}
 	request, err := kinds.Check(env)
 	if err != nil {
@@ -182,14 +182,14 @@ func (d *Daemon) cancel(ctx context.Context, s *session, p *client.CancelParams)
 // sender: into the table first, on disk, then to the agent that delegated, else to
 // all, else to the inbox.
 func (d *Daemon) onReport(ctx context.Context, sender identity.Peer, env *wire.Envelope) (inbox.Outcome, bool) {
-	t := d.tasks.get(client.Given, sender.ID, *env.Ref)
+	t := d.tasks.Find(client.Given, sender.ID, *env.Ref)
 	if t == nil {
-		return refused(notFound(*env.Ref))
+		return refused(NotFound(*env.Ref))
 	}
 	if err := d.gate.admit(sender, env.Kind, ""); err != nil {
 		return refused(err)
 	}
-	if state, _ := d.tasks.stateOf(t); !state.IsFinal() {
+	if state, _ := d.tasks.State(t); !state.IsFinal() {
 		if err := d.space.room(sender.ID); err != nil {
 			return refused(err)
 		}
@@ -199,15 +199,15 @@ func (d *Daemon) onReport(ctx context.Context, sender identity.Peer, env *wire.E
 		return refused(err)
 	}
 	// The same message again, after a restart that lost its outcome, goes its way.
-	if !open && !d.tasks.repeated(t, env.ID) {
-		state, _ := d.tasks.stateOf(t)
-		return refused(kinds.Errorf(kinds.NotFound, "ref: the delegation %s is %s already: nothing more is expected", t.id, state))
+	if !open && !d.tasks.EndedBy(t, env.ID) {
+		state, _ := d.tasks.State(t)
+		return refused(kinds.Errorf(kinds.NotFound, "ref: the delegation %s is %s already: nothing more is expected", t.ID, state))
 	}
 	takers := d.agents.Takers(env.Kind, "", env.Agent)
-	if t.agent != "" {
-		takers = meant(takers, t.agent)
+	if t.Agent != "" {
+		takers = meant(takers, t.Agent)
 	}
-	return d.hand(ctx, env, cmp.Or(t.agent, env.Agent), takers, &client.Inbound{Envelope: *env, Name: sender.Name, Delegation: d.describe(ctx, t, false)})
+	return d.hand(ctx, env, cmp.Or(t.Agent, env.Agent), takers, &client.Inbound{Envelope: *env, Name: sender.Name, Delegation: d.describe(ctx, t, false)})
 }
 
 // meant returns who of the takers gets what a delegation of an agent led to: that
@@ -225,26 +225,26 @@ func meant(takers []*registry.Agent, name string) (others []*registry.Agent) {
 }
 
 // report enters a result or error and reports whether the task was open.
-func (d *Daemon) report(ctx context.Context, t *task, env *wire.Envelope) (open bool, err error) {
-	e := ending{state: client.TaskFailed, id: env.ID, payload: env.Payload}
+func (d *Daemon) report(ctx context.Context, t *Delegation, env *wire.Envelope) (open bool, err error) {
+	e := Ending{State: client.TaskFailed, ID: env.ID, Payload: env.Payload}
 	if env.Kind == kinds.KindError {
 		p, err := kinds.Parse[kinds.Error](env.Payload)
 		if err != nil {
 			return false, err
 		}
-		e.outcome = p.Message
-		return d.tasks.end(ctx, t, e)
+		e.Outcome = p.Message
+		return d.tasks.End(ctx, t, e)
 	}
 	p, err := kinds.Parse[kinds.Result](env.Payload)
 	if err != nil {
 		return false, err
 	}
-	e.outcome = p.Outcome
+	e.Outcome = p.Outcome
 	switch p.Status {
 	case "partial":
-		return d.tasks.partial(ctx, t, env.Payload)
+		return d.tasks.RecordPartial(ctx, t, env.Payload)
 	case "completed":
-		e.state = client.TaskCompleted
+		e.State = client.TaskCompleted
 	}
-	return d.tasks.end(ctx, t, e)
+	return d.tasks.End(ctx, t, e)
 }

@@ -30,8 +30,8 @@ type records struct {
 
 // record is one of them.
 type record struct {
-	task   *task
-	ending ending // as tasks.settle gets it where only the disk was waited for
+	task   *Delegation
+	ending Ending // as tasks.settle gets it where only the disk was waited for
 	drop   bool   // instead: the entry goes
 }
 
@@ -47,7 +47,7 @@ func (l *records) add(r record) {
 }
 
 // run writes until ctx ends, and then once more.
-func (l *records) run(ctx context.Context, ts *tasks) {
+func (l *records) run(ctx context.Context, ts *Table) {
 	failing := false
 	for pause := firstWrite; ; {
 		select {
@@ -87,7 +87,7 @@ func (l *records) again() {
 }
 
 // save writes what waits, and tells the table of ends that only had to be written.
-func (l *records) save(ctx context.Context, ts *tasks) error {
+func (l *records) save(ctx context.Context, ts *Table) error {
 	for {
 		l.mu.Lock()
 		some := l.waiting[:min(len(l.waiting), recordsMost)]
@@ -97,9 +97,9 @@ func (l *records) save(ctx context.Context, ts *tasks) error {
 		}
 		err := ts.db.Write(ctx, true, func(tx *store.Tx) error {
 			for _, r := range some {
-				write := func() error { return sqlFinal(tx, r.task.row, r.ending) }
+				write := func() error { return sqlFinal(tx, r.task.Row, r.ending) }
 				if r.drop {
-					write = func() error { return sqlForget(tx, r.task.row) }
+					write = func() error { return sqlForget(tx, r.task.Row) }
 				}
 				if err := write(); err != nil {
 					return err
@@ -114,7 +114,7 @@ func (l *records) save(ctx context.Context, ts *tasks) error {
 		for _, r := range some {
 			if !r.drop && !r.task.state.IsFinal() {
 				r.task.ending = false
-				ts.settle(r.task, r.ending)
+				ts.applyEnd(r.task, r.ending)
 			}
 		}
 		ts.mu.Unlock()

@@ -123,8 +123,8 @@ func (s *session) converse(ctx context.Context) {
 	err := s.conn.Run(ctx)
 	// No handler runs any more, so nothing attaches or subscribes after this.
 	d.subscribers.set(s.conn, nil)
-	if a := d.agents.Detach(s.conn, d.tasks.openNames); a != nil {
-		d.tasks.attend(a.Name)
+	if a := d.agents.Detach(s.conn, d.tasks.OpenAgents); a != nil {
+		d.tasks.NoteAgent(a.Name)
 		d.log.Info("agent detached", "agent", a.Name)
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {

@@ -163,18 +163,15 @@ func (d *Daemon) listTasks(ctx context.Context, s *session, p *client.TasksParam
 		return nil, kinds.Errorf(kinds.Invalid, "tasks: limit: expected 1 or more")
 	}
 	limit := min(cmp.Or(p.Limit, few), most)
-	by := s.only()
-	all := d.tasks.list(func(t *task) bool {
-		return (p.After == 0 || uint64(t.row) < p.After) && (by == nil || t.holder == by.KeyHash)
-	})
-	slices.SortFunc(all, func(a, b *task) int { return cmp.Compare(b.row, a.row) })
+	all := d.tasks.List(s.only(), func(t *Delegation, _ client.TaskState) bool { return p.After == 0 || uint64(t.Row) < p.After })
+	slices.SortFunc(all, func(a, b *Delegation) int { return cmp.Compare(b.Row, a.Row) })
 	out := &client.Tasks{Tasks: []client.Task{}}
 	room := d.lineRoom()
 	for i, t := range all {
 		row := d.describe(ctx, t, false)
 		room -= 512 + wire.LongestJSON(row.Task) + wire.LongestJSON(row.Outcome)
 		if i == limit || i > 0 && room < 0 {
-			out.Next = uint64(all[i-1].row)
+			out.Next = uint64(all[i-1].Row)
 			break
 		}
 		out.Tasks = append(out.Tasks, *row)
@@ -182,8 +179,8 @@ func (d *Daemon) listTasks(ctx context.Context, s *session, p *client.TasksParam
 	return out, nil
 }
 
-func (d *Daemon) findTask(s *session, id wire.MessageID) (*task, error) {
-	t := d.tasks.findOf(s.only(), id, client.Given, client.Taken)
+func (d *Daemon) findTask(s *session, id wire.MessageID) (*Delegation, error) {
+	t := d.tasks.FindByID(s.only(), id, client.Given, client.Taken)
 	switch {
 	case t == nil && s.guest:
 		return nil, kinds.Errorf(kinds.NotFound, "id: %s names no delegation that this agent has given or works on: see tasks", id)
@@ -212,8 +209,8 @@ func (d *Daemon) wait(ctx context.Context, s *session, p *client.WaitParams) (an
 		waiting, cancel = context.WithTimeout(ctx, time.Duration(min(p.TimeoutMS, uint64(kinds.MaxTaskDeadline.Milliseconds())))*time.Millisecond)
 		defer cancel()
 	}
-	if err := d.tasks.wait(waiting, t, p.AfterPartials); err != nil {
-		return nil, err
+	if err := d.tasks.Wait(waiting, t, p.AfterPartials); err != nil {
+		return nil, endedBy(err)
 	}
 	return d.describe(ctx, t, true), nil
 }

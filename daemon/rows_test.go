@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -60,21 +58,6 @@ func TestLargeResultsAreReadBack(t *testing.T) {
 	}
 }
 
-func TestBeginning(t *testing.T) {
-	for text, want := range map[string]string{
-		"": "", "é": "é",
-		long(client.MaxBeginning):                  long(client.MaxBeginning),
-		long(client.MaxBeginning + 1):              long(client.MaxBeginning-3) + "…",
-		long(client.MaxBeginning-4) + "語語":         long(client.MaxBeginning-4) + "…",
-		long(client.MaxBeginning-6) + "語語":         long(client.MaxBeginning-6) + "語語",
-		strings.Repeat("é", client.MaxBeginning/2): strings.Repeat("é", client.MaxBeginning/2),
-	} {
-		if got := beginning(text); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
-	}
-}
-
 // Full tables, with texts that are as long as can be in JSON, are listed in answers
 // that fit the smallest line there is.
 func TestFullTablesAreListed(t *testing.T) {
@@ -82,22 +65,16 @@ func TestFullTablesAreListed(t *testing.T) {
 	dir := stateDir(t)
 	writeConfig(t, dir, "max_message: 65536\n")
 	d := start(t, dir, "desk")
-	if err := d.store.Write(t.Context(), false, func(tx *store.Tx) error {
-		for _, direction := range []client.TaskDirection{client.Given, client.Taken} {
-			for i := range maxTasks {
-				d.tasks.mu.Lock()
-				d.tasks.rows++
-				e := &task{row: d.tasks.rows, direction: direction, peer: identity.ID{1}, id: wire.NewMessageID(), created: time.Now(), state: client.TaskAccepted}
-				d.tasks.put(e)
-				d.tasks.mu.Unlock()
-				if err := sqlBegin(tx, e, strings.Repeat("\x00", 1000)); err != nil {
-					return fmt.Errorf("%d: %w", i, err)
-				}
+	for _, direction := range []client.TaskDirection{client.Given, client.Taken} {
+		for range maxTasks {
+			e, _, err := d.tasks.Begin(t.Context(), &Delegation{Direction: direction, Peer: identity.ID{1}, ID: wire.NewMessageID(), Created: time.Now()}, strings.Repeat("\x00", 1000))
+			if err == nil { // without a report it is over, and counts as none of its peer's
+				_, err = d.tasks.RecordPartial(t.Context(), e, wire.Payload(`{}`))
+			}
+			if err != nil {
+				t.Fatal(err)
 			}
 		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
 	}
 	l := d.dial()
 	seen := make(map[wire.MessageID]bool)

@@ -110,11 +110,11 @@ func (d *Daemon) follow(h *client.Head) (wire.Chain, error) {
 		c, ok = d.repeats.FindChain(h.Parent)
 	}
 	if !ok {
-		t := d.tasks.find(h.Parent, client.Taken)
+		t := d.tasks.FindByID(nil, h.Parent, client.Taken)
 		if t == nil {
 			return wire.Chain{}, kinds.Errorf(kinds.NotFound, "parent: %s is no inbound message that is still known: leave it out where the chain begins", h.Parent)
 		}
-		c = t.chain
+		c = t.Chain
 	}
 	c.Hops++
 	return c, nil

@@ -9,7 +9,6 @@ import (
 	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -17,7 +16,7 @@ import (
 // ack leaves. A connection that is lost meanwhile does not end it: its sender does
 // not know then, and may repeat; only a sender that gives up cancels.
 func (d *Daemon) onDelegate(ctx context.Context, sender identity.Peer, env *wire.Envelope, hash inbox.Digest) (inbox.Outcome, bool) {
-	if t := d.tasks.get(client.Taken, sender.ID, env.ID); t != nil {
+	if t := d.tasks.Find(client.Taken, sender.ID, env.ID); t != nil {
 		return d.recorded(ctx, t, hash), true
 	}
 	p, err := kinds.Parse[kinds.Delegate](env.Payload)
@@ -36,14 +35,14 @@ func (d *Daemon) onDelegate(ctx context.Context, sender identity.Peer, env *wire
 	}
 	defer d.agents.Release(place)
 	a := place.Agent
-	t := &task{
-		direction: client.Taken, peer: sender.ID, id: env.ID, hash: hash, agent: a.Name, holder: a.KeyHash,
-		chain: env.Chain(), reports: p.Reports(), created: time.Now(),
+	t := &Delegation{
+		Direction: client.Taken, Peer: sender.ID, ID: env.ID, Content: hash, Agent: a.Name, KeyHash: a.KeyHash,
+		Chain: env.Chain(), Reports: p.Reports(), Created: time.Now(),
 	}
 	if p.DeadlineMS > 0 {
-		t.deadline = t.created.Add(p.Deadline())
+		t.Deadline = t.Created.Add(p.Deadline())
 	}
-	entry, fresh, err := d.tasks.begin(ctx, t, p.Task)
+	entry, fresh, err := d.tasks.Begin(ctx, t, p.Task)
 	if err != nil {
 		return refused(err)
 	}
@@ -71,35 +70,35 @@ func (d *Daemon) onDelegate(ctx context.Context, sender identity.Peer, env *wire
 	if !said.Accepted {
 		state = client.TaskRefused
 	}
-	if err := d.tasks.ack(ctx, t, state, ack, place); err != nil {
+	if err := d.tasks.RecordAck(ctx, t, state, ack, place); err != nil {
 		return inbox.Outcome{Err: d.lost(ctx, t, err)}, true
 	}
-	d.tasks.attend(a.Name) // it may have left while this was written
+	d.tasks.NoteAgent(a.Name) // it may have left while this was written
 	return inbox.Outcome{Ack: ack}, true
 }
 
 // lost ends a taken task that has no ack, and returns why.
-func (d *Daemon) lost(ctx context.Context, t *task, err error) error {
+func (d *Daemon) lost(ctx context.Context, t *Delegation, err error) error {
 	e := kinds.AsError(err)
 	state := client.TaskFailed
 	if e.Code == kinds.Cancelled {
 		state = client.TaskCancelled
 	}
-	if _, err := d.tasks.end(ctx, t, ending{state: state, outcome: e.Message, payload: kinds.Encode(e)}); err != nil {
-		d.log.Error("delegation", "id", t.id, "err", err)
+	if _, err := d.tasks.End(ctx, t, Ending{State: state, Outcome: e.Message, Payload: kinds.Encode(e)}); err != nil {
+		d.log.Error("delegation", "id", t.ID, "err", err)
 	}
 	return e
 }
 
 // recorded answers the repeat of a delegation that the table remembers.
-func (d *Daemon) recorded(ctx context.Context, t *task, hash inbox.Digest) inbox.Outcome {
-	if t.hash != hash {
-		return inbox.Outcome{Err: kinds.Errorf(kinds.Invalid, "id: %s was used for another delegate: a repeat has the same content, anything else needs an id of its own", t.id)}
+func (d *Daemon) recorded(ctx context.Context, t *Delegation, hash inbox.Digest) inbox.Outcome {
+	if t.Content != hash {
+		return inbox.Outcome{Err: kinds.Errorf(kinds.Invalid, "id: %s was used for another delegate: a repeat has the same content, anything else needs an id of its own", t.ID)}
 	}
-	if _, acked := d.tasks.stateOf(t); !acked {
+	if _, acked := d.tasks.State(t); !acked {
 		return inbox.Outcome{Err: kinds.Errorf(kinds.Internal, "the receiver was interrupted before its agent had answered: look there whether the task was begun")}
 	}
-	ack, err := d.tasks.ackOf(ctx, t)
+	ack, err := d.tasks.ReadAck(ctx, t)
 	if err != nil {
 		return inbox.Outcome{Err: err}
 	}
@@ -123,18 +122,18 @@ func notAccepted(state client.TaskState) wire.Payload {
 // onCancel passes a cancellation to the agent that has the task. Where that is
 // away, the entry alone is cancelled: what the agent sends later is not found.
 func (d *Daemon) onCancel(ctx context.Context, sender identity.Peer, env *wire.Envelope) (inbox.Outcome, bool) {
-	t := d.tasks.get(client.Taken, sender.ID, *env.Ref)
+	t := d.tasks.Find(client.Taken, sender.ID, *env.Ref)
 	if t == nil {
-		return refused(notFound(*env.Ref))
+		return refused(NotFound(*env.Ref))
 	}
 	if err := d.gate.admit(sender, env.Kind, ""); err != nil {
 		return refused(err)
 	}
-	if state, _ := d.tasks.stateOf(t); state.IsFinal() {
+	if state, _ := d.tasks.State(t); state.IsFinal() {
 		return inbox.Outcome{Ack: notAccepted(state)}, true
 	}
 	ack := kinds.Encode(&kinds.Ack{Accepted: true})
-	if a := d.agents.AgentNamed(t.agent); a != nil {
+	if a := d.agents.AgentNamed(t.Agent); a != nil {
 		if err := ask(ctx, ackTime, a, &client.Inbound{Envelope: *env, Name: sender.Name, Delegation: d.describe(ctx, t, false)}, &ack); err != nil {
 			return refused(err) // cancelling twice does no harm
 		}
@@ -152,13 +151,13 @@ func (d *Daemon) onCancel(ctx context.Context, sender identity.Peer, env *wire.E
 }
 
 // cancelled ends a task by the cancel env, with the reserve to write on.
-func (d *Daemon) cancelled(ctx context.Context, t *task, env *wire.Envelope) error {
+func (d *Daemon) cancelled(ctx context.Context, t *Delegation, env *wire.Envelope) error {
 	outcome := "cancelled"
 	if c, err := kinds.Parse[kinds.Cancel](env.Payload); err == nil && c.Reason != "" {
 		outcome = c.Reason
 	}
 	return d.space.reserve.Spend(func() error {
-		_, err := d.tasks.end(ctx, t, ending{state: client.TaskCancelled, id: env.ID, outcome: outcome})
+		_, err := d.tasks.End(ctx, t, Ending{State: client.TaskCancelled, ID: env.ID, Outcome: outcome})
 		return err
 	})
 }
@@ -174,7 +173,7 @@ func (d *Daemon) fail(ctx context.Context, s *session, p *client.ResultParams) (
 // reportTaken sends a result or an error of a task that was taken; whom to follows
 // from ref, and so do thread and hops. The task is over when its owner has it.
 func (d *Daemon) reportTaken(ctx context.Context, s *session, kind string, p *client.ResultParams) (any, error) {
-	t := d.tasks.findOf(s.only(), p.Ref, client.Taken)
+	t := d.tasks.FindByID(s.only(), p.Ref, client.Taken)
 	if t == nil {
 		return nil, kinds.Errorf(kinds.NotFound, "ref: %s names no delegation that was taken here: it never came, or was long ago", p.Ref)
 	}
@@ -182,13 +181,13 @@ func (d *Daemon) reportTaken(ctx context.Context, s *session, kind string, p *cl
 	if !p.ID.IsZero() {
 		env.ID = p.ID
 	}
-	if state, _ := d.tasks.stateOf(t); state.IsFinal() && !d.tasks.repeated(t, env.ID) {
+	if state, _ := d.tasks.State(t); state.IsFinal() && !d.tasks.EndedBy(t, env.ID) {
 		return nil, kinds.Errorf(kinds.NotFound, "ref: the delegation %s is %s already: nothing more is expected", p.Ref, state)
 	}
 	state, err := d.send(ctx, env, true)
 	if e, ok := errors.AsType[*kinds.Error](err); ok {
 		if e.Code == kinds.NotFound && e.From != "" { // its owner has ended it
-			if _, err := d.tasks.end(ctx, t, ending{state: client.TaskCancelled, id: env.ID, outcome: e.Message, payload: p.Payload}); err != nil {
+			if _, err := d.tasks.End(ctx, t, Ending{State: client.TaskCancelled, ID: env.ID, Outcome: e.Message, Payload: p.Payload}); err != nil {
 				return nil, err
 			}
 		}
@@ -202,37 +201,32 @@ func (d *Daemon) reportTaken(ctx context.Context, s *session, kind string, p *cl
 }
 
 // newReport returns an envelope about a task that was taken, for its owner.
-func (d *Daemon) newReport(t *task, kind string, payload wire.Payload) *wire.Envelope {
-	env := wire.NewEnvelope(d.id, t.peer, kind, payload)
-	env.Ref, env.Thread, env.Hops, env.Trace = &t.id, t.chain.Thread, t.chain.Hops, t.chain.Trace
+func (d *Daemon) newReport(t *Delegation, kind string, payload wire.Payload) *wire.Envelope {
+	env := wire.NewEnvelope(d.id, t.Peer, kind, payload)
+	env.Ref, env.Thread, env.Hops, env.Trace = &t.ID, t.Chain.Thread, t.Chain.Hops, t.Chain.Trace
 	return env
 }
 
 // reportLost tells the owner of a taken task that it will not be done.
-func (d *Daemon) reportLost(ctx context.Context, t *task) error {
+func (d *Daemon) reportLost(ctx context.Context, t *Delegation) error {
 	shown := d.describe(ctx, t, true)
 	env := d.newReport(t, kinds.KindError, shown.Result)
-	env.ID = t.finalID
+	env.ID = d.tasks.FinalID(t)
 	_, err := d.send(ctx, env, true)
 	if e := kinds.AsError(err); err != nil && (e.Retryable || e.Code == kinds.NotTrusted) {
-		d.log.Warn("a lost delegation could not be reported yet", "id", t.id, "peer", t.peer.Label(), "err", err)
+		d.log.Warn("a lost delegation could not be reported yet", "id", t.ID, "peer", t.Peer.Label(), "err", err)
 		return err
 	}
 	return nil // taken, or not wanted
 }
 
-func notFound(ref wire.MessageID) *kinds.Error {
-	return kinds.Errorf(kinds.NotFound, "ref: %s names no delegation between these two: it never came, or was long ago", ref)
-}
-
 // describe returns a task as the local API shows it; payloads adds the results. A
 // failing disk leaves out the text.
-func (d *Daemon) describe(ctx context.Context, t *task, payloads bool) *client.Task {
-	shown := d.tasks.show(t)
-	shown.Peer = d.nameOf(t.peer)
-	err := d.store.Read(ctx, func(tx *store.Tx) error { return sqlShow(tx, t.row, &shown, payloads) })
+func (d *Daemon) describe(ctx context.Context, t *Delegation, payloads bool) *client.Task {
+	shown, err := d.tasks.Show(ctx, t, payloads)
 	if err != nil {
-		d.log.Error("read a delegation", "id", t.id, "err", err)
+		d.log.Error("read a delegation", "id", t.ID, "err", err)
 	}
-	return &shown
+	shown.Peer = d.nameOf(t.Peer)
+	return shown
 }

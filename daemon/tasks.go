@@ -26,9 +26,9 @@ const (
 	slowestReport = 10 * time.Minute
 )
 
-// tasks is the table of delegations, in memory what decides and on disk all of it.
+// Table is the table of delegations, in memory what decides and on disk all of it.
 // Every transition is written before anybody sees it.
-type tasks struct {
+type Table struct {
 	db     *store.DB
 	agents *registry.Registry
 	taken  *budget.Account // delegations that are not final
@@ -36,7 +36,7 @@ type tasks struct {
 	late   *records
 
 	mu    sync.Mutex // guards what follows and the fields of tasks named above
-	table map[taskKey]*task
+	table map[taskKey]*Delegation
 	sizes map[client.TaskDirection]map[identity.ID]int // entries of the table, by direction and peer
 	rows  int64                                        // the last row that was begun: none is used twice
 	next  time.Time                                    // when run looks again; zero: when it is woken
@@ -48,15 +48,15 @@ type taskKey struct {
 	id        wire.MessageID
 }
 
-func (t *task) key() taskKey { return taskKey{t.direction, t.peer, t.id} }
+func (t *Delegation) key() taskKey { return taskKey{t.Direction, t.Peer, t.ID} }
 
-// openTasks reads the table as the last run of the daemon left it.
-func openTasks(ctx context.Context, db *store.DB, a *registry.Registry, book *budget.Book, log *slog.Logger) (*tasks, error) {
-	ts := &tasks{
+// openTable reads the table as the last run of the daemon left it.
+func openTable(ctx context.Context, db *store.DB, a *registry.Registry, book *budget.Book, log *slog.Logger) (*Table, error) {
+	ts := &Table{
 		db: db, agents: a, taken: book.Open(budget.Delegations), wake: make(chan struct{}, 1), late: newRecords(log),
-		table: make(map[taskKey]*task), sizes: map[client.TaskDirection]map[identity.ID]int{client.Given: {}, client.Taken: {}},
+		table: make(map[taskKey]*Delegation), sizes: map[client.TaskDirection]map[identity.ID]int{client.Given: {}, client.Taken: {}},
 	}
-	var all []*task
+	var all []*Delegation
 	err := db.Read(ctx, func(tx *store.Tx) (err error) {
 		all, err = sqlTasks(tx)
 		return err
@@ -69,64 +69,59 @@ func openTasks(ctx context.Context, db *store.DB, a *registry.Registry, book *bu
 		if t.state == client.TaskSent { // the process died before the ack
 			t.state = client.TaskUnknown
 		}
-		if t.direction == client.Taken && !t.final() {
-			t.alone, t.shared = now, true
-			ts.taken.Add(t.peer, 1)
-			ts.count(t, nil)
+		if t.Direction == client.Taken && !t.isFinal() {
+			t.aloneSince, t.shared = now, true
+			ts.taken.Add(t.Peer, 1)
+			ts.countAsWork(t, nil)
 		}
-		if t.agent != "" && !t.final() {
-			a.KeepName(t.agent, t.holder, now)
+		if t.Agent != "" && !t.isFinal() {
+			a.KeepName(t.Agent, t.KeyHash, now)
 		}
 		t.retry, t.pause = now, firstReport
-		ts.put(t)
-		ts.rows = max(ts.rows, t.row)
+		ts.insert(t)
+		ts.rows = max(ts.rows, t.Row)
 	}
 	return ts, nil
 }
 
-// put enters t in the table, and remove takes it out, if it is there. The caller holds mu.
-func (ts *tasks) put(t *task) {
+// insert enters t in the table, and remove takes it out, if it is there. The caller holds mu.
+func (ts *Table) insert(t *Delegation) {
 	ts.table[t.key()] = t
-	ts.sizes[t.direction][t.peer]++
+	ts.sizes[t.Direction][t.Peer]++
 }
 
-func (ts *tasks) remove(t *task) {
+func (ts *Table) remove(t *Delegation) {
 	if ts.table[t.key()] != t {
 		return
 	}
 	delete(ts.table, t.key())
-	entries := ts.sizes[t.direction]
-	if entries[t.peer]--; entries[t.peer] == 0 {
-		delete(entries, t.peer)
+	entries := ts.sizes[t.Direction]
+	if entries[t.Peer]--; entries[t.Peer] == 0 {
+		delete(entries, t.Peer)
 	}
 }
 
-// count makes t count as work of its agent, from now on without the place that it had, if any.
-func (ts *tasks) count(t *task, had *registry.Place) {
+// countAsWork makes t count as work of its agent, from now on without the place that it had, if any.
+func (ts *Table) countAsWork(t *Delegation, had *registry.Place) {
 	t.counted = true
-	ts.agents.AddDelegations(t.agent, t.peer, 1, had)
+	ts.agents.AddDelegations(t.Agent, t.Peer, 1, had)
 }
 
-// get returns the entry of a delegation.
-func (ts *tasks) get(direction client.TaskDirection, peer identity.ID, id wire.MessageID) *task {
+// Find returns the entry of a delegation.
+func (ts *Table) Find(direction client.TaskDirection, peer identity.ID, id wire.MessageID) *Delegation {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	return ts.table[taskKey{direction, peer, id}]
 }
 
-// find returns a delegation by its id alone; of several the first in the order of
-// directions.
-func (ts *tasks) find(id wire.MessageID, directions ...client.TaskDirection) *task {
-	return ts.findOf(nil, id, directions...)
-}
-
-// findOf is find among what is the holder's own, nil for all.
-func (ts *tasks) findOf(by *registry.Credential, id wire.MessageID, directions ...client.TaskDirection) *task {
+// FindByID returns a delegation by its id alone, of several the first in the order of
+// directions: one that is the holder's own, nil for any.
+func (ts *Table) FindByID(by *registry.Credential, id wire.MessageID, directions ...client.TaskDirection) *Delegation {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	for _, direction := range directions {
 		for key, t := range ts.table {
-			if key.id == id && key.direction == direction && (by == nil || t.holder == by.KeyHash) {
+			if key.id == id && key.direction == direction && (by == nil || t.KeyHash == by.KeyHash) {
 				return t
 			}
 		}
@@ -134,35 +129,35 @@ func (ts *tasks) findOf(by *registry.Credential, id wire.MessageID, directions .
 	return nil
 }
 
-// begin enters a delegation before its first byte leaves, or before its agent
+// Begin enters a delegation before its first byte leaves, or before its agent
 // hears of it. If there is an entry already, that is returned and fresh is false.
-func (ts *tasks) begin(ctx context.Context, t *task, text string) (entry *task, fresh bool, err error) {
+func (ts *Table) Begin(ctx context.Context, t *Delegation, text string) (entry *Delegation, fresh bool, err error) {
 	ts.mu.Lock()
 	if old := ts.table[t.key()]; old != nil {
 		ts.mu.Unlock()
 		return old, false, nil
 	}
-	if t.direction == client.Taken {
-		if err := ts.taken.Take(t.peer, 1); err != nil {
+	if t.Direction == client.Taken {
+		if err := ts.taken.Take(t.Peer, 1); err != nil {
 			ts.mu.Unlock()
 			return nil, false, kinds.Errorf(kinds.Overloaded, "delegate: too many delegations are open (%v): wait until some have ended", err)
 		}
 		t.shared = true
 	}
-	evicted, room := ts.room(t.direction, t.peer)
+	evicted, room := ts.makeRoom(t.Direction, t.Peer)
 	if !room {
-		ts.unshare(t)
+		ts.giveBackShare(t)
 		ts.mu.Unlock()
 		return nil, false, kinds.Errorf(kinds.Overloaded, "%d delegations are open, the most there can be: wait until some have ended", maxTasks)
 	}
 	ts.rows++
-	t.row, t.state = ts.rows, client.TaskSent
-	ts.put(t)
-	ts.change(t)
+	t.Row, t.state = ts.rows, client.TaskSent
+	ts.insert(t)
+	ts.announce(t)
 	ts.mu.Unlock()
 	err = ts.db.Write(ctx, false, func(tx *store.Tx) error {
 		if evicted != nil {
-			if err := sqlForget(tx, evicted.row); err != nil {
+			if err := sqlForget(tx, evicted.Row); err != nil {
 				return err
 			}
 		}
@@ -172,26 +167,26 @@ func (ts *tasks) begin(ctx context.Context, t *task, text string) (entry *task, 
 		ts.mu.Lock()
 		ts.remove(t)
 		if evicted != nil && ts.table[evicted.key()] == nil {
-			ts.put(evicted)
+			ts.insert(evicted)
 		}
-		ts.unshare(t)
+		ts.giveBackShare(t)
 		ts.mu.Unlock()
 		return nil, false, fmt.Errorf("enter the delegation: %w", err)
 	}
 	return t, true, nil
 }
 
-// unshare gives back what t takes of its peer's share. The caller holds mu.
-func (ts *tasks) unshare(t *task) {
+// giveBackShare gives back what t takes of its peer's share. The caller holds mu.
+func (ts *Table) giveBackShare(t *Delegation) {
 	if t.shared {
 		t.shared = false
-		ts.taken.Give(t.peer, 1)
+		ts.taken.Give(t.Peer, 1)
 	}
 }
 
-// room drops an entry that is final if the table is full: the oldest of the peer
+// makeRoom drops an entry that is final if the table is full: the oldest of the peer
 // that has the most entries, so that nobody's outcomes are pushed out by another's.
-func (ts *tasks) room(direction client.TaskDirection, peer identity.ID) (evicted *task, ok bool) {
+func (ts *Table) makeRoom(direction client.TaskDirection, peer identity.ID) (evicted *Delegation, ok bool) {
 	entries, n := ts.sizes[direction], 0
 	for _, of := range entries {
 		n += of
@@ -206,10 +201,10 @@ func (ts *tasks) room(direction client.TaskDirection, peer identity.ID) (evicted
 		}
 	}()
 	for _, t := range ts.table {
-		if t.direction != direction || !t.final() || t.owed {
+		if t.Direction != direction || !t.isFinal() || t.owed {
 			continue
 		}
-		if evicted == nil || entries[t.peer] > entries[evicted.peer] || entries[t.peer] == entries[evicted.peer] && t.created.Before(evicted.created) {
+		if evicted == nil || entries[t.Peer] > entries[evicted.Peer] || entries[t.Peer] == entries[evicted.Peer] && t.Created.Before(evicted.Created) {
 			evicted = t
 		}
 	}
@@ -219,46 +214,66 @@ func (ts *tasks) room(direction client.TaskDirection, peer identity.ID) (evicted
 	return evicted, evicted != nil
 }
 
-// show describes t without what is on disk only.
-func (ts *tasks) show(t *task) client.Task {
+// Show describes t, without the name of its peer; payloads adds the results. If the disk
+// fails, the text is left out.
+func (ts *Table) Show(ctx context.Context, t *Delegation, payloads bool) (*client.Task, error) {
+	shown := ts.showState(t)
+	err := ts.db.Read(ctx, func(tx *store.Tx) error { return sqlShow(tx, t.Row, &shown, payloads) })
+	return &shown, err
+}
+
+// showState describes t without what is on disk only.
+func (ts *Table) showState(t *Delegation) client.Task {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	shown := client.Task{ID: t.id, Direction: t.direction, State: t.state, Deadline: client.Time{Time: t.deadline}, Partials: t.partials}
+	shown := client.Task{ID: t.ID, Direction: t.Direction, State: t.state, Deadline: client.Time{Time: t.Deadline}, Partials: t.partials}
 	if t.counted {
-		shown.Agent = t.agent
+		shown.Agent = t.Agent
 	}
 	return shown
 }
 
-// repeated reports whether id is the message that ended t.
-func (ts *tasks) repeated(t *task, id wire.MessageID) bool {
+// NotFound is the answer to a ref that names no delegation between two peers.
+func NotFound(ref wire.MessageID) *kinds.Error {
+	return kinds.Errorf(kinds.NotFound, "ref: %s names no delegation between these two: it never came, or was long ago", ref)
+}
+
+// FinalID returns the id of the message that ended t, zero if none did.
+func (ts *Table) FinalID(t *Delegation) wire.MessageID {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	return t.finalID
+}
+
+// EndedBy reports whether id is the message that ended t.
+func (ts *Table) EndedBy(t *Delegation, id wire.MessageID) bool {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	return t.state.IsFinal() && t.finalID == id
 }
 
-// stateOf returns the state and whether an ack is recorded.
-func (ts *tasks) stateOf(t *task) (state client.TaskState, acked bool) {
+// State returns the state and whether an ack is recorded.
+func (ts *Table) State(t *Delegation) (state client.TaskState, acked bool) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	return t.state, t.acked
 }
 
-// ackOf returns the recorded ack.
-func (ts *tasks) ackOf(ctx context.Context, t *task) (ack wire.Payload, err error) {
+// ReadAck returns the recorded ack.
+func (ts *Table) ReadAck(ctx context.Context, t *Delegation) (ack wire.Payload, err error) {
 	err = ts.db.Read(ctx, func(tx *store.Tx) error {
-		b, err := sqlAckOf(tx, t.row)
+		b, err := sqlAckOf(tx, t.Row)
 		ack = b
 		return err
 	})
 	return ack, err
 }
 
-// change wakes who waits for t, and the clock if t is due before it would look.
+// announce wakes who waits for t, and the clock if t is due before it would look.
 // The caller holds mu.
-func (ts *tasks) change(t *task) {
-	if t.final() {
-		ts.unshare(t)
+func (ts *Table) announce(t *Delegation) {
+	if t.isFinal() {
+		ts.giveBackShare(t)
 	}
 	if t.changed != nil {
 		close(t.changed)
@@ -272,17 +287,25 @@ func (ts *tasks) change(t *task) {
 	}
 }
 
-// wait blocks until t is final, or has more than *after partial results, or ctx ends.
-func (ts *tasks) wait(ctx context.Context, t *task, after *uint64) error {
+// IsAwaited reports whether a caller of wait waits for t.
+func (ts *Table) IsAwaited(t *Delegation) bool {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	return t.changed != nil
+}
+
+// Wait blocks until t is final, or has more than *after partial results, or ctx ends,
+// whose cause it returns then.
+func (ts *Table) Wait(ctx context.Context, t *Delegation, after *uint64) error {
 	for {
 		ts.mu.Lock()
-		if t.final() || after != nil && t.partials > *after {
+		if t.isFinal() || after != nil && t.partials > *after {
 			ts.mu.Unlock()
 			return nil
 		}
 		if ts.table[t.key()] != t {
 			ts.mu.Unlock()
-			return notFound(t.id)
+			return NotFound(t.ID)
 		}
 		if t.changed == nil {
 			t.changed = make(chan struct{})
@@ -292,14 +315,14 @@ func (ts *tasks) wait(ctx context.Context, t *task, after *uint64) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return ended(ctx)
+			return context.Cause(ctx)
 		}
 	}
 }
 
-// abortable lets interrupt end the exchange that carries the delegation, until
+// OnInterrupt lets interrupt end the exchange that carries the delegation, until
 // done is called.
-func (ts *tasks) abortable(t *task, cancel context.CancelCauseFunc) (done func()) {
+func (ts *Table) OnInterrupt(t *Delegation, cancel context.CancelCauseFunc) (done func()) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	t.abort = append(t.abort, cancel)
@@ -310,9 +333,9 @@ func (ts *tasks) abortable(t *task, cancel context.CancelCauseFunc) (done func()
 	}
 }
 
-// interrupt ends the exchange of a delegation that has no answer yet, which is
+// Interrupt ends the exchange of a delegation that has no answer yet, which is
 // how it is cancelled then, and reports whether there was one.
-func (ts *tasks) interrupt(t *task, cause error) bool {
+func (ts *Table) Interrupt(t *Delegation, cause error) bool {
 	ts.mu.Lock()
 	abort := t.abort
 	sent := t.state == client.TaskSent
@@ -326,26 +349,26 @@ func (ts *tasks) interrupt(t *task, cause error) bool {
 	return true
 }
 
-// openNames returns the agents that have open delegations, given or taken.
-func (ts *tasks) openNames() map[string]bool {
+// OpenAgents returns the agents that have open delegations, given or taken.
+func (ts *Table) OpenAgents() map[string]bool {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	open := make(map[string]bool)
 	for _, t := range ts.table {
-		if t.agent != "" && !t.final() {
-			open[t.agent] = true
+		if t.Agent != "" && !t.isFinal() {
+			open[t.Agent] = true
 		}
 	}
 	return open
 }
 
-// pass gives the open delegations of a name to the agent that has it now.
-func (ts *tasks) pass(ctx context.Context, name string, key registry.KeyHash) error {
+// Pass gives the open delegations of a name to the agent that has it now.
+func (ts *Table) Pass(ctx context.Context, name string, key registry.KeyHash) error {
 	ts.mu.Lock()
 	var rows []int64
 	for _, t := range ts.table {
-		if t.agent == name && t.holder != key && !t.final() {
-			t.holder, rows = key, append(rows, t.row)
+		if t.Agent == name && t.KeyHash != key && !t.isFinal() {
+			t.KeyHash, rows = key, append(rows, t.Row)
 		}
 	}
 	ts.mu.Unlock()
@@ -362,20 +385,21 @@ func (ts *tasks) pass(ctx context.Context, name string, key registry.KeyHash) er
 	})
 }
 
-// own reports whether a delegation is the holder's own.
-func (ts *tasks) own(t *task, by registry.Credential) bool {
+// IsOwn reports whether a delegation is the holder's own.
+func (ts *Table) IsOwn(t *Delegation, by registry.Credential) bool {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	return t.holder == by.KeyHash
+	return t.KeyHash == by.KeyHash
 }
 
-// list returns the tasks that match, in no order.
-func (ts *tasks) list(match func(*task) bool) []*task {
+// List returns the tasks that are the holder's own, nil for all, and match, in no
+// order. match gets the state of each and calls nothing of the table.
+func (ts *Table) List(by *registry.Credential, match func(*Delegation, client.TaskState) bool) []*Delegation {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	var all []*task
+	var all []*Delegation
 	for _, t := range ts.table {
-		if match(t) {
+		if (by == nil || t.KeyHash == by.KeyHash) && match(t, t.state) {
 			all = append(all, t)
 		}
 	}

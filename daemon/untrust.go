@@ -170,7 +170,7 @@ func (d *Daemon) removeOf(ctx context.Context, id identity.ID, name string, trie
 // severAll ends all delegations with a peer; of those that cannot be ended it returns
 // the first one's error.
 func (d *Daemon) severAll(ctx context.Context, id identity.ID, name string) (first error) {
-	for _, t := range d.tasks.list(func(t *task) bool { return t.peer == id }) {
+	for _, t := range d.tasks.List(nil, func(t *Delegation, _ client.TaskState) bool { return t.Peer == id }) {
 		if err := d.sever(ctx, t, name+" is not trusted here any more"); first == nil {
 			first = err
 		}
@@ -241,8 +241,8 @@ func (d *Daemon) findCuts(ctx context.Context) error {
 	for _, id := range senders {
 		left[id] = true
 	}
-	for _, t := range d.tasks.list(func(t *task) bool { return !t.final() }) {
-		left[t.peer] = true
+	for _, t := range d.tasks.List(nil, func(t *Delegation, state client.TaskState) bool { return !t.IsOver(state) }) {
+		left[t.Peer] = true
 	}
 	known, err := d.channels.Known(ctx)
 	if err != nil {
@@ -264,34 +264,34 @@ func (d *Daemon) findCuts(ctx context.Context) error {
 // had said so belong to a trust that is new; and so may those that are still to be
 // given, whose calls hear for themselves.
 func (d *Daemon) refusedBy(id identity.ID, at time.Time) {
-	for _, t := range d.tasks.list(func(t *task) bool {
-		return t.peer == id && t.created.Before(at) && !(t.direction == client.Given && t.state == client.TaskSent)
+	for _, t := range d.tasks.List(nil, func(t *Delegation, state client.TaskState) bool {
+		return t.Peer == id && t.Created.Before(at) && !(t.Direction == client.Given && state == client.TaskSent)
 	}) {
 		if err := d.sever(context.Background(), t, d.nameOf(id)+" does not trust this daemon"); err != nil {
-			d.log.Error("delegation", "id", t.id, "err", err)
+			d.log.Error("delegation", "id", t.ID, "err", err)
 		}
 	}
 }
 
 // sever ends a delegation where one side trusts the other no more, and tells the
 // agent that works on it.
-func (d *Daemon) sever(ctx context.Context, t *task, why string) error {
+func (d *Daemon) sever(ctx context.Context, t *Delegation, why string) error {
 	gone := kinds.Errorf(kinds.NotTrusted, "%s", why)
-	e := ending{state: client.TaskFailed, id: wire.NewMessageID(), outcome: gone.Message, payload: kinds.Encode(gone)}
-	if t.direction == client.Taken {
-		e.state = client.TaskCancelled
+	e := Ending{State: client.TaskFailed, ID: wire.NewMessageID(), Outcome: gone.Message, Payload: kinds.Encode(gone)}
+	if t.Direction == client.Taken {
+		e.State = client.TaskCancelled
 	}
-	won, err := d.tasks.end(ctx, t, e)
-	if err != nil || !won || t.direction != client.Taken {
+	won, err := d.tasks.End(ctx, t, e)
+	if err != nil || !won || t.Direction != client.Taken {
 		return err
 	}
-	a := d.agents.AgentNamed(t.agent)
+	a := d.agents.AgentNamed(t.Agent)
 	if a == nil {
 		return nil
 	}
-	env := wire.NewEnvelope(t.peer, d.id, kinds.KindCancel, kinds.Encode(&kinds.Cancel{Reason: gone.Message}))
-	env.ID, env.Ref, env.Thread, env.Hops = e.id, &t.id, t.chain.Thread, t.chain.Hops
-	in := &client.Inbound{Name: d.nameOf(t.peer), Delegation: d.describe(ctx, t, false), Envelope: *env}
+	env := wire.NewEnvelope(t.Peer, d.id, kinds.KindCancel, kinds.Encode(&kinds.Cancel{Reason: gone.Message}))
+	env.ID, env.Ref, env.Thread, env.Hops = e.ID, &t.ID, t.Chain.Thread, t.Chain.Hops
+	in := &client.Inbound{Name: d.nameOf(t.Peer), Delegation: d.describe(ctx, t, false), Envelope: *env}
 	d.calls.Go(func() {
 		if err := ask(context.WithoutCancel(ctx), confirmTime, a, in, nil); err != nil {
 			d.log.Debug("not confirmed", "agent", a.Name, "kind", in.Kind, "id", in.ID, "err", err)

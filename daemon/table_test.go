@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,7 +16,6 @@ import (
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
-	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/daemon/schema"
 	"github.com/acpd/acpd/identity"
@@ -25,7 +25,7 @@ import (
 )
 
 // table opens a task table on disk; run it in a bubble to have its clock.
-func table(t *testing.T) *tasks {
+func table(t *testing.T) *Table {
 	t.Helper()
 	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "state.db"))
 	if err != nil {
@@ -35,7 +35,7 @@ func table(t *testing.T) *tasks {
 	if err := schema.Migrate(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
-	ts, err := openTasks(t.Context(), db, registry.New(), new(budget.Book), slog.New(slog.DiscardHandler))
+	ts, err := openTable(t.Context(), db, registry.New(), new(budget.Book), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,9 +43,9 @@ func table(t *testing.T) *tasks {
 }
 
 // reopen reads the table anew, as after a restart.
-func (ts *tasks) reopen(t *testing.T) *tasks {
+func (ts *Table) reopen(t *testing.T) *Table {
 	t.Helper()
-	again, err := openTasks(t.Context(), ts.db, registry.New(), new(budget.Book), slog.New(slog.DiscardHandler))
+	again, err := openTable(t.Context(), ts.db, registry.New(), new(budget.Book), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,45 +53,45 @@ func (ts *tasks) reopen(t *testing.T) *tasks {
 }
 
 // clock runs the table's clock until the test ends.
-func (ts *tasks) clock(t *testing.T, report func(context.Context, *task) error) {
+func (ts *Table) clock(t *testing.T, report func(context.Context, *Delegation) error) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := ts.run(ctx, report); err != nil {
+		if err := ts.Run(ctx, report); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Cleanup(func() { cancel(); running.Wait() })
 }
 
-func (ts *tasks) enter(t *testing.T, direction client.TaskDirection, deadline time.Duration) *task {
+func (ts *Table) enter(t *testing.T, direction client.TaskDirection, deadline time.Duration) *Delegation {
 	t.Helper()
-	e := &task{direction: direction, peer: identity.ID{1}, id: wire.NewMessageID(), agent: "reviewer", reports: true, created: time.Now()}
+	e := &Delegation{Direction: direction, Peer: identity.ID{1}, ID: wire.NewMessageID(), Agent: "reviewer", Reports: true, Created: time.Now()}
 	if deadline > 0 {
-		e.deadline = e.created.Add(deadline)
+		e.Deadline = e.Created.Add(deadline)
 	}
-	if _, fresh, err := ts.begin(t.Context(), e, "mend it"); !fresh || err != nil {
+	if _, fresh, err := ts.Begin(t.Context(), e, "mend it"); !fresh || err != nil {
 		t.Fatal(fresh, err)
 	}
-	if err := ts.ack(t.Context(), e, client.TaskAccepted, wire.Payload(accepted), nil); err != nil {
+	if err := ts.RecordAck(t.Context(), e, client.TaskAccepted, wire.Payload(`{"accepted":true,"estimated_ms":5}`), nil); err != nil {
 		t.Fatal(err)
 	}
 	return e
 }
 
-func (ts *tasks) is(t *testing.T, e *task, want client.TaskState) {
+func (ts *Table) is(t *testing.T, e *Delegation, want client.TaskState) {
 	t.Helper()
 	synctest.Wait()
-	if got, _ := ts.stateOf(e); got != want {
+	if got, _ := ts.State(e); got != want {
 		t.Errorf("the state is %s, want %s", got, want)
 	}
-	now := ts.get(e.direction, e.peer, e.id)
-	if again := ts.reopen(t).get(e.direction, e.peer, e.id); (again == nil) != (now == nil) || again != nil && again.state != want {
+	now := ts.Find(e.Direction, e.Peer, e.ID)
+	if again := ts.reopen(t).Find(e.Direction, e.Peer, e.ID); (again == nil) != (now == nil) || again != nil && again.state != want {
 		t.Errorf("on disk it is %+v, want %s", again, want)
 	}
 }
 
-func never(context.Context, *task) error { panic("nothing is to be reported") }
+func never(context.Context, *Delegation) error { panic("nothing is to be reported") }
 
 func TestTasksExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -107,14 +107,14 @@ func TestTasksExpire(t *testing.T) {
 			ts.is(t, short, client.TaskExpired)
 			time.Sleep(time.Nanosecond)
 			synctest.Wait()
-			if ts.get(direction, short.peer, short.id) != nil || ts.reopen(t).get(direction, short.peer, short.id) != nil {
+			if ts.Find(direction, short.Peer, short.ID) != nil || ts.reopen(t).Find(direction, short.Peer, short.ID) != nil {
 				t.Error("the entry stays after its time")
 			}
 			time.Sleep(keptWithout - keptAfter - time.Minute - time.Nanosecond)
 			ts.is(t, none, client.TaskAccepted)
 			time.Sleep(time.Nanosecond)
 			synctest.Wait()
-			if ts.get(direction, none.peer, none.id) != nil {
+			if ts.Find(direction, none.Peer, none.ID) != nil {
 				t.Error("an entry without deadline stays after a day")
 			}
 		}
@@ -136,11 +136,11 @@ func TestAcceptedDelegationIsOneOfItsAgents(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ts.agents.Release(place)
-	e := &task{direction: client.Taken, peer: identity.ID{1}, id: wire.NewMessageID(), agent: "reviewer", reports: true, created: time.Now()}
-	if _, _, err := ts.begin(t.Context(), e, "mend it"); err != nil {
+	e := &Delegation{Direction: client.Taken, Peer: identity.ID{1}, ID: wire.NewMessageID(), Agent: "reviewer", Reports: true, Created: time.Now()}
+	if _, _, err := ts.Begin(t.Context(), e, "mend it"); err != nil {
 		t.Fatal(err)
 	}
-	if err := ts.ack(t.Context(), e, client.TaskAccepted, wire.Payload(accepted), place); err != nil {
+	if err := ts.RecordAck(t.Context(), e, client.TaskAccepted, wire.Payload(`{"accepted":true,"estimated_ms":5}`), place); err != nil {
 		t.Fatal(err)
 	}
 	other, err := ts.agents.Reserve(identity.ID{2}, false, kinds.KindQuery, "", "")
@@ -159,7 +159,7 @@ func TestOrphansAreReported(t *testing.T) {
 		ts := table(t)
 		reported := make(chan time.Time, 8)
 		failures := 2
-		ts.clock(t, func(_ context.Context, lost *task) error {
+		ts.clock(t, func(_ context.Context, lost *Delegation) error {
 			reported <- time.Now()
 			if failures--; failures >= 0 {
 				return errors.New("unreachable")
@@ -167,22 +167,22 @@ func TestOrphansAreReported(t *testing.T) {
 			return nil
 		})
 		back, away := ts.enter(t, client.Taken, 0), ts.enter(t, client.Taken, 0)
-		away.agent = "planner"
+		away.Agent = "planner"
 		come := func(name string) *registry.Agent {
 			a, _, err := ts.agents.Attach(new(jsonrpc.Conn), client.AttachParams{Name: name}, false, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			ts.attend(name)
+			ts.NoteAgent(name)
 			return a
 		}
 		planner, reviewer := come("planner"), come("reviewer")
-		ts.agents.Detach(reviewer.Conn, ts.openNames)
-		ts.attend("reviewer")
+		ts.agents.Detach(reviewer.Conn, ts.OpenAgents)
+		ts.NoteAgent("reviewer")
 		time.Sleep(orphanedFor - time.Second)
 		come("reviewer")
-		ts.agents.Detach(planner.Conn, ts.openNames)
-		ts.attend("planner")
+		ts.agents.Detach(planner.Conn, ts.OpenAgents)
+		ts.NoteAgent("planner")
 		left := time.Now()
 		time.Sleep(orphanedFor - time.Nanosecond)
 		ts.is(t, back, client.TaskAccepted)
@@ -200,7 +200,7 @@ func TestOrphansAreReported(t *testing.T) {
 		if fmt.Sprint(after) != "[0s 5s 15s]" {
 			t.Errorf("reported after %v", after)
 		}
-		if ts.reopen(t).get(client.Taken, away.peer, away.id).owed {
+		if ts.reopen(t).Find(client.Taken, away.Peer, away.ID).owed {
 			t.Error("the report is still owed")
 		}
 	})
@@ -210,23 +210,23 @@ func TestOrphansAreReported(t *testing.T) {
 func TestRestartedTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := table(t)
-		sent := &task{direction: client.Given, peer: identity.ID{1}, id: wire.NewMessageID(), hash: inbox.Digest{7}, chain: wire.Chain{Thread: "t", Hops: 2, Trace: "tr"}, reports: true, created: time.Now()}
-		if _, _, err := ts.begin(t.Context(), sent, "mend it"); err != nil {
+		sent := &Delegation{Direction: client.Given, Peer: identity.ID{1}, ID: wire.NewMessageID(), Content: [32]byte{7}, Chain: wire.Chain{Thread: "t", Hops: 2, Trace: "tr"}, Reports: true, Created: time.Now()}
+		if _, _, err := ts.Begin(t.Context(), sent, "mend it"); err != nil {
 			t.Fatal(err)
 		}
 		taken := ts.enter(t, client.Taken, 0)
 		again := ts.reopen(t)
-		got := again.get(client.Given, sent.peer, sent.id)
-		if got.state != client.TaskUnknown || got.hash != sent.hash || got.chain != sent.chain || !got.reports || !got.created.Equal(sent.created.Truncate(time.Millisecond)) {
+		got := again.Find(client.Given, sent.Peer, sent.ID)
+		if got.state != client.TaskUnknown || got.Content != sent.Content || got.Chain != sent.Chain || !got.Reports || !got.Created.Equal(sent.Created.Truncate(time.Millisecond)) {
 			t.Errorf("%+v", got)
 		}
 		if _, active, _ := again.agents.Summarize(); active != 1 {
 			t.Errorf("%d active", active)
 		}
-		reported := make(chan *task, 1)
-		again.clock(t, func(_ context.Context, lost *task) error { reported <- lost; return nil })
+		reported := make(chan *Delegation, 1)
+		again.clock(t, func(_ context.Context, lost *Delegation) error { reported <- lost; return nil })
 		time.Sleep(orphanedFor)
-		if lost := <-reported; lost.id != taken.id {
+		if lost := <-reported; lost.ID != taken.ID {
 			t.Errorf("%+v", lost)
 		}
 	})
@@ -234,10 +234,10 @@ func TestRestartedTasks(t *testing.T) {
 
 func TestTasksAreBounded(t *testing.T) {
 	ts := table(t)
-	var first *task
+	var first *Delegation
 	for i := range maxTasks {
-		e := &task{direction: client.Given, peer: identity.ID{1}, id: wire.NewMessageID(), created: time.Unix(int64(i), 0), reports: true}
-		if _, _, err := ts.begin(t.Context(), e, ""); err != nil {
+		e := &Delegation{Direction: client.Given, Peer: identity.ID{1}, ID: wire.NewMessageID(), Created: time.Unix(int64(i), 0), Reports: true}
+		if _, _, err := ts.Begin(t.Context(), e, ""); err != nil {
 			t.Fatal(err)
 		}
 		if i == 0 {
@@ -245,19 +245,19 @@ func TestTasksAreBounded(t *testing.T) {
 		}
 	}
 	more := func() error {
-		_, _, err := ts.begin(t.Context(), &task{direction: client.Given, peer: identity.ID{1}, id: wire.NewMessageID(), reports: true}, "")
+		_, _, err := ts.Begin(t.Context(), &Delegation{Direction: client.Given, Peer: identity.ID{1}, ID: wire.NewMessageID(), Reports: true}, "")
 		return err
 	}
 	if err := more(); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
 		t.Fatal(err)
 	}
-	if _, err := ts.end(t.Context(), first, ending{state: client.TaskCompleted}); err != nil {
+	if _, err := ts.End(t.Context(), first, Ending{State: client.TaskCompleted}); err != nil {
 		t.Fatal(err)
 	}
 	if err := more(); err != nil {
 		t.Fatal(err)
 	}
-	if ts.get(client.Given, first.peer, first.id) != nil || len(ts.table) != maxTasks || len(ts.reopen(t).table) != maxTasks {
+	if ts.Find(client.Given, first.Peer, first.ID) != nil || len(ts.table) != maxTasks || len(ts.reopen(t).table) != maxTasks {
 		t.Errorf("%d entries", len(ts.table))
 	}
 	ts.counted(t)
@@ -271,7 +271,7 @@ func TestOnlyTheFirstEndWins(t *testing.T) {
 	var ends sync.WaitGroup
 	for _, state := range []client.TaskState{client.TaskCompleted, client.TaskFailed, client.TaskCancelled, client.TaskExpired} {
 		ends.Go(func() {
-			won, err := ts.end(t.Context(), e, ending{state: state})
+			won, err := ts.End(t.Context(), e, Ending{State: state})
 			if err != nil {
 				t.Error(err)
 			}
@@ -285,16 +285,16 @@ func TestOnlyTheFirstEndWins(t *testing.T) {
 	if len(wins) != 1 {
 		t.Fatalf("%d ends won", len(wins))
 	}
-	if got := ts.reopen(t).get(client.Given, e.peer, e.id).state; got != <-wins {
+	if got := ts.reopen(t).Find(client.Given, e.Peer, e.ID).state; got != <-wins {
 		t.Errorf("on disk it is %s", got)
 	}
-	if open, err := ts.partial(t.Context(), e, wire.Payload(`{}`)); open || err != nil {
+	if open, err := ts.RecordPartial(t.Context(), e, wire.Payload(`{}`)); open || err != nil {
 		t.Error(open, err)
 	}
-	if err := ts.set(t.Context(), e, client.TaskUnknown); err != nil {
+	if err := ts.SetState(t.Context(), e, client.TaskUnknown); err != nil {
 		t.Error(err)
 	}
-	if got, _ := ts.stateOf(e); !got.IsFinal() {
+	if got, _ := ts.State(e); !got.IsFinal() {
 		t.Errorf("an end was undone: %s", got)
 	}
 }
@@ -306,13 +306,13 @@ func TestDroppedTaskMayBeginAgain(t *testing.T) {
 	for range 8 {
 		workers.Go(func() {
 			for range 20 {
-				e, fresh, err := ts.begin(t.Context(), &task{direction: client.Given, peer: identity.ID{1}, id: id, created: time.Now()}, "")
+				e, fresh, err := ts.Begin(t.Context(), &Delegation{Direction: client.Given, Peer: identity.ID{1}, ID: id, Created: time.Now()}, "")
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				if fresh {
-					if err := ts.drop(t.Context(), e); err != nil {
+					if err := ts.Drop(t.Context(), e); err != nil {
 						t.Error(err)
 					}
 				}
@@ -323,7 +323,7 @@ func TestDroppedTaskMayBeginAgain(t *testing.T) {
 	if again := ts.reopen(t); len(ts.table) != 0 || len(again.table) != 0 {
 		t.Errorf("%d entries in memory, %d on disk", len(ts.table), len(again.table))
 	}
-	if _, fresh, err := ts.begin(t.Context(), &task{direction: client.Given, peer: identity.ID{1}, id: id, created: time.Now()}, ""); !fresh || err != nil {
+	if _, fresh, err := ts.Begin(t.Context(), &Delegation{Direction: client.Given, Peer: identity.ID{1}, ID: id, Created: time.Now()}, ""); !fresh || err != nil {
 		t.Error(fresh, err)
 	}
 	if again := ts.reopen(t); len(again.table) != 1 {
@@ -333,13 +333,13 @@ func TestDroppedTaskMayBeginAgain(t *testing.T) {
 }
 
 // counted fails the test unless the sizes are those of the table.
-func (ts *tasks) counted(t *testing.T) {
+func (ts *Table) counted(t *testing.T) {
 	t.Helper()
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	want := map[client.TaskDirection]map[identity.ID]int{client.Given: {}, client.Taken: {}}
 	for _, one := range ts.table {
-		want[one.direction][one.peer]++
+		want[one.Direction][one.Peer]++
 	}
 	if !reflect.DeepEqual(ts.sizes, want) {
 		t.Errorf("counted %v, there are %v", ts.sizes, want)
@@ -349,7 +349,7 @@ func (ts *tasks) counted(t *testing.T) {
 // TestADropIsWrittenFirst: an entry that cannot be dropped stays, as a restart finds it.
 func TestADropIsWrittenFirst(t *testing.T) {
 	ts := table(t)
-	one, _, err := ts.begin(t.Context(), &task{direction: client.Given, peer: identity.ID{1}, id: wire.NewMessageID(), created: time.Now()}, "task")
+	one, _, err := ts.Begin(t.Context(), &Delegation{Direction: client.Given, Peer: identity.ID{1}, ID: wire.NewMessageID(), Created: time.Now()}, "task")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -363,15 +363,15 @@ func TestADropIsWrittenFirst(t *testing.T) {
 		}
 	}
 	change("CREATE TRIGGER kept BEFORE DELETE ON daemon_task BEGIN SELECT raise(ABORT, 'the disk is full'); END")
-	if err := ts.drop(t.Context(), one); err == nil {
+	if err := ts.Drop(t.Context(), one); err == nil {
 		t.Error("dropped")
 	}
-	if again := ts.reopen(t).get(client.Given, one.peer, one.id); again == nil || ts.get(client.Given, one.peer, one.id) != one || one.state != again.state {
+	if again := ts.reopen(t).Find(client.Given, one.Peer, one.ID); again == nil || ts.Find(client.Given, one.Peer, one.ID) != one || one.state != again.state {
 		t.Errorf("%+v, after a restart %+v", one, again)
 	}
 	ts.counted(t)
 	change("DROP TRIGGER kept")
-	if err := ts.drop(t.Context(), one); err != nil {
+	if err := ts.Drop(t.Context(), one); err != nil {
 		t.Error(err)
 	}
 	if len(ts.table) != 0 || len(ts.reopen(t).table) != 0 {
@@ -394,14 +394,14 @@ func TestDeadlinesOnASlowDisk(t *testing.T) {
 		})
 		<-slow
 		writers.Go(func() {
-			if won, err := ts.end(t.Context(), busy, ending{state: client.TaskCompleted, outcome: "done"}); won || err != nil {
+			if won, err := ts.End(t.Context(), busy, Ending{State: client.TaskCompleted, Outcome: "done"}); won || err != nil {
 				t.Errorf("an end after the deadline: %t, %v", won, err)
 			}
 		})
 		synctest.Wait()
 		begun := time.Now()
-		for _, e := range []*task{idle, busy} {
-			if err := ts.wait(t.Context(), e, nil); err != nil || time.Since(begun) != time.Minute {
+		for _, e := range []*Delegation{idle, busy} {
+			if err := ts.Wait(t.Context(), e, nil); err != nil || time.Since(begun) != time.Minute {
 				t.Errorf("who waits hears after %s: %v", time.Since(begun), err)
 			}
 		}
@@ -410,4 +410,19 @@ func TestDeadlinesOnASlowDisk(t *testing.T) {
 		ts.is(t, idle, client.TaskExpired)
 		ts.is(t, busy, client.TaskExpired)
 	})
+}
+
+func TestBeginning(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "é": "é",
+		strings.Repeat("x", client.MaxBeginning):          strings.Repeat("x", client.MaxBeginning),
+		strings.Repeat("x", client.MaxBeginning+1):        strings.Repeat("x", client.MaxBeginning-3) + "…",
+		strings.Repeat("x", client.MaxBeginning-4) + "語語": strings.Repeat("x", client.MaxBeginning-4) + "…",
+		strings.Repeat("x", client.MaxBeginning-6) + "語語": strings.Repeat("x", client.MaxBeginning-6) + "語語",
+		strings.Repeat("é", client.MaxBeginning/2):        strings.Repeat("é", client.MaxBeginning/2),
+	} {
+		if got := beginning(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
 }

@@ -22,7 +22,7 @@ func TestClockIsSetBetweenRuns(t *testing.T) {
 	const day, some = 24 * time.Hour, 5
 	for name, change := range map[string]time.Duration{"back": -day, "forward": day} {
 		path := filepath.Join(t.TempDir(), name)
-		run := func(at time.Duration, f func(t *testing.T, ts *tasks)) {
+		run := func(at time.Duration, f func(t *testing.T, ts *Table)) {
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(at) // each bubble begins at the same instant
 				db, err := store.Open(t.Context(), path)
@@ -33,29 +33,29 @@ func TestClockIsSetBetweenRuns(t *testing.T) {
 				if err := schema.Migrate(t.Context(), db); err != nil {
 					t.Fatal(err)
 				}
-				ts, err := openTasks(t.Context(), db, registry.New(), new(budget.Book), slog.New(slog.DiscardHandler))
+				ts, err := openTable(t.Context(), db, registry.New(), new(budget.Book), slog.New(slog.DiscardHandler))
 				if err != nil {
 					t.Fatal(err)
 				}
 				f(t, ts)
 			})
 		}
-		run(2*day, func(t *testing.T, ts *tasks) {
+		run(2*day, func(t *testing.T, ts *Table) {
 			for range some {
 				ts.enter(t, client.Given, time.Hour)
 				ts.enter(t, client.Given, 3*day)
 			}
 		})
-		run(2*day+change, func(t *testing.T, ts *tasks) {
+		run(2*day+change, func(t *testing.T, ts *Table) {
 			ctx, end := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
-			go func() { ended <- ts.run(ctx, func(context.Context, *task) error { return nil }) }()
+			go func() { ended <- ts.Run(ctx, func(context.Context, *Delegation) error { return nil }) }()
 			want := func(when string, open, expired int) {
 				t.Helper()
 				synctest.Wait()
 				states := make(map[client.TaskState]int)
-				for _, e := range ts.list(func(*task) bool { return true }) {
-					state, _ := ts.stateOf(e)
+				for _, e := range ts.List(nil, func(*Delegation, client.TaskState) bool { return true }) {
+					state, _ := ts.State(e)
 					states[state]++
 				}
 				if states[client.TaskExpired] != expired || states[client.TaskAccepted] != open {

@@ -8,20 +8,20 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-func sqlTasks(tx *store.Tx) (all []*task, err error) {
+func sqlTasks(tx *store.Tx) (all []*Delegation, err error) {
 	err = tx.Each(`SELECT row, direction, peer, id, hash, state, agent, thread, hops, trace, reports, created, deadline, partials, owed, final_id,
 		ack IS NOT NULL, holder FROM daemon_task ORDER BY row`, func(scan func(...any) error) error {
-		t := new(task)
+		t := new(Delegation)
 		var peer, id, hash, final, holder []byte
 		var created, deadline int64
-		err := scan(&t.row, &t.direction, &peer, &id, &hash, &t.state, &t.agent, &t.chain.Thread, &t.chain.Hops, &t.chain.Trace,
-			&t.reports, &created, &deadline, &t.partials, &t.owed, &final, &t.acked, &holder)
-		copy(t.peer[:], peer)
-		copy(t.id[:], id)
-		copy(t.hash[:], hash)
+		err := scan(&t.Row, &t.Direction, &peer, &id, &hash, &t.state, &t.Agent, &t.Chain.Thread, &t.Chain.Hops, &t.Chain.Trace,
+			&t.Reports, &created, &deadline, &t.partials, &t.owed, &final, &t.acked, &holder)
+		copy(t.Peer[:], peer)
+		copy(t.ID[:], id)
+		copy(t.Content[:], hash)
 		copy(t.finalID[:], final)
-		copy(t.holder[:], holder)
-		t.created, t.deadline = store.FromMillis(created), store.FromMillis(deadline)
+		copy(t.KeyHash[:], holder)
+		t.Created, t.Deadline = store.FromMillis(created), store.FromMillis(deadline)
 		all = append(all, t)
 		return err
 	})
@@ -30,11 +30,11 @@ func sqlTasks(tx *store.Tx) (all []*task, err error) {
 
 // sqlBegin replaces an entry that was just dropped from memory and is about to be
 // deleted here; rows are never used twice, so that deletes nothing of the new one.
-func sqlBegin(tx *store.Tx, t *task, text string) error {
+func sqlBegin(tx *store.Tx, t *Delegation, text string) error {
 	_, err := tx.Exec(`INSERT OR REPLACE INTO daemon_task (row, direction, peer, id, hash, state, agent, thread, hops, trace, reports, created, deadline, task, holder)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		t.row, t.direction, t.peer[:], t.id[:], t.hash[:], client.TaskSent, t.agent, t.chain.Thread, t.chain.Hops, t.chain.Trace, t.reports,
-		store.Millis(t.created), store.Millis(t.deadline), beginning(text), t.holder[:])
+		t.Row, t.Direction, t.Peer[:], t.ID[:], t.Content[:], client.TaskSent, t.Agent, t.Chain.Thread, t.Chain.Hops, t.Chain.Trace, t.Reports,
+		store.Millis(t.Created), store.Millis(t.Deadline), beginning(text), t.KeyHash[:])
 	return err
 }
 
@@ -77,9 +77,9 @@ func sqlPartial(tx *store.Tx, row int64, payload []byte) error {
 }
 
 // sqlFinal leaves a task alone whose time was over while its end waited to be written.
-func sqlFinal(tx *store.Tx, row int64, e ending) error {
+func sqlFinal(tx *store.Tx, row int64, e Ending) error {
 	_, err := tx.Exec("UPDATE daemon_task SET state = ?, outcome = ?, final_id = ?, final = ?, owed = ? WHERE row = ? AND state <> 'expired'",
-		e.state, beginning(e.outcome), e.id[:], []byte(e.payload), e.owed, row)
+		e.State, beginning(e.Outcome), e.ID[:], []byte(e.Payload), e.owed, row)
 	return err
 }
 

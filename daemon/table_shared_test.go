@@ -1,0 +1,99 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/store"
+	"github.com/acpd/acpd/wire"
+)
+
+func TestDelegationsAreShared(t *testing.T) {
+	ts := table(t)
+	begin := func(from byte) error {
+		_, _, err := ts.Begin(t.Context(), &Delegation{Direction: client.Taken, Peer: identity.ID{from}, ID: wire.NewMessageID(), Agent: "reviewer", Reports: true, Created: time.Now()}, "task")
+		return err
+	}
+	var err error
+	n := 0
+	for ; err == nil && n < 10*int(budget.Delegations.Peer); n++ {
+		err = begin(1)
+	}
+	if !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) || n-1 != int(budget.Delegations.Peer) {
+		t.Fatalf("%d taken, then %v", n-1, err)
+	}
+	if err := begin(3); err != nil {
+		t.Errorf("another peer: %v", err)
+	}
+	for _, one := range ts.List(nil, func(t *Delegation, _ client.TaskState) bool { return t.Peer == identity.ID{1} })[:2] {
+		if _, err := ts.End(t.Context(), one, Ending{State: client.TaskFailed}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ts = ts.reopen(t)
+	for want := range 3 {
+		if err := begin(1); (err == nil) != (want < 2) {
+			t.Errorf("delegation %d after two have ended: %v", want+1, err)
+		}
+	}
+}
+
+// A delegation that cannot be entered pushes none out.
+func TestAnEntryThatFailsEvictsNone(t *testing.T) {
+	ts := table(t)
+	for range maxTasks {
+		one, _, err := ts.Begin(t.Context(), &Delegation{Direction: client.Given, Peer: identity.ID{1}, ID: wire.NewMessageID(), Created: time.Now()}, "task")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ts.mu.Lock()
+		ts.applyEnd(one, Ending{State: client.TaskFailed})
+		ts.mu.Unlock()
+	}
+	before := len(ts.reopen(t).table)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := ts.Begin(over, &Delegation{Direction: client.Given, Peer: identity.ID{1}, ID: wire.NewMessageID(), Created: time.Now()}, "task"); err == nil {
+		t.Fatal("it is entered")
+	}
+	if n := len(ts.table); n != maxTasks || before != maxTasks {
+		t.Errorf("%d are left of %d, %d on disk", n, maxTasks, before)
+	}
+	ts.counted(t)
+}
+
+// What becomes of a delegation is written before anybody sees it.
+func TestStatesAreWrittenFirst(t *testing.T) {
+	ts := table(t)
+	for state, move := range map[client.TaskState]func(*Delegation) error{
+		client.TaskUnknown: func(one *Delegation) error { return ts.SetState(t.Context(), one, client.TaskUnknown) },
+		client.TaskRefused: func(one *Delegation) error { return ts.RecordRefusal(t.Context(), one, "no") },
+	} {
+		one, _, err := ts.Begin(t.Context(), &Delegation{Direction: client.Given, Peer: identity.ID{1}, ID: wire.NewMessageID(), Created: time.Now()}, "task")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var during []client.TaskState
+		ts.db.Observe(func(store.Cost) {
+			s, _ := ts.State(one)
+			during = append(during, s)
+		})
+		if err := move(one); err != nil {
+			t.Fatal(err)
+		}
+		if after, _ := ts.State(one); after != state || !slices.Equal(during, []client.TaskState{client.TaskSent}) {
+			t.Errorf("%s: %v while it is written, %s afterwards", state, during, after)
+		}
+		ts.db.Observe(nil)
+		if again := ts.reopen(t).Find(client.Given, one.Peer, one.ID); again == nil || again.state != state {
+			t.Errorf("%s: after a restart %+v", state, again)
+		}
+	}
+}
