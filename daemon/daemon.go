@@ -35,6 +35,7 @@ import (
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/daemon/schema"
@@ -91,7 +92,7 @@ type Daemon struct {
 	space  space
 
 	agents      *registry.Registry
-	tasks       *Table
+	tasks       *delegation.Table
 	inbox       *inbox.Inbox
 	repeats     *inbox.Repeats
 	slowTakers  *budget.Account
@@ -205,7 +206,7 @@ func (d *Daemon) open(ctx context.Context) error {
 	if d.inbox, err = inbox.Open(ctx, d.store, d.budget, cfg.MaxMessage, d.space.room); err != nil {
 		return err
 	}
-	if d.tasks, err = openTable(ctx, d.store, d.agents, d.budget, d.log); err != nil {
+	if d.tasks, err = delegation.Open(ctx, d.store, d.agents, d.budget, d.log); err != nil {
 		return err
 	}
 	if err := d.openMail(ctx, cfg); err != nil {

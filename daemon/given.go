@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
@@ -32,7 +33,7 @@ func (d *Daemon) delegate(ctx context.Context, s *session, p *client.DelegatePar
 		return nil, err
 	}
 	as := s.caller()
-	t := &Delegation{
+	t := &delegation.Delegation{
 		Direction: client.Given, Peer: env.To, ID: env.ID, Content: inbox.HashContent(env), Agent: as.Name, KeyHash: as.KeyHash,
 		Chain: env.Chain(), Reports: what.Reports(), Created: time.Now(),
 	}
@@ -97,13 +98,13 @@ var errCancelled = kinds.Errorf(kinds.Cancelled, "the delegation was cancelled b
 
 // notGiven enters what is known of a delegation that has no ack, and returns the
 // error for the caller.
-func (d *Daemon) notGiven(ctx context.Context, t *Delegation, fresh bool, err error) error {
+func (d *Daemon) notGiven(ctx context.Context, t *delegation.Delegation, fresh bool, err error) error {
 	e := kinds.AsError(err)
 	var fail error
 	switch {
 	case errors.Is(context.Cause(ctx), errCancelled):
 		e = errCancelled
-		_, fail = d.tasks.End(ctx, t, Ending{State: client.TaskCancelled, Outcome: e.Message})
+		_, fail = d.tasks.End(ctx, t, delegation.Ending{State: client.TaskCancelled, Outcome: e.Message})
 	case fresh && (e.Delivered() == kinds.DeliveredNo || e.From == "" && e.Code == kinds.Invalid):
 		fail = d.tasks.Drop(ctx, t) // it never left: as if it had never been
 	case e.Code == kinds.NotTrusted: // nothing will come of an earlier attempt either
@@ -184,7 +185,7 @@ func (d *Daemon) cancel(ctx context.Context, s *session, p *client.CancelParams)
 func (d *Daemon) onReport(ctx context.Context, sender identity.Peer, env *wire.Envelope) (inbox.Outcome, bool) {
 	t := d.tasks.Find(client.Given, sender.ID, *env.Ref)
 	if t == nil {
-		return refused(NotFound(*env.Ref))
+		return refused(delegation.NotFound(*env.Ref))
 	}
 	if err := d.gate.admit(sender, env.Kind, ""); err != nil {
 		return refused(err)
@@ -225,8 +226,8 @@ func meant(takers []*registry.Agent, name string) (others []*registry.Agent) {
 }
 
 // report enters a result or error and reports whether the task was open.
-func (d *Daemon) report(ctx context.Context, t *Delegation, env *wire.Envelope) (open bool, err error) {
-	e := Ending{State: client.TaskFailed, ID: env.ID, Payload: env.Payload}
+func (d *Daemon) report(ctx context.Context, t *delegation.Delegation, env *wire.Envelope) (open bool, err error) {
+	e := delegation.Ending{State: client.TaskFailed, ID: env.ID, Payload: env.Payload}
 	if env.Kind == kinds.KindError {
 		p, err := kinds.Parse[kinds.Error](env.Payload)
 		if err != nil {

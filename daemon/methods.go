@@ -14,6 +14,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
@@ -163,8 +164,10 @@ func (d *Daemon) listTasks(ctx context.Context, s *session, p *client.TasksParam
 		return nil, kinds.Errorf(kinds.Invalid, "tasks: limit: expected 1 or more")
 	}
 	limit := min(cmp.Or(p.Limit, few), most)
-	all := d.tasks.List(s.only(), func(t *Delegation, _ client.TaskState) bool { return p.After == 0 || uint64(t.Row) < p.After })
-	slices.SortFunc(all, func(a, b *Delegation) int { return cmp.Compare(b.Row, a.Row) })
+	all := d.tasks.List(s.only(), func(t *delegation.Delegation, _ client.TaskState) bool {
+		return p.After == 0 || uint64(t.Row) < p.After
+	})
+	slices.SortFunc(all, func(a, b *delegation.Delegation) int { return cmp.Compare(b.Row, a.Row) })
 	out := &client.Tasks{Tasks: []client.Task{}}
 	room := d.lineRoom()
 	for i, t := range all {
@@ -179,7 +182,7 @@ func (d *Daemon) listTasks(ctx context.Context, s *session, p *client.TasksParam
 	return out, nil
 }
 
-func (d *Daemon) findTask(s *session, id wire.MessageID) (*Delegation, error) {
+func (d *Daemon) findTask(s *session, id wire.MessageID) (*delegation.Delegation, error) {
 	t := d.tasks.FindByID(s.only(), id, client.Given, client.Taken)
 	switch {
 	case t == nil && s.guest:

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
@@ -66,8 +67,8 @@ func TestFullTablesAreListed(t *testing.T) {
 	writeConfig(t, dir, "max_message: 65536\n")
 	d := start(t, dir, "desk")
 	for _, direction := range []client.TaskDirection{client.Given, client.Taken} {
-		for range maxTasks {
-			e, _, err := d.tasks.Begin(t.Context(), &Delegation{Direction: direction, Peer: identity.ID{1}, ID: wire.NewMessageID(), Created: time.Now()}, strings.Repeat("\x00", 1000))
+		for range delegation.MaxDelegations {
+			e, _, err := d.tasks.Begin(t.Context(), &delegation.Delegation{Direction: direction, Peer: identity.ID{1}, ID: wire.NewMessageID(), Created: time.Now()}, strings.Repeat("\x00", 1000))
 			if err == nil { // without a report it is over, and counts as none of its peer's
 				_, err = d.tasks.RecordPartial(t.Context(), e, wire.Payload(`{}`))
 			}
@@ -88,8 +89,8 @@ func TestFullTablesAreListed(t *testing.T) {
 			break
 		}
 	}
-	if len(seen) != 2*maxTasks {
-		t.Errorf("%d of %d are listed", len(seen), 2*maxTasks)
+	if len(seen) != 2*delegation.MaxDelegations {
+		t.Errorf("%d of %d are listed", len(seen), 2*delegation.MaxDelegations)
 	}
 	var page client.Tasks
 	l.must("tasks", client.TasksParams{Limit: 2, After: 10}, &page)

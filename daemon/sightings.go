@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acpd/acpd/daemon/delegation"
+
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/store"
 )
@@ -119,7 +121,7 @@ func (s *sightings) run(ctx context.Context, log *slog.Logger) error {
 			log.Warn("the addresses of peers are not on disk, and will be tried again", "err", err)
 		}
 		if failing = err != nil; failing {
-			pause = min(2*pause, slowestWrite)
+			pause = min(2*pause, delegation.SlowestWrite)
 		} else {
 			pause = addrsWait
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -35,7 +36,7 @@ func (d *Daemon) onDelegate(ctx context.Context, sender identity.Peer, env *wire
 	}
 	defer d.agents.Release(place)
 	a := place.Agent
-	t := &Delegation{
+	t := &delegation.Delegation{
 		Direction: client.Taken, Peer: sender.ID, ID: env.ID, Content: hash, Agent: a.Name, KeyHash: a.KeyHash,
 		Chain: env.Chain(), Reports: p.Reports(), Created: time.Now(),
 	}
@@ -78,20 +79,20 @@ func (d *Daemon) onDelegate(ctx context.Context, sender identity.Peer, env *wire
 }
 
 // lost ends a taken task that has no ack, and returns why.
-func (d *Daemon) lost(ctx context.Context, t *Delegation, err error) error {
+func (d *Daemon) lost(ctx context.Context, t *delegation.Delegation, err error) error {
 	e := kinds.AsError(err)
 	state := client.TaskFailed
 	if e.Code == kinds.Cancelled {
 		state = client.TaskCancelled
 	}
-	if _, err := d.tasks.End(ctx, t, Ending{State: state, Outcome: e.Message, Payload: kinds.Encode(e)}); err != nil {
+	if _, err := d.tasks.End(ctx, t, delegation.Ending{State: state, Outcome: e.Message, Payload: kinds.Encode(e)}); err != nil {
 		d.log.Error("delegation", "id", t.ID, "err", err)
 	}
 	return e
 }
 
 // recorded answers the repeat of a delegation that the table remembers.
-func (d *Daemon) recorded(ctx context.Context, t *Delegation, hash inbox.Digest) inbox.Outcome {
+func (d *Daemon) recorded(ctx context.Context, t *delegation.Delegation, hash inbox.Digest) inbox.Outcome {
 	if t.Content != hash {
 		return inbox.Outcome{Err: kinds.Errorf(kinds.Invalid, "id: %s was used for another delegate: a repeat has the same content, anything else needs an id of its own", t.ID)}
 	}
@@ -124,7 +125,7 @@ func notAccepted(state client.TaskState) wire.Payload {
 func (d *Daemon) onCancel(ctx context.Context, sender identity.Peer, env *wire.Envelope) (inbox.Outcome, bool) {
 	t := d.tasks.Find(client.Taken, sender.ID, *env.Ref)
 	if t == nil {
-		return refused(NotFound(*env.Ref))
+		return refused(delegation.NotFound(*env.Ref))
 	}
 	if err := d.gate.admit(sender, env.Kind, ""); err != nil {
 		return refused(err)
@@ -151,13 +152,13 @@ func (d *Daemon) onCancel(ctx context.Context, sender identity.Peer, env *wire.E
 }
 
 // cancelled ends a task by the cancel env, with the reserve to write on.
-func (d *Daemon) cancelled(ctx context.Context, t *Delegation, env *wire.Envelope) error {
+func (d *Daemon) cancelled(ctx context.Context, t *delegation.Delegation, env *wire.Envelope) error {
 	outcome := "cancelled"
 	if c, err := kinds.Parse[kinds.Cancel](env.Payload); err == nil && c.Reason != "" {
 		outcome = c.Reason
 	}
 	return d.space.reserve.Spend(func() error {
-		_, err := d.tasks.End(ctx, t, Ending{State: client.TaskCancelled, ID: env.ID, Outcome: outcome})
+		_, err := d.tasks.End(ctx, t, delegation.Ending{State: client.TaskCancelled, ID: env.ID, Outcome: outcome})
 		return err
 	})
 }
@@ -187,7 +188,7 @@ func (d *Daemon) reportTaken(ctx context.Context, s *session, kind string, p *cl
 	state, err := d.send(ctx, env, true)
 	if e, ok := errors.AsType[*kinds.Error](err); ok {
 		if e.Code == kinds.NotFound && e.From != "" { // its owner has ended it
-			if _, err := d.tasks.End(ctx, t, Ending{State: client.TaskCancelled, ID: env.ID, Outcome: e.Message, Payload: p.Payload}); err != nil {
+			if _, err := d.tasks.End(ctx, t, delegation.Ending{State: client.TaskCancelled, ID: env.ID, Outcome: e.Message, Payload: p.Payload}); err != nil {
 				return nil, err
 			}
 		}
@@ -201,14 +202,14 @@ func (d *Daemon) reportTaken(ctx context.Context, s *session, kind string, p *cl
 }
 
 // newReport returns an envelope about a task that was taken, for its owner.
-func (d *Daemon) newReport(t *Delegation, kind string, payload wire.Payload) *wire.Envelope {
+func (d *Daemon) newReport(t *delegation.Delegation, kind string, payload wire.Payload) *wire.Envelope {
 	env := wire.NewEnvelope(d.id, t.Peer, kind, payload)
 	env.Ref, env.Thread, env.Hops, env.Trace = &t.ID, t.Chain.Thread, t.Chain.Hops, t.Chain.Trace
 	return env
 }
 
 // reportLost tells the owner of a taken task that it will not be done.
-func (d *Daemon) reportLost(ctx context.Context, t *Delegation) error {
+func (d *Daemon) reportLost(ctx context.Context, t *delegation.Delegation) error {
 	shown := d.describe(ctx, t, true)
 	env := d.newReport(t, kinds.KindError, shown.Result)
 	env.ID = d.tasks.FinalID(t)
@@ -222,7 +223,7 @@ func (d *Daemon) reportLost(ctx context.Context, t *Delegation) error {
 
 // describe returns a task as the local API shows it; payloads adds the results. A
 // failing disk leaves out the text.
-func (d *Daemon) describe(ctx context.Context, t *Delegation, payloads bool) *client.Task {
+func (d *Daemon) describe(ctx context.Context, t *delegation.Delegation, payloads bool) *client.Task {
 	shown, err := d.tasks.Show(ctx, t, payloads)
 	if err != nil {
 		d.log.Error("read a delegation", "id", t.ID, "err", err)

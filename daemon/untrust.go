@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -170,7 +171,7 @@ func (d *Daemon) removeOf(ctx context.Context, id identity.ID, name string, trie
 // severAll ends all delegations with a peer; of those that cannot be ended it returns
 // the first one's error.
 func (d *Daemon) severAll(ctx context.Context, id identity.ID, name string) (first error) {
-	for _, t := range d.tasks.List(nil, func(t *Delegation, _ client.TaskState) bool { return t.Peer == id }) {
+	for _, t := range d.tasks.List(nil, func(t *delegation.Delegation, _ client.TaskState) bool { return t.Peer == id }) {
 		if err := d.sever(ctx, t, name+" is not trusted here any more"); first == nil {
 			first = err
 		}
@@ -241,7 +242,7 @@ func (d *Daemon) findCuts(ctx context.Context) error {
 	for _, id := range senders {
 		left[id] = true
 	}
-	for _, t := range d.tasks.List(nil, func(t *Delegation, state client.TaskState) bool { return !t.IsOver(state) }) {
+	for _, t := range d.tasks.List(nil, func(t *delegation.Delegation, state client.TaskState) bool { return !t.IsOver(state) }) {
 		left[t.Peer] = true
 	}
 	known, err := d.channels.Known(ctx)
@@ -264,7 +265,7 @@ func (d *Daemon) findCuts(ctx context.Context) error {
 // had said so belong to a trust that is new; and so may those that are still to be
 // given, whose calls hear for themselves.
 func (d *Daemon) refusedBy(id identity.ID, at time.Time) {
-	for _, t := range d.tasks.List(nil, func(t *Delegation, state client.TaskState) bool {
+	for _, t := range d.tasks.List(nil, func(t *delegation.Delegation, state client.TaskState) bool {
 		return t.Peer == id && t.Created.Before(at) && !(t.Direction == client.Given && state == client.TaskSent)
 	}) {
 		if err := d.sever(context.Background(), t, d.nameOf(id)+" does not trust this daemon"); err != nil {
@@ -275,9 +276,9 @@ func (d *Daemon) refusedBy(id identity.ID, at time.Time) {
 
 // sever ends a delegation where one side trusts the other no more, and tells the
 // agent that works on it.
-func (d *Daemon) sever(ctx context.Context, t *Delegation, why string) error {
+func (d *Daemon) sever(ctx context.Context, t *delegation.Delegation, why string) error {
 	gone := kinds.Errorf(kinds.NotTrusted, "%s", why)
-	e := Ending{State: client.TaskFailed, ID: wire.NewMessageID(), Outcome: gone.Message, Payload: kinds.Encode(gone)}
+	e := delegation.Ending{State: client.TaskFailed, ID: wire.NewMessageID(), Outcome: gone.Message, Payload: kinds.Encode(gone)}
 	if t.Direction == client.Taken {
 		e.State = client.TaskCancelled
 	}

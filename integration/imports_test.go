@@ -14,7 +14,8 @@ const module = "github.com/acpd/acpd/"
 var arrows = map[string][]string{
 	"cmd/acpd":          {"daemon"},
 	"cmd/acpctl":        {"internal/cli"},
-	"daemon":            {"daemon/inbox", "daemon/registry", "daemon/schema", "openintent/remote", "oacp/transfer", "peer", "discovery", "store", "config", "client", "disk"},
+	"daemon":            {"daemon/delegation", "daemon/inbox", "daemon/registry", "daemon/schema", "openintent/remote", "oacp/transfer", "peer", "discovery", "store", "config", "client", "disk"},
+	"daemon/delegation": {"daemon/registry", "store", "client", "budget"},
 	"daemon/inbox":      {"daemon/registry", "store", "client", "budget"},
 	"daemon/registry":   {"client", "budget"},
 	"daemon/schema":     {"store"},

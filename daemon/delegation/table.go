@@ -1,4 +1,15 @@
-package daemon
+// Package delegation holds the table of delegations, given and taken: their states,
+// their deadlines and the agents that work on them.
+//
+// What decides is in memory, and all of it is on disk. Each way from one state to the
+// next is written before anybody sees it, except that a deadline passes when it passes.
+// Of several ends of one delegation the first wins.
+//
+// The table may call the registry while it is locked, and the registry never the table.
+//
+// It leaves to others how a delegation travels, and what its agent and its peer are told
+// (package daemon).
+package delegation
 
 import (
 	"context"
@@ -18,12 +29,12 @@ import (
 
 // Bounds of the two task tables (protocol, section 4).
 const (
-	maxTasks      = 1024           // given, and as many taken
-	keptAfter     = time.Hour      // an entry outlives its deadline by this
-	keptWithout   = 24 * time.Hour // and lives this long without one
-	orphanedFor   = registry.NameKept
-	firstReport   = 5 * time.Second // between attempts to report a lost task; doubles
-	slowestReport = 10 * time.Minute
+	MaxDelegations = 1024           // given, and as many taken
+	keptAfter      = time.Hour      // an entry outlives its deadline by this
+	keptWithout    = 24 * time.Hour // and lives this long without one
+	orphanedFor    = registry.NameKept
+	firstReport    = 5 * time.Second // between attempts to report a lost task; doubles
+	slowestReport  = 10 * time.Minute
 )
 
 // Table is the table of delegations, in memory what decides and on disk all of it.
@@ -50,8 +61,8 @@ type taskKey struct {
 
 func (t *Delegation) key() taskKey { return taskKey{t.Direction, t.Peer, t.ID} }
 
-// openTable reads the table as the last run of the daemon left it.
-func openTable(ctx context.Context, db *store.DB, a *registry.Registry, book *budget.Book, log *slog.Logger) (*Table, error) {
+// Open reads the table as the last run of the daemon left it.
+func Open(ctx context.Context, db *store.DB, a *registry.Registry, book *budget.Book, log *slog.Logger) (*Table, error) {
 	ts := &Table{
 		db: db, agents: a, taken: book.Open(budget.Delegations), wake: make(chan struct{}, 1), late: newRecords(log),
 		table: make(map[taskKey]*Delegation), sizes: map[client.TaskDirection]map[identity.ID]int{client.Given: {}, client.Taken: {}},
@@ -148,7 +159,7 @@ func (ts *Table) Begin(ctx context.Context, t *Delegation, text string) (entry *
 	if !room {
 		ts.giveBackShare(t)
 		ts.mu.Unlock()
-		return nil, false, kinds.Errorf(kinds.Overloaded, "%d delegations are open, the most there can be: wait until some have ended", maxTasks)
+		return nil, false, kinds.Errorf(kinds.Overloaded, "%d delegations are open, the most there can be: wait until some have ended", MaxDelegations)
 	}
 	ts.rows++
 	t.Row, t.state = ts.rows, client.TaskSent
@@ -191,7 +202,7 @@ func (ts *Table) makeRoom(direction client.TaskDirection, peer identity.ID) (evi
 	for _, of := range entries {
 		n += of
 	}
-	if n < maxTasks {
+	if n < MaxDelegations {
 		return nil, true
 	}
 	entries[peer]++ // which wants one more

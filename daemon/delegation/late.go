@@ -1,4 +1,4 @@
-package daemon
+package delegation
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 // failure and when it is over.
 const (
 	firstWrite   = time.Second
-	slowestWrite = time.Minute
+	SlowestWrite = time.Minute
 	recordsMost  = 256 // in one write, which then takes a few milliseconds
 )
 
@@ -72,7 +72,7 @@ func (l *records) run(ctx context.Context, ts *Table) {
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):
-			pause = min(2*pause, slowestWrite)
+			pause = min(2*pause, SlowestWrite)
 		}
 		l.again()
 	}

@@ -1,4 +1,4 @@
-package daemon
+package delegation
 
 import (
 	"context"
@@ -33,7 +33,7 @@ func TestClockIsSetBetweenRuns(t *testing.T) {
 				if err := schema.Migrate(t.Context(), db); err != nil {
 					t.Fatal(err)
 				}
-				ts, err := openTable(t.Context(), db, registry.New(), new(budget.Book), slog.New(slog.DiscardHandler))
+				ts, err := Open(t.Context(), db, registry.New(), new(budget.Book), slog.New(slog.DiscardHandler))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -1,4 +1,4 @@
-package daemon
+package delegation
 
 import (
 	"context"
@@ -48,7 +48,7 @@ func TestDelegationsAreShared(t *testing.T) {
 // A delegation that cannot be entered pushes none out.
 func TestAnEntryThatFailsEvictsNone(t *testing.T) {
 	ts := table(t)
-	for range maxTasks {
+	for range MaxDelegations {
 		one, _, err := ts.Begin(t.Context(), &Delegation{Direction: client.Given, Peer: identity.ID{1}, ID: wire.NewMessageID(), Created: time.Now()}, "task")
 		if err != nil {
 			t.Fatal(err)
@@ -63,8 +63,8 @@ func TestAnEntryThatFailsEvictsNone(t *testing.T) {
 	if _, _, err := ts.Begin(over, &Delegation{Direction: client.Given, Peer: identity.ID{1}, ID: wire.NewMessageID(), Created: time.Now()}, "task"); err == nil {
 		t.Fatal("it is entered")
 	}
-	if n := len(ts.table); n != maxTasks || before != maxTasks {
-		t.Errorf("%d are left of %d, %d on disk", n, maxTasks, before)
+	if n := len(ts.table); n != MaxDelegations || before != MaxDelegations {
+		t.Errorf("%d are left of %d, %d on disk", n, MaxDelegations, before)
 	}
 	ts.counted(t)
 }

@@ -1,4 +1,4 @@
-package daemon
+package delegation
 
 import (
 	"context"
@@ -35,7 +35,7 @@ func table(t *testing.T) *Table {
 	if err := schema.Migrate(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
-	ts, err := openTable(t.Context(), db, registry.New(), new(budget.Book), slog.New(slog.DiscardHandler))
+	ts, err := Open(t.Context(), db, registry.New(), new(budget.Book), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func table(t *testing.T) *Table {
 // reopen reads the table anew, as after a restart.
 func (ts *Table) reopen(t *testing.T) *Table {
 	t.Helper()
-	again, err := openTable(t.Context(), ts.db, registry.New(), new(budget.Book), slog.New(slog.DiscardHandler))
+	again, err := Open(t.Context(), ts.db, registry.New(), new(budget.Book), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func TestRestartedTasks(t *testing.T) {
 func TestTasksAreBounded(t *testing.T) {
 	ts := table(t)
 	var first *Delegation
-	for i := range maxTasks {
+	for i := range MaxDelegations {
 		e := &Delegation{Direction: client.Given, Peer: identity.ID{1}, ID: wire.NewMessageID(), Created: time.Unix(int64(i), 0), Reports: true}
 		if _, _, err := ts.Begin(t.Context(), e, ""); err != nil {
 			t.Fatal(err)
@@ -257,7 +257,7 @@ func TestTasksAreBounded(t *testing.T) {
 	if err := more(); err != nil {
 		t.Fatal(err)
 	}
-	if ts.Find(client.Given, first.Peer, first.ID) != nil || len(ts.table) != maxTasks || len(ts.reopen(t).table) != maxTasks {
+	if ts.Find(client.Given, first.Peer, first.ID) != nil || len(ts.table) != MaxDelegations || len(ts.reopen(t).table) != MaxDelegations {
 		t.Errorf("%d entries", len(ts.table))
 	}
 	ts.counted(t)
