@@ -10,15 +10,15 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-// What a connection may cost until its hello is in, and who joins in all.
+// What a connection may cost until its hello is in, and one that joins in all.
 const (
 	strangerTime  = time.Second
 	strangerBytes = 64 << 10             // handshake and hello take a quarter of it
 	strangerTick  = 5 * time.Millisecond // between looks at how many there are
 )
 
-// acceptConns takes connections in a tight loop: whoever it would wait for could
-// stall everybody else.
+// acceptConns accepts connections until the node ends. It waits for none of them, since
+// one could stall all others.
 func (n *Node) acceptConns() error {
 	for {
 		qc, err := n.listener.Accept(n.ctx)
@@ -35,9 +35,9 @@ func (n *Node) acceptConns() error {
 	}
 }
 
-// acceptConn serves a connection whose client has proved its key. A trusted peer is
-// greeted. A stranger gets no word of ours: its hello is read, it becomes pending,
-// and the connection is closed.
+// acceptConn serves a connection whose client has proved its key. A trusted peer gets
+// our hello. A stranger gets none: its hello is read, it becomes pending, and the
+// connection is closed.
 func (n *Node) acceptConn(qc *quic.Conn) {
 	defer n.closeWithNode(qc)()
 	state := qc.ConnectionState().TLS
@@ -70,6 +70,7 @@ func (n *Node) acceptConn(qc *quic.Conn) {
 	n.acceptStranger(qc, id)
 }
 
+// acceptStranger reads a stranger's hello and refuses it.
 func (n *Node) acceptStranger(qc *quic.Conn, id identity.ID) {
 	n.tasks.Go(func() { limitGreetingBytes(qc, nil, closeNotTrusted, "not trusted") })
 	c := &conn{node: n, qc: qc, id: id}
@@ -84,9 +85,9 @@ func (n *Node) acceptStranger(qc *quic.Conn, id identity.ID) {
 	c.refuseHello(&refusedError{closeNotTrusted, "not trusted", EventPending})
 }
 
-// limitGreetingBytes closes a connection on which more comes than a hello takes, or a
-// request to join, and returns when it has ended or is admitted. The windows are
-// those of a peer: they are set before anybody knows whose key it is.
+// limitGreetingBytes closes a connection on which more comes than a hello or a request
+// to join takes. It returns when the connection has ended or is admitted. QUIC's windows
+// do not do this: they are set, for a peer, before the key is known.
 func limitGreetingBytes(qc *quic.Conn, admitted <-chan struct{}, code quic.ApplicationErrorCode, reason string) {
 	look := time.NewTicker(strangerTick)
 	defer look.Stop()

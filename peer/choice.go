@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// dropSuperseded takes out the connections of an earlier process of the peer and
-// remembers its boot. Callers hold mu and close what is returned.
+// dropSuperseded removes the connections to an earlier process of the peer, remembers
+// its boot, and returns them for the caller to close. Callers hold mu.
 func (s *peerState) dropSuperseded(c *conn) (old []*conn) {
 	s.conns = slices.DeleteFunc(s.conns, func(o *conn) bool {
 		if o.hello.Boot == c.hello.Boot {
@@ -24,7 +24,18 @@ func (s *peerState) dropSuperseded(c *conn) (old []*conn) {
 	return old
 }
 
-// chooseCurrent sets current. Callers hold mu.
+// chooseSurplus returns the connection that has to go because another is ready too; nil:
+// none. Of the two daemons only the one with the smaller id decides, so they cannot
+// disagree: it keeps the connection that became ready last. Callers hold mu.
+func (s *peerState) chooseSurplus() *conn {
+	if n := len(s.conns); n > 1 && s.node.self.Compare(s.id) < 0 {
+		return s.conns[n-2]
+	}
+	return nil
+}
+
+// chooseCurrent makes the newest connection without a goaway the one for new streams.
+// Callers hold mu.
 func (s *peerState) chooseCurrent() {
 	for _, c := range slices.Backward(s.conns) {
 		if !c.leaving.Load() {
@@ -35,7 +46,7 @@ func (s *peerState) chooseCurrent() {
 	s.current.Store(nil)
 }
 
-// updateCurrent is told that a connection takes no new streams.
+// updateCurrent chooses anew, after a connection has stopped to take new streams.
 func (s *peerState) updateCurrent() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

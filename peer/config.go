@@ -12,8 +12,8 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// Config says who a node is and what it does with what comes in. Key and Trust
-// are required; the zero value of every other field works.
+// Config holds a node's identity, its settings and its handlers. Key and Trust are
+// required; the zero value of every other field works.
 type Config struct {
 	Key   *identity.Key
 	Trust *identity.TrustStore
@@ -41,14 +41,14 @@ type Config struct {
 
 	Budget *budget.Book // what peers may cost; nil: one of its own
 	Lines  *budget.Log  // of what peers cause; nil: one of its own, over Logger
-	Event  func(Event)  // told what happens; must not block. Nil: nobody is
+	Event  func(Event)  // called with each event; must not block. Nil: none is reported
 	Logger *slog.Logger
 }
 
 // EventType names an Event.
 type EventType string
 
-// What a node tells of.
+// The events of a node.
 const (
 	EventUp               EventType = "up"                // the first connection to a peer is ready
 	EventMoved            EventType = "moved"             // a further one is ready, at another address

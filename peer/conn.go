@@ -3,16 +3,13 @@ package peer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/quic-go/quic-go"
 
-	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/wire"
 )
@@ -20,10 +17,10 @@ import (
 // conn is one QUIC connection to a peer whose key is proven. It is ready when the
 // peer's hello is in and accepted (protocol, section 2).
 type conn struct {
-	node   *Node
+	node *Node
 	peer *peerState
-	qc     *quic.Conn
-	id     identity.ID
+	qc   *quic.Conn
+	id   identity.ID
 
 	ready chan struct{} // closed when ready
 	ended chan struct{} // closed when the connection has ended
@@ -42,9 +39,9 @@ type conn struct {
 	mu           sync.Mutex                             // guards what follows
 	open         int                                    // streams of ours without reply or receipt
 	receipts     map[quic.StreamID]chan<- *wire.Receipt // nil channel: nobody waits
-	inbound       map[quic.StreamID]*inboundStream              // exchanges of the peer
+	inbound      map[quic.StreamID]*inboundStream       // exchanges of the peer
 	leaveCode    quic.ApplicationErrorCode
-	told         bool // goaway was received
+	told         bool // a goaway was received
 	doneSent     bool
 	doneReceived bool
 	linger       *time.Timer // closes the connection a moment after both; nil: not yet
@@ -62,7 +59,7 @@ const (
 func newConn(n *Node, qc *quic.Conn, id identity.ID) *conn {
 	c := &conn{
 		node:     n,
-		peer:   n.stateOf(id),
+		peer:     n.stateOf(id),
 		qc:       qc,
 		id:       id,
 		ready:    make(chan struct{}),
@@ -70,7 +67,7 @@ func newConn(n *Node, qc *quic.Conn, id identity.ID) *conn {
 		left:     make(chan struct{}),
 		control:  newControlWriter(),
 		receipts: make(map[quic.StreamID]chan<- *wire.Receipt),
-		inbound:   make(map[quic.StreamID]*inboundStream),
+		inbound:  make(map[quic.StreamID]*inboundStream),
 	}
 	c.noteHeard()
 	return c
@@ -105,14 +102,8 @@ func (c *conn) endCause() error {
 	return context.Cause(c.qc.Context())
 }
 
-// refusedError is a hello that is not accepted, and what to tell of it.
-type refusedError struct {
-	code   quic.ApplicationErrorCode
-	reason string
-	event  EventType // "": nothing
-}
-
-// run lives as long as the connection: greet, become ready, serve.
+// run exchanges hellos, makes the connection ready and serves it. It returns when the
+// connection has ended.
 func (c *conn) run() {
 	defer close(c.ended)
 	c.peer.beginGreeting(c)
@@ -149,67 +140,8 @@ func (c *conn) run() {
 	c.node.lines.Add(c.id, slog.LevelInfo, "peer disconnected", "peer", c.id.Label(), "cause", c.endCause())
 }
 
-// refuseHello closes a connection whose hello is not accepted. A stranger is pending before
-// the connection closes, unless its key is blocked or was trusted meanwhile.
-func (c *conn) refuseHello(r *refusedError) {
-	who := c.id
-	if c.peer == nil {
-		who = budget.Strangers
-	}
-	c.node.lines.Add(who, slog.LevelInfo, "peer refused", "peer", c.id.Label(), "addr", c.addr(), "reason", r.reason)
-	switch r.event {
-	case EventIdentityConflict:
-		c.node.lines.Tell(who, func(left uint64) {
-			c.node.emitEvent(Event{Type: r.event, Peer: c.id, Name: c.claim, Addr: c.addr(), Detail: r.reason + alike(left)})
-		})
-	case EventPending:
-		p := Pending{ID: c.id, Claim: c.claim, Addr: c.addr(), PQ: c.pq, At: time.Now()}
-		if c.node.isUndecided(c.id) && c.node.pending.add(p, c.qc.RemoteAddr()) {
-			c.node.lines.Tell(who, func(left uint64) {
-				c.node.emitEvent(Event{Type: r.event, Peer: c.id, Name: c.claim, Addr: c.addr(), Detail: strings.TrimPrefix(alike(left), "; ")})
-			})
-		}
-	}
-	c.close(r.code, r.reason)
-}
-
-// alike says how many events like one that is told were left out before it.
-func alike(left uint64) string {
-	if left < 2 {
-		return ""
-	}
-	return fmt.Sprintf("; %d more like it in the last minute", left-1)
-}
-
-// checkPQ compares the post-quantum half in hello with what was pinned
-// (protocol, section 7).
-func (c *conn) checkPQ(p identity.Peer) *refusedError {
-	switch {
-	case c.pq.IsZero() && c.node.cfg.RequirePQ:
-		return &refusedError{closeNotTrusted, "a post-quantum identity is required here", EventIdentityConflict}
-	case p.PQ.IsZero() || p.PQ == c.pq:
-		return nil
-	case c.pq.IsZero():
-		return &refusedError{closeNotTrusted, "the post-quantum half of the identity is missing", EventIdentityConflict}
-	}
-	return &refusedError{closeNotTrusted, "the post-quantum half of the identity is another one", EventIdentityConflict}
-}
-
-// pinPQ remembers the post-quantum half of a peer that was accepted. Of two
-// connections at once that show different ones, the first pins.
-func (c *conn) pinPQ() *refusedError {
-	if p, _ := c.node.cfg.Trust.Get(c.id); !p.PQ.IsZero() || c.pq.IsZero() {
-		return c.checkPQ(p)
-	}
-	if err := c.node.cfg.Trust.Pin(c.id, c.pq); err != nil {
-		c.node.lines.Add(c.id, slog.LevelError, "pin the post-quantum key", "peer", c.id.Label(), "err", err)
-	}
-	p, _ := c.node.cfg.Trust.Get(c.id)
-	return c.checkPQ(p)
-}
-
-// beginStream counts a stream that we are about to open; it fails when the connection
-// takes no more. The caller then calls finish.
+// beginStream counts a stream that this node is about to open; the caller calls
+// finishStream in the end. The error is errGoingAway if the connection takes no more.
 func (c *conn) beginStream() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -231,21 +163,21 @@ func (c *conn) finishStream() {
 	}
 }
 
-// sendGoaway stops opening streams here and asks the peer to; what is open goes on.
-// Callers are goroutines of the node or wait for them.
+// sendGoaway stops opening streams and asks the peer to do so; open streams go on. It
+// does not block. The caller is a goroutine of the node, or waits for one.
 func (c *conn) sendGoaway(code quic.ApplicationErrorCode) {
 	if !c.stopOpening(code) {
 		return
 	}
-	// A dead connection's window may be full: whoever drains several, or has
-	// replaced this one, does not wait for it.
+	// A dead connection's window may be full: a caller that drains several connections,
+	// or has replaced this one, does not wait for it.
 	c.node.tasks.Go(func() {
 		c.control.sendItem(&wire.Goaway{Code: uint64(code)})
 		c.advanceDrain()
 	})
 }
 
-// stopOpening reports whether it was the first to do so.
+// stopOpening lets no more streams begin, and reports whether that is new.
 func (c *conn) stopOpening(code quic.ApplicationErrorCode) bool {
 	c.mu.Lock()
 	first := !c.leaving.Load()
@@ -261,10 +193,10 @@ func (c *conn) stopOpening(code quic.ApplicationErrorCode) bool {
 	return first
 }
 
-// advanceDrain tells the peer when every stream that we opened has its answer. Once
-// both sides have said so nothing can be in flight, and the connection closes:
-// after a pause, so that a lost done is repeated, since a lost close is not; at
-// once where the peer is shutting down and waits for it.
+// advanceDrain sends done when every stream that this node opened has its answer. Once
+// both sides have sent it nothing can be in flight, and the connection closes. It closes
+// after a pause, because a lost done is repeated and a lost close is not; at once if the
+// peer is shutting down and waits for it.
 func (c *conn) advanceDrain() {
 	c.mu.Lock()
 	say := c.open == 0 && !c.doneSent && c.leaving.Load()
@@ -287,7 +219,7 @@ func (c *conn) advanceDrain() {
 	}
 }
 
-// resetInbound gives up what the peer still waits for.
+// resetInbound resets the streams on which the peer still waits for an answer.
 func (c *conn) resetInbound() {
 	c.mu.Lock()
 	all := make([]*inboundStream, 0, len(c.inbound))

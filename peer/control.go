@@ -14,9 +14,9 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// controlWriter is our control stream. A stranger gets none.
+// controlWriter writes this node's control stream. A stranger gets none.
 type controlWriter struct {
-	turn   chan struct{} // holds who writes
+	turn   chan struct{} // holds one while an item is written
 	stream *quic.SendStream
 	buf    []byte
 }
@@ -24,8 +24,8 @@ type controlWriter struct {
 func newControlWriter() controlWriter { return controlWriter{turn: make(chan struct{}, 1)} }
 
 // sendItem queues an item. It blocks while the peer's window for the stream is full;
-// a connection on which that lasts is found dead. The error of a connection that
-// has ended is left to whoever waits on it.
+// a connection on which that lasts is found dead. It returns no error: if the connection
+// has ended, the calls that wait on it say so.
 func (w *controlWriter) sendItem(item wire.Item) {
 	w.turn <- struct{}{}
 	defer func() { <-w.turn }()
@@ -35,7 +35,7 @@ func (w *controlWriter) sendItem(item wire.Item) {
 	}
 }
 
-// trySendItem queues an item only if that takes no waiting.
+// trySendItem queues an item if that takes no waiting, and drops it otherwise.
 func (w *controlWriter) trySendItem(item wire.Item) {
 	select {
 	case w.turn <- struct{}{}:
@@ -49,7 +49,9 @@ func (w *controlWriter) trySendItem(item wire.Item) {
 	}
 }
 
-// exchangeHellos sends our hello, unless the peer is a stranger, and reads the peer's.
+// exchangeHellos reads the peer's hello, after it has sent this node's if send is set. It
+// blocks for limit at most; the error is context.DeadlineExceeded then. The reader has
+// what follows on the control stream.
 func (c *conn) exchangeHellos(limit time.Duration, send bool) (*bufio.Reader, error) {
 	if send {
 		if err := c.sendHello(); err != nil {
@@ -88,7 +90,8 @@ func (c *conn) exchangeHellos(limit time.Duration, send bool) (*bufio.Reader, er
 	return r, c.verifyHelloPQ()
 }
 
-// asDeadlineExceeded turns a passed read deadline into context.DeadlineExceeded.
+// asDeadlineExceeded returns context.DeadlineExceeded for the error of a read deadline
+// that has passed, and any other error as it is.
 func asDeadlineExceeded(err error) error {
 	type timeout interface {
 		error
@@ -101,7 +104,7 @@ func asDeadlineExceeded(err error) error {
 }
 
 func (c *conn) sendHello() error {
-	exporter, err := c.exporter()
+	exporter, err := exportKeyingMaterial(c.qc)
 	if err != nil {
 		return err
 	}
@@ -133,23 +136,22 @@ func (c *conn) sendHello() error {
 	return nil
 }
 
-func (c *conn) exporter() ([]byte, error) { return exportKeyingMaterial(c.qc) }
-
-// exportKeyingMaterial returns what the post-quantum halves sign of a connection.
+// exportKeyingMaterial returns the connection's secret that the post-quantum halves sign
+// (RFC 8446, section 7.5).
 func exportKeyingMaterial(qc *quic.Conn) ([]byte, error) {
 	state := qc.ConnectionState().TLS
 	return state.ExportKeyingMaterial(identity.ExporterLabel, nil, 32)
 }
 
-// verifyHelloPQ checks the signature in the peer's hello, of which only the key's hash
-// is kept; whose key it is, is compared when trust is decided.
+// verifyHelloPQ checks the post-quantum signature in the peer's hello and keeps the hash
+// of its key, which is compared with the pin when trust is decided.
 func (c *conn) verifyHelloPQ() error {
 	pq := c.hello.PQ
 	if pq == nil {
 		return nil
 	}
 	c.hello.PQ = nil
-	exporter, err := c.exporter()
+	exporter, err := exportKeyingMaterial(c.qc)
 	if err != nil {
 		return err
 	}
@@ -160,8 +162,8 @@ func (c *conn) verifyHelloPQ() error {
 	return nil
 }
 
-// readControl serves the peer's control stream until the connection ends; the
-// error says what the peer did wrong.
+// readControl handles the items of the peer's control stream until the connection ends.
+// The error says what the peer did wrong.
 func (c *conn) readControl(r *bufio.Reader) error {
 	for {
 		item, err := wire.ReadItem(r)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"slices"
 	"sync"
 	"time"
 
@@ -15,21 +14,22 @@ import (
 )
 
 const (
-	dialTime    = 2800 * time.Millisecond // so that a call has its answer within 3 s
-	dialStagger = 100 * time.Millisecond
-	maxDialIPs  = 8 // of one host name
+	maxDialIPs    = 8                      // of one host name
+	refusalPause  = 100 * time.Millisecond // before a peer that did not trust this node is dialled again
+	shareVerdict  = time.Second            // for so long calls share why a dial failed
+	refusedMemory = 100 * time.Millisecond // the same, if the host refused the port
+	cloneWait     = 30 * time.Second       // the same, if the peer saw a clone of this identity
 )
 
-// dial is one attempt at a peer's addresses; the calls that need the peer wait on
-// it together.
+// dial is one attempt at a peer's addresses, on which all calls to that peer wait.
 type dial struct {
-	began   time.Time // for whoever hears err
+	began   time.Time // a call that is younger does not take err for its own
 	cancel  context.CancelFunc
 	settled chan struct{} // closed when a connection is ready or all have failed
 	err     *kinds.Error  // set before settled is closed
 }
 
-// failure is why there is no connection, and for how long calls share that.
+// failure says why there is no connection, and for how long calls share that.
 type failure struct {
 	*kinds.Error
 	memory  time.Duration
@@ -37,8 +37,8 @@ type failure struct {
 }
 
 // readyConn returns a connection that answers: the one in use, proven alive if it has
-// been silent, or a new one. It blocks for 3 s at most; the error says that
-// nothing was sent.
+// been silent, or a new one. It blocks for dialTime at most. The error is of a call of
+// which nothing was sent.
 func (s *peerState) readyConn(ctx context.Context) (*conn, *kinds.Error) {
 	if c := s.current.Load(); c != nil && !c.silentFor(silentAfter) {
 		return c, nil
@@ -61,8 +61,8 @@ func (s *peerState) readyConn(ctx context.Context) (*conn, *kinds.Error) {
 		}
 		select {
 		case <-d.settled:
-			// That one which is older than the call failed says little: its last packet
-			// may have left before the network came back, or the peer trusted this node.
+			// If a dial failed that began before the call, that says little: its last packet
+			// may have left before the network came back, or before the peer trusted this node.
 			if err := s.dialErrorSince(d, began); err != nil {
 				return nil, err
 			}
@@ -72,7 +72,7 @@ func (s *peerState) readyConn(ctx context.Context) (*conn, *kinds.Error) {
 	}
 }
 
-// dialErrorSince returns why a dial that is over failed, nil where it began before then.
+// dialErrorSince returns why a dial that is over failed, or nil if it began before then.
 func (s *peerState) dialErrorSince(d *dial, then time.Time) *kinds.Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *peerState) dialErrorSince(d *dial, then time.Time) *kinds.Error {
 	return d.err
 }
 
-// gaveUpError says why ready did: the caller's ctx ended, or its own time.
+// gaveUpError says why readyConn gave up: the caller's ctx ended, or dialTime passed.
 func (s *peerState) gaveUpError(ctx context.Context) *kinds.Error {
 	if ctx.Err() != nil {
 		return contextError(s.node, ctx, s.id, kinds.DeliveredNo)
@@ -90,10 +90,10 @@ func (s *peerState) gaveUpError(ctx context.Context) *kinds.Error {
 	return s.node.unreachableError(s.id, kinds.DeliveredNo, "no answer; check that its daemon runs and the network between")
 }
 
-// startDial joins the running dial or starts one; a verdict that was fresh when the
-// call began is shared instead. A refusal is not, since the peer says nothing when
-// it takes it back, but who calls in a loop shall not dial in one: the next dial
-// waits a little. Both nil: a connection is ready.
+// startDial returns the running dial, or starts one. If the last dial failed shortly
+// before the call began, it returns that error instead. A peer's refusal is not shared,
+// because the peer says nothing when it takes it back; but the next dial waits a little,
+// so that a caller in a loop does not dial in one. Both nil: a connection is ready.
 func (s *peerState) startDial(began time.Time) (*dial, *kinds.Error) {
 	if _, ok := s.node.cfg.Trust.Get(s.id); !ok {
 		return nil, s.node.unknownPeerError(s.id)
@@ -125,8 +125,8 @@ func (s *peerState) startDial(began time.Time) (*dial, *kinds.Error) {
 	return d, nil
 }
 
-// settleDial ends the running dial, if there is one, with a verdict; nil: a
-// connection is ready, whoever dialled. Callers hold mu, and call tell after it.
+// settleDial ends the running dial, if there is one, with a verdict; nil: a connection is
+// ready, whichever side dialled. Callers hold mu, and call emitQueued after it.
 func (s *peerState) settleDial(verdict *failure) {
 	s.verdict, s.verdictAt = verdict, time.Now()
 	switch {
@@ -146,7 +146,7 @@ func (s *peerState) settleDial(verdict *failure) {
 	s.dial = nil
 }
 
-// runDial tries the addresses, after a pause, until one gives a ready connection.
+// runDial races the addresses, after a pause, and settles the dial.
 func (s *peerState) runDial(ctx context.Context, d *dial, pause time.Duration) {
 	select {
 	case <-time.After(pause):
@@ -177,20 +177,8 @@ func (s *peerState) runDial(ctx context.Context, d *dial, pause time.Duration) {
 	s.emitQueued()
 }
 
-// dialOrder returns where to dial: first the address where the peer last proved its key.
-func (s *peerState) dialOrder() []string {
-	known := s.node.cfg.Addrs(s.id)
-	s.mu.Lock()
-	good := s.lastGoodAddr
-	s.mu.Unlock()
-	if good == "" {
-		return known
-	}
-	return append([]string{good}, slices.DeleteFunc(slices.Clone(known), func(a string) bool { return a == good })...)
-}
-
-// tryAddr dials one address until a connection is ready, this or another. What it
-// leaves behind when another was quicker has its hello out and runs its course.
+// tryAddr dials one address and blocks until that connection is ready or has failed, or
+// ctx ends because another was quicker. That one, whose hello is out, is left to itself.
 func (s *peerState) tryAddr(ctx context.Context, addr string, udp *net.UDPAddr) *failure {
 	qc, err := s.node.handshake(ctx, s.id, identity.ALPN, udp)
 	if err != nil {
@@ -217,8 +205,8 @@ func (s *peerState) tryAddr(ctx context.Context, addr string, udp *net.UDPAddr) 
 	}
 }
 
-// dialFailure makes the verdict of an error, and says how long it is shared: longest
-// where the peer saw a clone of this identity.
+// dialFailure returns the failure that an error of a dial means, with how long calls
+// share it: longest if the peer saw a clone of this identity.
 func (n *Node) dialFailure(id identity.ID, addr string, err error) *failure {
 	f := &failure{Error: n.dialError(id, addr, err), memory: shareVerdict, refused: closedWith(err, closeNotTrusted)}
 	switch {
@@ -232,8 +220,8 @@ func (n *Node) dialFailure(id identity.ID, addr string, err error) *failure {
 	return f
 }
 
-// handshake dials one address and pins the peer. Beside it the host is asked
-// whether anything listens there.
+// handshake dials one address and checks that the key there is id. Meanwhile it asks the
+// host whether anything listens at that port.
 func (n *Node) handshake(ctx context.Context, id identity.ID, alpn string, addr *net.UDPAddr) (*quic.Conn, error) {
 	conf, err := n.cfg.Key.ClientTLS(id, n.cfg.RequirePQ, alpn)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// raceAddrs tries addresses 100 ms apart, and so the addresses of a host name,
-// until try gives nil once; else it returns the verdict that says most. It returns
-// when everything that it started has ended.
+// raceAddrs calls try with each address, dialStagger apart, and so with the addresses of
+// a host name. It returns nil as soon as one call of try does, else the failure that says
+// most. All calls have returned then.
 func (n *Node) raceAddrs(ctx context.Context, id identity.ID, addrs []string, try func(context.Context, string, *net.UDPAddr) *failure) *failure {
 	return race(ctx, len(addrs), func(ctx context.Context, i int) *failure {
 		udp, err := resolve(ctx, addrs[i])
@@ -25,6 +25,7 @@ func (n *Node) raceAddrs(ctx context.Context, id identity.ID, addrs []string, tr
 	})
 }
 
+// race calls try for 0 to n-1, dialStagger apart, as [Node.raceAddrs] does.
 func race(ctx context.Context, n int, try func(ctx context.Context, i int) *failure) *failure {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -56,7 +57,7 @@ func race(ctx context.Context, n int, try func(ctx context.Context, i int) *fail
 	return verdict
 }
 
-// rank orders verdicts: what a peer said outweighs what the network did.
+// rank orders errors by how much they say: the word of a peer outweighs the network's.
 func rank(err *kinds.Error) int {
 	switch err.Code {
 	case kinds.NotTrusted:
@@ -69,8 +70,8 @@ func rank(err *kinds.Error) int {
 	return 1
 }
 
-// resolve returns the addresses that host:port stands for, at least one; a host
-// name is looked up.
+// resolve returns the addresses of host:port, at least one and at most maxDialIPs. It
+// looks a host name up.
 func resolve(ctx context.Context, addr string) ([]*net.UDPAddr, error) {
 	if ap, err := netip.ParseAddrPort(addr); err == nil {
 		return []*net.UDPAddr{net.UDPAddrFromAddrPort(ap)}, nil

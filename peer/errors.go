@@ -45,12 +45,12 @@ const (
 // errGoingAway says that the connection takes no new streams; another one may.
 var errGoingAway = errors.New("the connection is going away")
 
-// unreachableError makes the error of a call that got no answer.
+// unreachableError returns the error of a call that got no answer.
 func (n *Node) unreachableError(id identity.ID, d kinds.Delivered, format string, args ...any) *kinds.Error {
 	return kinds.Errorf(kinds.Unreachable, "%s: %s", n.nameOf(id), fmt.Sprintf(format, args...)).WithDelivered(d)
 }
 
-// unknownPeerError makes the error of a call to somebody who is not trusted.
+// unknownPeerError returns the error of a call to an id that is not trusted.
 func (n *Node) unknownPeerError(id identity.ID) *kinds.Error {
 	return kinds.Errorf(kinds.UnknownPeer, "%s is not trusted here; acpctl trust its full id first", id.Label()).WithDelivered(kinds.DeliveredNo)
 }
@@ -61,8 +61,8 @@ func closedWith(err error, code quic.ApplicationErrorCode) bool {
 	return ok && app.Remote && app.ErrorCode == code
 }
 
-// raisedBy marks an error that the peer has raised. What this node finds wrong with a reply is
-// its own error.
+// raisedBy marks e as raised by the peer and returns it. What this node finds wrong with
+// a reply is its own error and is not marked.
 func raisedBy(id identity.ID, e *kinds.Error) *kinds.Error {
 	e.From = id.String()
 	return e
@@ -76,7 +76,7 @@ func (n *Node) nameOf(id identity.ID) string {
 	return id.Label()
 }
 
-// callError says what became of a call on a stream whose bytes may have left.
+// callError returns the error of a call on a stream whose bytes may have left.
 func (n *Node) callError(ctx context.Context, c *conn, err error) *kinds.Error {
 	switch stream, ok := errors.AsType[*quic.StreamError](err); {
 	case ok && stream.Remote:
@@ -89,6 +89,7 @@ func (n *Node) callError(ctx context.Context, c *conn, err error) *kinds.Error {
 	return n.connectionError(c.id, err) // of which streams hear before the context does
 }
 
+// contextError returns the error of a call whose ctx ended.
 func contextError(n *Node, ctx context.Context, id identity.ID, d kinds.Delivered) *kinds.Error {
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		return kinds.Errorf(kinds.Timeout, "%s gave no answer before the deadline; allow more time, or repeat with the same id", n.nameOf(id)).WithDelivered(d)
@@ -96,7 +97,7 @@ func contextError(n *Node, ctx context.Context, id identity.ID, d kinds.Delivere
 	return kinds.Errorf(kinds.Cancelled, "the caller gave up before %s answered", n.nameOf(id)).WithDelivered(d)
 }
 
-// streamError reads the code with which the peer gave a stream up.
+// streamError returns the error of a call whose stream the peer reset with code.
 func (n *Node) streamError(id identity.ID, code quic.StreamErrorCode) *kinds.Error {
 	name := n.nameOf(id)
 	switch code {
@@ -118,7 +119,7 @@ func (n *Node) streamError(id identity.ID, code quic.StreamErrorCode) *kinds.Err
 	return raisedBy(id, kinds.Errorf(kinds.Internal, "%s failed to answer", name)).WithDelivered(kinds.DeliveredUnknown)
 }
 
-// connectionError reads why a connection ended under a call.
+// connectionError returns the error of a call whose connection ended.
 func (n *Node) connectionError(id identity.ID, cause error) *kinds.Error {
 	name := n.nameOf(id)
 	app, closed := errors.AsType[*quic.ApplicationError](cause)
@@ -152,7 +153,7 @@ func identityConflictError(name string) *kinds.Error {
 	return kinds.Errorf(kinds.IdentityConflict, "%s saw another process with this daemon's key: stop that one, then start this one again", name)
 }
 
-// dialError reads why a connection did not come to be, and how sure that is.
+// dialError returns the error of a dial of one address. Nothing was sent then.
 func (n *Node) dialError(id identity.ID, addr string, err error) *kinds.Error {
 	name := n.nameOf(id)
 	wrong, isWrong := errors.AsType[*identity.WrongIDError](err)

@@ -54,10 +54,11 @@ func (n *Node) Exchange(ctx context.Context, request kinds.Checked) (reply *wire
 	}
 }
 
-// errNothingSent says that a connection went away before a byte left: another
-// one may be tried.
+// errNothingSent says that a connection went away before a byte left. Another connection
+// may be tried.
 var errNothingSent = kinds.Errorf(kinds.Unreachable, "the connection went away").WithDelivered(kinds.DeliveredNo)
 
+// finalError returns the error for the caller when no further connection is tried.
 func (n *Node) finalError(err *kinds.Error, to identity.ID) *kinds.Error {
 	if err == errNothingSent {
 		return n.unreachableError(to, kinds.DeliveredNo, "its connections go away as fast as they come; try again")
@@ -65,23 +66,25 @@ func (n *Node) finalError(err *kinds.Error, to identity.ID) *kinds.Error {
 	return err
 }
 
-// encoded is an encoded envelope, until it is sent.
+// encoded holds an encoded envelope until it is sent.
 type encoded struct{ buf *bytes.Buffer }
 
-// handOver returns the buffer for the outbox to own.
+// handOver returns the buffer, which the outbox owns from then on.
 func (s *encoded) handOver() *bytes.Buffer {
 	buf := s.buf
 	s.buf = nil
 	return buf
 }
 
+// free gives the buffer back if it was not handed over.
 func (s *encoded) free() {
 	if s.buf != nil {
 		putBuffer(s.handOver())
 	}
 }
 
-// encode writes an envelope of this node's into a buffer, its stream type before it.
+// encode returns the stream type and an envelope of this node, encoded. The caller frees
+// the result.
 func (n *Node) encode(env kinds.Checked, class kinds.Class, t wire.StreamType) (*encoded, error) {
 	switch {
 	case env.From != n.self:
@@ -103,7 +106,7 @@ func (n *Node) encode(env kinds.Checked, class kinds.Class, t wire.StreamType) (
 	return out, nil
 }
 
-// checkSize compares the envelope's size with a limit, before anything is sent.
+// checkSize returns too_large if the envelope has more than limit bytes.
 func (s *encoded) checkSize(kind string, limit int) error {
 	if size := s.buf.Len() - 1; size > limit {
 		return kinds.Errorf(kinds.TooLarge, "%s: the envelope has %d bytes, %d are allowed; send less, or a reference to it", kind, size, limit).WithDelivered(kinds.DeliveredNo)
@@ -111,7 +114,8 @@ func (s *encoded) checkSize(kind string, limit int) error {
 	return nil
 }
 
-// exchange runs one exchange on this connection.
+// exchange sends a request on this connection and blocks until its reply is in. The error
+// is errNothingSent if another connection may be tried.
 func (c *conn) exchange(ctx context.Context, env kinds.Checked, out *encoded) (*wire.Envelope, time.Duration, *kinds.Error) {
 	if err := out.checkSize(env.Kind, int(c.hello.MaxMessage)); err != nil {
 		return nil, 0, err.(*kinds.Error)
@@ -156,9 +160,9 @@ func (c *conn) exchange(ctx context.Context, env kinds.Checked, out *encoded) (*
 	return reply, rtt, fail
 }
 
-// readReply reads a reply against the size limit and the peer's share; the caller gives
-// size back to the share, whatever the error. Nothing waits for room: calls that hold a
-// part each would wait for each other.
+// readReply reads a reply, bounded by max_message and the peer's share of the budget. The
+// caller gives size back to the share, whatever the error. It does not wait for room:
+// calls that hold a part each would wait for each other.
 func (c *conn) readReply(s io.Reader, buf *bytes.Buffer) (size int64, err error) {
 	err = readLimited(s, buf, c.node.cfg.MaxMessage, func(n int) error {
 		if err := c.peer.replies.Take(int64(n)); err != nil {
@@ -170,14 +174,15 @@ func (c *conn) readReply(s io.Reader, buf *bytes.Buffer) (size int64, err error)
 	return size, err
 }
 
-// noRoomError is the error of a call whose reply has begun and found no room here.
+// noRoomError returns the error of a call whose reply found no room in the budget.
 func (c *conn) noRoomError(env *wire.Envelope, over *budget.Exceeded) *kinds.Error {
 	e := kinds.Errorf(kinds.Overloaded, "%s: %s answers, but there is no room here for its reply: %v; wait for other calls to end, or ask for less, then repeat with the same id", env.Kind, c.node.nameOf(c.id), over)
 	e.RetryAfterMS = 1000
 	return e.WithDelivered(kinds.DeliveredUnknown)
 }
 
-// openStreamError says why a stream could not be opened; nothing has left.
+// openStreamError returns the error of a call whose stream could not be opened. Nothing
+// was sent.
 func (c *conn) openStreamError(err error) *kinds.Error {
 	if _, ok := errors.AsType[*quic.StreamLimitReachedError](err); ok {
 		return kinds.Errorf(kinds.Overloaded, "%s takes no more streams now; try again", c.node.nameOf(c.id)).WithDelivered(kinds.DeliveredNo)
@@ -187,7 +192,8 @@ func (c *conn) openStreamError(err error) *kinds.Error {
 	return errNothingSent
 }
 
-// parseReply checks that what came answers what was sent.
+// parseReply decodes a reply and checks that it answers env. The error is of this node,
+// or, for an error envelope, the peer's.
 func (c *conn) parseReply(env kinds.Checked, b []byte) (*wire.Envelope, *kinds.Error) {
 	bad := func(problem string) *kinds.Error {
 		return kinds.Errorf(kinds.Internal, "%s: the reply of %s is not valid: %s", env.Kind, c.node.nameOf(c.id), cleanText(problem)).WithDelivered(kinds.DeliveredUnknown)
@@ -217,7 +223,7 @@ func (c *conn) parseReply(env kinds.Checked, b []byte) (*wire.Envelope, *kinds.E
 	return reply, nil
 }
 
-// buffers are for encoded envelopes; large ones are left to the collector.
+// buffers holds buffers for encoded envelopes; those over keepBuffer are not kept.
 var buffers = sync.Pool{New: func() any { return bytes.NewBuffer(make([]byte, 0, 4<<10)) }}
 
 const keepBuffer = 256 << 10
@@ -231,9 +237,9 @@ func putBuffer(b *bytes.Buffer) {
 
 var errTooLarge = errors.New("message too large")
 
-// readLimited reads to the end of the stream, limit bytes at most; take is asked whether
-// there is room for what came.
-func readLimited(r io.Reader, buf *bytes.Buffer, limit int, take func(int) error) error {
+// readLimited reads to the end of the stream. The error is errTooLarge beyond limit bytes,
+// and that of reserve, which is called with the size of each piece.
+func readLimited(r io.Reader, buf *bytes.Buffer, limit int, reserve func(int) error) error {
 	for {
 		buf.Grow(2 << 10)
 		b := buf.AvailableBuffer()
@@ -242,7 +248,7 @@ func readLimited(r io.Reader, buf *bytes.Buffer, limit int, take func(int) error
 		if buf.Len() > limit {
 			return errTooLarge
 		}
-		if over := take(n); over != nil {
+		if over := reserve(n); over != nil {
 			return over
 		}
 		if err == io.EOF {

@@ -14,15 +14,14 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-// handshakeLimits bounds those that come in and are not complete: by rate, and by how
-// many there are. It costs a flood one small packet each, and leaves room for known
-// peers.
+// handshakeLimits bounds the incoming handshakes that are not complete, by rate and by number.
+// Each of a flood costs one small packet, and there is room left for known peers.
 type handshakeLimits struct {
 	unproved, proved, known *handshakeRate
 
 	open atomic.Int32 // begun, and neither complete nor given up
 
-	mu   sync.Mutex // guards good
+	mu       sync.Mutex // guards good
 	provedBy map[netip.AddrPort]identity.ID
 }
 
@@ -46,11 +45,12 @@ func newHandshakes() *handshakeLimits {
 		unproved: newHandshakeRate(handshakesPerSourcePerSecond, handshakesPerSecond),
 		proved:   newHandshakeRate(provedPerSourcePerSecond, rate.Inf),
 		known:    newHandshakeRate(provedPerSourcePerSecond, rate.Inf),
-		provedBy:     make(map[netip.AddrPort]identity.ID),
+		provedBy: make(map[netip.AddrPort]identity.ID),
 	}
 }
 
-// mustProveAddr reports whether addr has to prove itself before a handshake begins.
+// mustProveAddr reports whether a source has to prove its address before a handshake
+// begins (RFC 9000, section 8.1.2).
 func (h *handshakeLimits) mustProveAddr(addr net.Addr) bool {
 	return h.open.Load() >= maxUnproved || h.unproved.exceeded(sourceOf(addr))
 }
@@ -59,10 +59,10 @@ var errTooMany = errors.New("too many handshakes at a time")
 
 type handshakeKey struct{}
 
-// beginHandshake lets a handshake begin or refuses it, and counts it until ended is called
-// with its connection's context, or that is done. A peer at the address where it
-// last proved its key has a rate of its own, and twice the room: nobody else can
-// prove that address.
+// beginHandshake counts a handshake until endHandshake is called with the context that it
+// returns, or that is done. The error is errTooMany. A peer at the address where it last
+// proved its key has a rate of its own and twice the room: no other machine can prove
+// that address.
 func (h *handshakeLimits) beginHandshake(ctx context.Context, from *quic.ClientInfo) (context.Context, error) {
 	limit, most := h.proved, int32(maxHalfOpen)
 	s := sourceOf(from.RemoteAddr)
@@ -79,14 +79,15 @@ func (h *handshakeLimits) beginHandshake(ctx context.Context, from *quic.ClientI
 	return context.WithValue(ctx, handshakeKey{}, end), nil
 }
 
-// endHandshake is told that the handshake of a connection is complete.
+// endHandshake counts the handshake of a connection as complete.
 func (h *handshakeLimits) endHandshake(ctx context.Context) {
 	if end, ok := ctx.Value(handshakeKey{}).(func()); ok {
 		end()
 	}
 }
 
-// rememberProved notes where a peer proved its key, in the place of where it did before.
+// rememberProved notes the address at which a peer proved its key, in place of the one
+// before. The zero value for now forgets it.
 func (h *handshakeLimits) rememberProved(id identity.ID, before, now netip.AddrPort) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -98,6 +99,7 @@ func (h *handshakeLimits) rememberProved(id identity.ID, before, now netip.AddrP
 	}
 }
 
+// isProved reports whether a peer last proved its key at a.
 func (h *handshakeLimits) isProved(a netip.AddrPort) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -113,7 +115,7 @@ type handshakeRate struct {
 	sources   map[source]*rate.Limiter // at most maxSources, then begun anew
 }
 
-// source is what counts as one: an IPv4 address or an IPv6 /56, or a port of it.
+// source is an IPv4 address or an IPv6 /56, or a port of it: what has one rate.
 type source struct {
 	netip.Prefix
 	port uint16
@@ -127,7 +129,7 @@ func newHandshakeRate(perSource int, all rate.Limit) *handshakeRate {
 	}
 }
 
-// exceeded takes one of what a source has, and reports whether it had none.
+// exceeded counts one handshake of s and reports whether the rate does not allow it.
 func (h *handshakeRate) exceeded(s source) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -142,8 +144,8 @@ func (h *handshakeRate) exceeded(s source) bool {
 	return !l.Allow() || !h.all.Allow()
 }
 
-// sourceOf returns what addr counts as. On loopback that is a port, since all
-// daemons of a machine share its address.
+// sourceOf returns the source of addr. On loopback that is a port, because all daemons of
+// a machine share its address.
 func sourceOf(addr net.Addr) source {
 	s := source{Prefix: sourcePrefixOf(addr)}
 	if at := addrPortOf(addr); at.Addr().IsLoopback() {
@@ -152,7 +154,7 @@ func sourceOf(addr net.Addr) source {
 	return s
 }
 
-// addrPortOf is an address as it can be compared.
+// addrPortOf returns a UDP address in a form that can be compared; else the zero value.
 func addrPortOf(addr net.Addr) netip.AddrPort {
 	udp, ok := addr.(*net.UDPAddr)
 	if !ok {
@@ -162,7 +164,7 @@ func addrPortOf(addr net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 }
 
-// sourcePrefixOf is what counts as one source: an IPv4 address, an IPv6 /56.
+// sourcePrefixOf returns the IPv4 address or IPv6 /56 of a UDP address.
 func sourcePrefixOf(addr net.Addr) netip.Prefix {
 	udp, ok := addr.(*net.UDPAddr)
 	if !ok {
@@ -177,7 +179,7 @@ func sourcePrefixOf(addr net.Addr) netip.Prefix {
 	return p
 }
 
-// strangerLimit bounds how many strangers are attended to at a time.
+// strangerLimit bounds how many strangers are served at a time, in all and of each source.
 type strangerLimit struct {
 	all, perSource int
 
@@ -186,7 +188,8 @@ type strangerLimit struct {
 	from map[netip.Prefix]int
 }
 
-// enter reports whether addr may come in; who does, leaves.
+// enter counts a stranger at addr and reports whether there is room. If there is, the
+// caller calls leave in the end.
 func (g *strangerLimit) enter(addr net.Addr) bool {
 	p := sourcePrefixOf(addr)
 	g.mu.Lock()

@@ -25,17 +25,19 @@ const (
 	envelopeTime = 60 * time.Second // for all of it
 )
 
-// inboundStream is an exchange of the peer's that is not answered yet.
+// inboundStream is a bidirectional stream of the peer that is not answered yet.
 type inboundStream struct {
 	stream *quic.Stream
 	begun  atomic.Bool
 }
 
-// markBegun is asked once for the handler, before it is called, and by whoever gives
-// the exchange up; only the first gets true, so what the peer is told of it is so.
+// markBegun reports true to its first caller. That is either the stream's goroutine, which
+// then calls the handler, or the one that gives the stream up: so the peer is told the
+// truth of whether a handler ran.
 func (s *inboundStream) markBegun() bool { return s.begun.CompareAndSwap(false, true) }
 
-// acceptBidiStreams serves the peer's bidirectional streams, each in a goroutine.
+// acceptBidiStreams handles the peer's bidirectional streams, each in a goroutine, until
+// the connection ends.
 func (c *conn) acceptBidiStreams() {
 	for {
 		s, err := c.qc.AcceptStream(context.Background())
@@ -56,13 +58,13 @@ func (c *conn) acceptBidiStreams() {
 	}
 }
 
-// manyStreams is how many streams of one peer are served before others come first.
+// manyStreams is the number of streams of one peer from which on others come first.
 const manyStreams = 32
 
-// reserveStream takes a place for one more stream of the peer's, of all connections to
-// it. Who serves it gives the place back. A peer of which many are served gets its
-// turn after all that is ready to run: else what others ask would wait behind each
-// goroutine of its streams.
+// reserveStream takes a place for one more stream of the peer, over all its connections.
+// The goroutine that handles the stream gives the place back. A peer with many streams
+// gets its turn after all goroutines that are ready to run: otherwise the requests of
+// others would wait behind each of its streams.
 func (c *conn) reserveStream() error {
 	err := c.peer.streams.Take(1)
 	used := c.peer.streams.Used()
@@ -70,13 +72,13 @@ func (c *conn) reserveStream() error {
 		runtime.Gosched()
 	}
 	if err == nil && used >= soonerAt {
-		c.node.watch.lookSooner()
+		c.node.unread.lookSooner()
 	}
 	return err
 }
 
-// startHandler has a stream handled in another goroutine; unlike begin it does so
-// while draining, since what still arrives is served.
+// startHandler runs f in a goroutine of the node and reports whether it did. Unlike
+// startTask it does so while the node drains, because streams that still arrive are served.
 func (n *Node) startHandler(f func()) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -87,7 +89,7 @@ func (n *Node) startHandler(f func()) bool {
 	return true
 }
 
-// handleBidiStream reads the type and lets the type's own code do the rest.
+// handleBidiStream serves one bidirectional stream and resets it if that fails.
 func (c *conn) handleBidiStream(s *quic.Stream) {
 	defer c.credit.release(s)
 	defer c.peer.streams.Give(1)
@@ -108,6 +110,8 @@ func (c *conn) handleBidiStream(s *quic.Stream) {
 	}
 }
 
+// dispatchStream reads the stream's type and answers a request, or calls the handler of
+// another type. The code says why it failed; streamNone: it did not.
 func (c *conn) dispatchStream(s *quic.Stream, sv *inboundStream) quic.StreamErrorCode {
 	s.SetReadDeadline(time.Now().Add(byteTime))
 	var typ [1]byte
@@ -162,7 +166,8 @@ func (c *conn) dispatchStream(s *quic.Stream, sv *inboundStream) quic.StreamErro
 	return streamNone
 }
 
-// answerRequest checks an exchange and has it handled.
+// answerRequest checks a request, calls the handler and returns the reply, or an error
+// envelope.
 func (c *conn) answerRequest(ctx context.Context, env *wire.Envelope) *wire.Envelope {
 	request, err := c.checkEnvelope(env, kinds.Exchange)
 	if err != nil {
@@ -190,7 +195,8 @@ func (c *conn) answerRequest(ctx context.Context, env *wire.Envelope) *wire.Enve
 	return reply
 }
 
-// checkEnvelope validates what came in.
+// checkEnvelope checks that an envelope is from the peer to this node, is valid, and
+// travels as its class does.
 func (c *conn) checkEnvelope(env *wire.Envelope, class kinds.Class) (kinds.Checked, error) {
 	if env.From != c.id || env.To != c.node.self {
 		c.node.lines.Add(c.id, slog.LevelWarn, "spoofed message refused", "peer", c.id.Label(), "id", env.ID, "from", env.From.Label(), "to", env.To.Label())
@@ -203,8 +209,8 @@ func (c *conn) checkEnvelope(env *wire.Envelope, class kinds.Class) (kinds.Check
 	return checked, err
 }
 
-// readEnvelope reads one envelope against the deadlines, the size limit and the peer's
-// byte budget; the caller gives size back to the budget, whatever the error.
+// readEnvelope reads one envelope, bounded by the deadlines, max_message and the peer's
+// share of the budget. The caller gives size back to the share, whatever the error.
 func (c *conn) readEnvelope(s io.Reader, buf *bytes.Buffer) (size int64, err error) {
 	type deadliner interface{ SetReadDeadline(time.Time) error }
 	var (
@@ -237,7 +243,7 @@ func (c *conn) readEnvelope(s io.Reader, buf *bytes.Buffer) (size int64, err err
 	}
 }
 
-// resetCodeOf says in a stream code why an envelope could not be read.
+// resetCodeOf returns the stream code for the error of an envelope that was not read.
 func resetCodeOf(err error) quic.StreamErrorCode {
 	switch _, over := errors.AsType[*budget.Exceeded](err); {
 	case errors.Is(err, errTooLarge):
@@ -252,8 +258,8 @@ func resetCodeOf(err error) quic.StreamErrorCode {
 	return streamCancelled
 }
 
-// recoverHandler turns a handler's panic into a failed stream: one message must not
-// end the daemon, and the log has the stack.
+// recoverHandler recovers from a handler's panic, logs its stack and calls fail: one
+// message must not end the daemon.
 func (c *conn) recoverHandler(fail func()) {
 	if v := recover(); v != nil {
 		c.node.lines.Add(c.id, slog.LevelError, "handler panicked", "peer", c.id.Label(), "panic", v, "stack", string(debug.Stack()))

@@ -47,8 +47,9 @@ type joinReply struct {
 	Message string `cbor:"message,omitempty"`
 }
 
-// Join redeems an invitation: both sides trust each other when it returns. It dials
-// what the invitation names and what [Config.Addrs] knows of the inviter. It blocks for 10 s at most. The error is a *kinds.Error; repeating the call is safe.
+// Join redeems an invitation: both sides trust each other when it returns. It dials the
+// addresses in the invitation and those that [Config.Addrs] has of the inviter. It blocks
+// for 10 s at most. The error is a *kinds.Error; repeating the call is safe.
 func (n *Node) Join(ctx context.Context, inv identity.Invitation) (identity.Peer, error) {
 	if inv.ID == n.self {
 		return identity.Peer{}, kinds.Errorf(kinds.Invalid, "join: the invitation is this daemon's own; use it on the other machine")
@@ -89,6 +90,7 @@ func (n *Node) Join(ctx context.Context, inv identity.Invitation) (identity.Peer
 	return p, err
 }
 
+// joinError returns the error of an address at which joining failed.
 func (n *Node) joinError(inv identity.Invitation, addr string, err error) *kinds.Error {
 	e := n.dialError(inv.ID, addr, err)
 	if e.Code == kinds.IncompatibleVersion {
@@ -98,6 +100,8 @@ func (n *Node) joinError(inv identity.Invitation, addr string, err error) *kinds
 	return e
 }
 
+// requestJoin sends the token on a connection to the inviter, and trusts it if the reply
+// does.
 func (n *Node) requestJoin(ctx context.Context, qc *quic.Conn, inv identity.Invitation) (identity.Peer, error) {
 	unreachable := func(err error) error {
 		return kinds.Errorf(kinds.Unreachable, "join: the connection to %s was lost; run the same command again (%v)", inv.ID.Label(), err).WithDelivered(kinds.DeliveredUnknown)
@@ -165,8 +169,8 @@ func (n *Node) requestJoin(ctx context.Context, qc *quic.Conn, inv identity.Invi
 	return p, nil
 }
 
-// signJoin signs, with the post-quantum half, that this node speaks to other on the
-// connection, as a hello does.
+// signJoin returns the post-quantum signature that this node speaks to other on the
+// connection. It is the one of a hello.
 func (n *Node) signJoin(qc *quic.Conn, other identity.ID) ([]byte, error) {
 	exporter, err := exportKeyingMaterial(qc)
 	if err != nil {
@@ -175,9 +179,9 @@ func (n *Node) signJoin(qc *quic.Conn, other identity.ID) ([]byte, error) {
 	return n.cfg.Key.SignHello(exporter, other)
 }
 
-// provenPQ returns the hash of the post-quantum key that the other side of a join
-// shows, if its signature proves that it has it. Without a signature nothing is proved
-// and the hash is zero: the first hello pins the key then. A wrong one is an error.
+// provenPQ returns the hash of the other side's post-quantum key, if sig proves that the
+// other side has it. Without a signature the hash is zero, and the first hello pins the
+// key. A wrong signature is an error.
 func (n *Node) provenPQ(qc *quic.Conn, pq, sig []byte, signer identity.ID) (identity.PQHash, error) {
 	if len(pq) == 0 || len(sig) == 0 {
 		return identity.PQHash{}, nil
@@ -192,7 +196,7 @@ func (n *Node) provenPQ(qc *quic.Conn, pq, sig []byte, signer identity.ID) (iden
 	return identity.HashPQ(pq), nil
 }
 
-// cleanText is foreign text for an error message.
+// cleanText makes a peer's text fit for an error message: short and printable.
 func cleanText(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -203,7 +207,8 @@ func cleanText(s string) string {
 	return clipReceiptText(s)
 }
 
-// noteJoined tells of a peer that was admitted, and remembers where its key was proven.
+// noteJoined reports a peer that is trusted by invitation, and keeps the address at which
+// it proved its key.
 func (n *Node) noteJoined(p identity.Peer, addr string) {
 	r := n.stateOf(p.ID)
 	r.mu.Lock()
@@ -212,7 +217,7 @@ func (n *Node) noteJoined(p identity.Peer, addr string) {
 	n.emitEvent(Event{Type: EventTrust, Peer: p.ID, Name: p.Name})
 }
 
-// serveJoin answers a connection under the joining ALPN.
+// serveJoin answers the request on a connection under the joining ALPN, and closes it.
 func (n *Node) serveJoin(qc *quic.Conn, id identity.ID) {
 	defer qc.CloseWithError(closeJoinClosed, "joined")
 	if !n.joiners.enter(qc.RemoteAddr()) {
@@ -252,6 +257,7 @@ func (n *Node) serveJoin(qc *quic.Conn, id identity.ID) {
 	}
 }
 
+// answerJoin reads a request to join, redeems its token and returns the reply.
 func (n *Node) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, id identity.ID) joinReply {
 	var in bytes.Buffer
 	if err := readLimited(s, &in, joinBytes, func(int) error { return nil }); err != nil || in.Len() == 0 {
@@ -306,7 +312,8 @@ func (n *Node) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, id id
 	return joinReply{Code: string(kinds.Overloaded), Message: "join: the trust store of who invited could not be written: its log says why; then run the same command again"}
 }
 
-// delayWrongToken limits guessing: of all wrong tokens one a second is answered.
+// delayWrongToken blocks so long that of all wrong tokens one is answered in a second,
+// which limits guessing.
 func (n *Node) delayWrongToken(ctx context.Context) {
 	select {
 	case n.wrongToken <- struct{}{}:

@@ -8,20 +8,12 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-const (
-	silentAfter   = 500 * time.Millisecond // after it, a connection is proven before it is used
-	proofTime = 2500 * time.Millisecond
-	firstTick = 100 * time.Millisecond  // after a stream is open: by then its packet should be acknowledged
-	liveTick      = 250 * time.Millisecond  // how often an open connection is looked at from then on
-	askEvery  = time.Second             // in a silence, whether the host still has the process
-	pingEvery = 4 * time.Second         // while anything is open
-	deadAfter = 7400 * time.Millisecond // without a packet; found within a tick more
-	pingPad   = 48                      // lifts the packet over the size that provokes no stateless reset
-)
+// pingPad lifts a ping over the size under which a packet provokes no stateless reset.
+const pingPad = 48
 
-// liveness finds out that a peer is dead while something waits for it, and, by a
-// proof, before something is sent to it (protocol, section 2). Its fields are
-// guarded by the connection's mu. While nothing is open it has no timer.
+// liveness detects a dead peer while a call waits for it and, by a proof, before a stream
+// is opened to it (protocol, section 2; the times are in timing.go). The connection's mu
+// guards its fields. While no stream is open it has no timer.
 type liveness struct {
 	timer    *time.Timer
 	pings    uint64 // sent
@@ -34,7 +26,7 @@ type liveness struct {
 	proof    *proof
 }
 
-// proof is a ping whose answer calls wait for. Who takes it out of liveness
+// proof is a ping on whose answer calls wait. The goroutine that removes it from liveness
 // decides it.
 type proof struct {
 	n       uint64
@@ -43,7 +35,7 @@ type proof struct {
 	alive   bool          // set before over is closed
 }
 
-// startTimer arms the timer. Callers hold mu.
+// startTimer starts the timer, if it does not run. Callers hold mu.
 func (l *liveness) startTimer(c *conn) {
 	if l.timer != nil {
 		return
@@ -62,7 +54,8 @@ func (l *liveness) stopTimer(c *conn) {
 	}
 }
 
-// checkAlive looks whether the peer still answers; with nothing open it is the last.
+// checkAlive closes a connection whose peer is silent, pings it, or asks its host. It runs
+// at each tick of the timer, until no stream is open.
 func (c *conn) checkAlive() {
 	c.mu.Lock()
 	l := &c.live
@@ -100,8 +93,8 @@ func (c *conn) checkAlive() {
 	}
 }
 
-// probeHost closes the connection if the host says that nothing listens there.
-// That the host is silent too proves nothing yet.
+// probeHost closes the connection if the host says that nothing listens at the port. A
+// silent host proves nothing.
 func (c *conn) probeHost() {
 	ctx, cancel := context.WithTimeout(c.qc.Context(), proofTime)
 	defer cancel()
@@ -113,19 +106,20 @@ func (c *conn) probeHost() {
 	c.mu.Unlock()
 }
 
-// numberPing numbers a ping. Callers hold mu.
+// numberPing returns the number of a ping that is sent now. Callers hold mu.
 func (l *liveness) numberPing(now time.Time) uint64 {
 	l.pings++
 	l.lastPing = now
 	return l.pings
 }
 
-// sendPing sends one, or not where the control stream is full; that one counts as
-// unanswered too, since the peer does not read.
+// sendPing sends a ping unless the control stream is full. Such a ping counts as
+// unanswered too, because the peer does not read.
 func (c *conn) sendPing(n uint64) {
 	c.control.trySendItem(&wire.Ping{N: n, Pad: make([]byte, pingPad)})
 }
 
+// handlePong notes the answer to ping n, and decides the proof that waits for it.
 func (l *liveness) handlePong(c *conn, n uint64) {
 	c.mu.Lock()
 	if n > l.pongs && n <= l.pings {
@@ -139,8 +133,8 @@ func (l *liveness) handlePong(c *conn, n uint64) {
 	}
 }
 
-// proveAlive reports whether the peer answers on this connection, which is closed as
-// dead if it does not. It blocks for one round trip, 2.5 s at most; calls share it.
+// proveAlive reports whether the peer answers on this connection, and closes it as dead if
+// not. It blocks for one round trip, proofTime at most; calls share the proof.
 func (c *conn) proveAlive(ctx context.Context) bool {
 	if !c.silentFor(silentAfter) {
 		return true
@@ -157,7 +151,7 @@ func (c *conn) proveAlive(ctx context.Context) bool {
 	}
 }
 
-// startProof joins the running proof or starts one; nil: the node is closing.
+// startProof returns the running proof, or starts one. Nil: the node is closing.
 func (c *conn) startProof() *proof {
 	c.mu.Lock()
 	if p := c.live.proof; p != nil {
@@ -181,8 +175,8 @@ func (c *conn) startProof() *proof {
 	return p
 }
 
-// runProof waits for the pong, for the host's refusal, or for 2.5 s; a packet is
-// as good as a pong then.
+// runProof waits for the pong, for the host's refusal, or for proofTime; then any packet
+// that came counts as a pong. It closes the connection if the peer is dead.
 func (c *conn) runProof(p *proof) {
 	ctx, cancel := context.WithTimeout(c.qc.Context(), proofTime)
 	defer cancel()
@@ -217,7 +211,7 @@ func (c *conn) runProof(p *proof) {
 	close(p.over)
 }
 
-// endProof reports whether p was still undecided; its taker decides it.
+// endProof removes the proof and reports whether it was there: then the caller decides it.
 func (c *conn) endProof(p *proof) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

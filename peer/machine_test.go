@@ -218,7 +218,7 @@ func FuzzConnection(f *testing.F) {
 			id := keys[1].ID()
 			for name, held := range map[string]int64{
 				"streams": b.stateOf(id).streams.Used(), "envelopes": b.stateOf(id).envelopes.Used(), "replies": b.stateOf(id).replies.Used(),
-				"connections": b.rows.connections.Held(id), "greeting": b.rows.greeting.Held(id), "unread": b.watch.account.Held(id),
+				"connections": b.rows.connections.Held(id), "greeting": b.rows.greeting.Held(id), "unread": b.unread.account.Held(id),
 			} {
 				if held != 0 {
 					t.Errorf("%d %s still count", held, name)

@@ -15,7 +15,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// Outcome is what a sender knows of its message.
+// Outcome says what a sender knows of a message that was sent.
 type Outcome string
 
 // The outcomes (protocol, section 5).
@@ -53,6 +53,8 @@ func (n *Node) Send(ctx context.Context, message kinds.Checked, wait bool) (Outc
 	}
 }
 
+// sendMessage sends a message on this connection, as [Node.Send] does. The error is
+// errNothingSent if another connection may be tried.
 func (c *conn) sendMessage(ctx context.Context, kind string, out *encoded, wait bool) (Outcome, *kinds.Error) {
 	if err := out.checkSize(kind, int(c.hello.MaxMessage)); err != nil {
 		return "", err.(*kinds.Error)
@@ -111,8 +113,8 @@ func (c *conn) sendMessage(ctx context.Context, kind string, out *encoded, wait 
 	return "", contextError(c.node, ctx, c.id, kinds.DeliveredUnknown)
 }
 
-// maxReceiptsOwed bounds what a peer may leave without receipt: as a rule its stream
-// credit does, but it may give that back without a word.
+// maxReceiptsOwed bounds how many messages a peer may leave without receipt. Usually its
+// stream credit does, but the peer may give that back without a receipt.
 const maxReceiptsOwed = 4096
 
 func (c *conn) countReceiptsOwed() int {
@@ -131,7 +133,7 @@ func (c *conn) outcomeOf(r *wire.Receipt) (Outcome, *kinds.Error) {
 	return "", raisedBy(c.id, kinds.FromWire(r.Code, r.Message, r.RetryAfterMS))
 }
 
-// forgetReceipt gives a receipt up; it reports whether it had not come yet.
+// forgetReceipt stops waiting for a receipt and reports whether it had not come yet.
 func (c *conn) forgetReceipt(id quic.StreamID) bool {
 	c.mu.Lock()
 	_, waits := c.receipts[id]
@@ -143,8 +145,8 @@ func (c *conn) forgetReceipt(id quic.StreamID) bool {
 	return waits
 }
 
-// handleReceipt hands a receipt to whoever waits; one for an unknown stream is
-// ignored, since its sender may have given up.
+// handleReceipt hands a receipt to the call that waits for it. One for an unknown stream
+// is ignored, because its call may have given up.
 func (c *conn) handleReceipt(r *wire.Receipt) {
 	c.mu.Lock()
 	answer, waits := c.receipts[quic.StreamID(r.Stream)]
@@ -159,7 +161,8 @@ func (c *conn) handleReceipt(r *wire.Receipt) {
 	c.finishStream()
 }
 
-// acceptUniStreams serves the peer's unidirectional streams, each in a goroutine.
+// acceptUniStreams handles the peer's unidirectional streams, each in a goroutine, until
+// the connection ends.
 func (c *conn) acceptUniStreams() {
 	for {
 		s, err := c.qc.AcceptUniStream(context.Background())
@@ -180,8 +183,8 @@ func (c *conn) acceptUniStreams() {
 	}
 }
 
-// handleMessage reads one message and answers with its receipt, which names the
-// stream, so that even an undecodable message gets one.
+// handleMessage reads one message, hands it over and sends its receipt. A receipt names
+// the stream, so that even an undecodable message gets one.
 func (c *conn) handleMessage(s *quic.ReceiveStream) {
 	defer c.credit.release(s)
 	defer c.peer.streams.Give(1)
@@ -206,7 +209,7 @@ func (c *conn) handleMessage(s *quic.ReceiveStream) {
 	}
 }
 
-// refuseMessage answers a message with why it is not taken.
+// refuseMessage sends the receipt of a message that is not taken.
 func (c *conn) refuseMessage(r *wire.Receipt, err error) {
 	e := kinds.AsError(err).Foreign()
 	r.State, r.Code, r.Message, r.RetryAfterMS = wire.Refused, string(e.Code), clipReceiptText(e.Message), e.RetryAfterMS
@@ -215,7 +218,8 @@ func (c *conn) refuseMessage(r *wire.Receipt, err error) {
 
 var errSecondControl = errors.New("a second control stream")
 
-// receiveMessage reads, checks and hands over one message.
+// receiveMessage reads one message, checks it and calls the handler. The error becomes
+// the receipt's, but for errSecondControl, which ends the connection.
 func (c *conn) receiveMessage(s *quic.ReceiveStream) (wire.ReceiptState, error) {
 	in := buffers.Get().(*bytes.Buffer)
 	defer putBuffer(in)
@@ -256,7 +260,7 @@ func (c *conn) receiveMessage(s *quic.ReceiveStream) (wire.ReceiptState, error) 
 	return c.node.cfg.Message(c.qc.Context(), message)
 }
 
-// unreadError is what the receipt of an unread message says.
+// unreadError returns the error for the receipt of a message that was not read whole.
 func (c *conn) unreadError(code quic.StreamErrorCode, err error) *kinds.Error {
 	switch code {
 	case streamTooLarge:
@@ -273,7 +277,7 @@ func (c *conn) unreadError(code quic.StreamErrorCode, err error) *kinds.Error {
 	return kinds.Errorf(kinds.Cancelled, "the sender gave the message up")
 }
 
-// clipReceiptText makes of foreign text what a receipt can carry.
+// clipReceiptText shortens s to fit a receipt and drops invalid UTF-8.
 func clipReceiptText(s string) string {
 	const most = 1024
 	return strings.ToValidUTF8(s[:min(len(s), most)], "")

@@ -10,11 +10,11 @@
 // goroutine from the first byte to the last; there is no queue, and no retry once
 // a byte has left.
 //
-// What a failed call says about delivery is always true: "no" where nothing left
-// or the peer said so, else "unknown".
+// What a failed call says about delivery is always true: "no" if nothing was sent or the
+// peer said so, else "unknown".
 //
-// It leaves to others: who is trusted (identity.TrustStore), where peers are
-// ([Config.Addrs]), what messages mean (kinds, and the two handlers), and all
+// It leaves to others: which keys are trusted (identity.TrustStore), the addresses of
+// peers ([Config.Addrs]), the meaning of messages (kinds, and the two handlers), and all
 // storage.
 package peer
 
@@ -59,12 +59,12 @@ type Node struct {
 
 	handshakes  *handshakeLimits
 	rows        rows
-	watch       unreadWatch
+	unread      unreadWatch
 	invitations identity.Invitations
 	pending     pendingTable
-	strangers   strangerLimit          // strangers whose hello is being read
-	joiners     strangerLimit          // invitations being redeemed
-	wrongToken  chan struct{} // holds who is about to hear that its token is wrong
+	strangers   strangerLimit // strangers whose hello is being read
+	joiners     strangerLimit // invitations being redeemed
+	wrongToken  chan struct{} // holds one while a wrong token waits for its answer
 
 	ctx     context.Context // ends when everything must
 	cancel  context.CancelFunc
@@ -72,16 +72,13 @@ type Node struct {
 	workers workers        // of them, those that handle streams
 
 	mu      sync.RWMutex // guards remotes, closing
-	peers map[identity.ID]*peerState
+	peers   map[identity.ID]*peerState
 	closing bool
 }
 
 const (
-	handshakeTimeout = 2 * time.Second
-	idleTimeout      = 14 * time.Second
-	keepAlive        = 6 * time.Second
-	drainTime        = 5 * time.Second
-	resetTime        = 100 * time.Millisecond
+	drainTime = 5 * time.Second
+	resetTime = 100 * time.Millisecond
 
 	maxIncomingExchanges = 512
 	maxIncomingMessages  = 256
@@ -93,7 +90,7 @@ const (
 	connectionWindow = (64*streamWindow + 256<<10) * 4 / 3
 )
 
-// rows are the accounts of what peers may cost a node.
+// rows holds the accounts of what peers may cost a node.
 type rows struct {
 	envelopes, replies, streams, connections, greeting *budget.Account
 }
@@ -122,7 +119,7 @@ func Listen(cfg Config) (*Node, error) {
 		self:       cfg.Key.ID(),
 		handlers:   make(map[wire.StreamType]func(context.Context, identity.ID, *Stream)),
 		log:        cfg.Logger,
-		peers:    make(map[identity.ID]*peerState),
+		peers:      make(map[identity.ID]*peerState),
 		handshakes: newHandshakes(),
 		strangers:  strangerLimit{all: 8, perSource: 2},
 		joiners:    strangerLimit{all: 8, perSource: 4},
@@ -153,11 +150,11 @@ func Listen(cfg Config) (*Node, error) {
 		connections: b.Open(budget.Connections),
 		greeting:    b.Open(budget.Greeting),
 	}
-	n.watch = unreadWatch{account: b.Open(budget.Unread), sooner: make(chan struct{}, 1)}
+	n.unread = unreadWatch{account: b.Open(budget.Unread), sooner: make(chan struct{}, 1)}
 	return n, nil
 }
 
-// openSocket makes the socket, the transport and the listener.
+// openSocket opens the socket, unless Config.Conn is set, and listens on it.
 func (n *Node) openSocket() error {
 	n.socket = n.cfg.Conn
 	if n.socket == nil {
@@ -204,7 +201,8 @@ func (n *Node) openSocket() error {
 	return nil
 }
 
-// offeredALPN returns the protocols on offer: joining only while an invitation is open.
+// offeredALPN returns the protocols that the node accepts: joining only while an
+// invitation is open.
 func (n *Node) offeredALPN() []string {
 	if n.invitations.Any() {
 		return []string{identity.ALPN, identity.ALPNJoin}
@@ -249,9 +247,8 @@ func (n *Node) Serve(ctx context.Context) error {
 
 // Close ends the node at once, without draining; calls in flight fail.
 func (n *Node) Close() {
-	// First nobody may begin anything; then the goroutines lose their contexts, and
-	// with them every connection ends; they are waited for, and only then the socket
-	// goes from under them.
+	// First nothing may begin any more. Then the goroutines lose their contexts, and
+	// every connection ends with them. They are waited for; only then the socket closes.
 	n.setClosing()
 	n.cancel()
 	n.tasks.Wait()
@@ -262,15 +259,15 @@ func (n *Node) Close() {
 	}
 }
 
-// drain says goaway on every connection and waits until all are done, or resets
-// what is left after drainTime (protocol, section 2).
+// drain sends goaway on every connection and waits until all are done. After drainTime it
+// resets the streams that are left (protocol, section 2).
 func (n *Node) drain() {
 	n.setClosing()
 	conns := n.allConns()
 	for _, c := range conns {
 		c.sendGoaway(closeShutdown)
 		if c.silentFor(silentAfter) {
-			c.startProof() // nobody waits for the dead
+			c.startProof() // so that a dead peer is not waited for
 		}
 	}
 	if waitEnded(conns, drainTime) {
@@ -282,7 +279,8 @@ func (n *Node) drain() {
 	waitEnded(conns, resetTime) // the resets need a moment to leave before the close
 }
 
-// waitEnded waits for connections to end, d at most, and reports whether all did.
+// waitEnded blocks until all connections have ended, for d at most, and reports whether
+// they have.
 func waitEnded(conns []*conn, d time.Duration) bool {
 	timeout := time.NewTimer(d)
 	defer timeout.Stop()
@@ -296,10 +294,11 @@ func waitEnded(conns []*conn, d time.Duration) bool {
 	return true
 }
 
+// allConns returns the ready connections of all peers.
 func (n *Node) allConns() []*conn {
 	n.mu.RLock()
 	remotes := slices.Collect(maps.Values(n.peers))
-	n.mu.RUnlock() // before a remote's: who holds that may ask whether the node is closing
+	n.mu.RUnlock() // before that of a peerState: its holder may ask whether the node is closing
 	var all []*conn
 	for _, r := range remotes {
 		r.mu.Lock()
@@ -309,7 +308,7 @@ func (n *Node) allConns() []*conn {
 	return all
 }
 
-// setClosing lets nothing begin any more.
+// setClosing makes startTask start nothing from now on.
 func (n *Node) setClosing() {
 	n.mu.Lock()
 	n.closing = true
@@ -322,12 +321,13 @@ func (n *Node) isClosing() bool {
 	return n.closing
 }
 
-// closeWithNode ends a connection when the node is closed, until stop is called.
+// closeWithNode closes a connection when the node is closed, unless stop is called before.
 func (n *Node) closeWithNode(qc *quic.Conn) (stop func() bool) {
 	return context.AfterFunc(n.ctx, func() { qc.CloseWithError(closeShutdown, "shutting down") })
 }
 
-// startTask starts a goroutine of the node, unless it is closing.
+// startTask runs f in a goroutine of the node and reports whether it did: not when the
+// node is closing.
 func (n *Node) startTask(f func()) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()

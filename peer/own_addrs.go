@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// LocalAddrs returns where others may reach the socket, as host:port: its own
-// address, or where it listens on all, those of the interfaces that are up;
-// loopback only where there is nothing else.
+// LocalAddrs returns the addresses at which other daemons may reach the socket, as
+// host:port. If it listens on all, these are the addresses of the interfaces that are up;
+// those of loopback only if there are no others.
 func (n *Node) LocalAddrs() []string {
 	udp, ok := n.Addr().(*net.UDPAddr)
 	if !ok {

@@ -13,36 +13,37 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// peerState is what a node keeps for one peer, connected or not.
+// peerState holds what a node knows of one peer, connected or not, and its connections
+// to it.
 type peerState struct {
 	node *Node
 	id   identity.ID
 
-	current atomic.Pointer[conn] // of conns the newest without a goaway; nil: none
-	openStreams  openStreams
+	current     atomic.Pointer[conn] // of conns the newest without a goaway; nil: none
+	openStreams openStreams
 
 	envelopes *budget.Share // bytes of those that are being received or answered
 	replies   *budget.Share // bytes of those to calls from here that are being read
 	streams   *budget.Share // that are served
 	unread    int64         // bytes that its frames take which nobody has read; the watch's alone
 
-	mu        sync.Mutex // guards what follows
-	greeting  []*conn    // whose hello is awaited, in the order in which they came
-	conns     []*conn    // ready, in the order in which they became so
-	counted   int        // of them, by the budget
-	upAt      time.Time  // when the first of them did
-	past      []pastBoot // boots that were superseded, the oldest first
-	dial      *dial      // running, or nil
-	verdict   *failure   // of the last dial; nil: a connection became ready since
-	verdictAt time.Time
-	lastFailure    *kinds.Error   // why the last dial that had an address failed; nil: it did not
-	lastGoodAddr  string         // address where it last proved its key
-	provedFrom  netip.AddrPort // the same, of the last connection that became ready
-	keep      bool           // reconnect in the background
-	backoff   time.Duration  // bounds the pause before the next dial of the background
-	retry     chan struct{}  // wakes the reconnecting goroutine; nil: none runs
-	events    []Event        // still to be told, in their order
-	telling   bool           // somebody is telling them
+	mu           sync.Mutex // guards what follows
+	greeting     []*conn    // whose hello is awaited, in the order in which they came
+	conns        []*conn    // ready, in the order in which they became so
+	counted      int        // of them, by the budget
+	upAt         time.Time  // when the first of them did
+	past         []pastBoot // boots that were superseded, the oldest first
+	dial         *dial      // running, or nil
+	verdict      *failure   // of the last dial; nil: a connection became ready since
+	verdictAt    time.Time
+	lastFailure  *kinds.Error   // why the last dial that had an address failed; nil: it did not
+	lastGoodAddr string         // address where it last proved its key
+	provedFrom   netip.AddrPort // the same, of the last connection that became ready
+	keep         bool           // reconnect in the background
+	backoff      time.Duration  // bounds the pause before the next dial of the background
+	retry        chan struct{}  // wakes the reconnecting goroutine; nil: none runs
+	events       []Event        // still to be told, in their order
+	telling      bool           // a call passes them on
 }
 
 type pastBoot struct {
@@ -50,8 +51,8 @@ type pastBoot struct {
 	at   time.Time
 }
 
-// beginGreeting is told of a connection whose hello is awaited. Of too many the oldest is
-// closed: it may be one on which nothing will come.
+// beginGreeting adds a connection to those whose hello is awaited. If there are too many
+// it closes the oldest, on which nothing may ever come.
 func (s *peerState) beginGreeting(c *conn) {
 	var oldest *conn
 	s.mu.Lock()
@@ -69,9 +70,9 @@ func (s *peerState) beginGreeting(c *conn) {
 	}
 }
 
-// queueEvent queues an event at the moment in which it happens; tell passes on what is
-// queued. So up and down of crossing connections come in their order, though
-// nobody is told under the lock. Callers of note hold mu, those of tell do not.
+// queueEvent queues an event at the moment when it happens; emitQueued passes on what is
+// queued. So the events of crossing connections keep their order, and no callback runs
+// under the lock. Callers of queueEvent hold mu, callers of emitQueued do not.
 func (s *peerState) queueEvent(e Event) {
 	e.Peer, e.At = s.id, time.Now()
 	s.events = append(s.events, e)
@@ -81,7 +82,7 @@ func (s *peerState) emitQueued() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.telling {
-		return // who tells sees the new ones too
+		return // the other call passes on the new ones too
 	}
 	s.telling = true
 	for len(s.events) > 0 {
@@ -102,7 +103,7 @@ func (s *peerState) countConns() {
 	s.counted = len(s.conns)
 }
 
-// removeConn is told that a connection ended.
+// removeConn removes a connection that has ended, and reconnects if it was the last.
 func (s *peerState) removeConn(c *conn) {
 	s.noteRefusal(c)
 	s.mu.Lock()
@@ -125,10 +126,17 @@ func (s *peerState) removeConn(c *conn) {
 	}
 }
 
-// openStreams is how many streams may be open to a peer, so that a call over it fails
+const (
+	maxExchanges = 256 // queries, delegations, discovers
+	spare        = 16  // more for ping and cancel
+	maxBulk      = 64  // mail and HTTP
+)
+
+// openStreams counts the streams that are open to a peer. A call over their limit fails
 // at once and never waits for the peer's credit (protocol, section 6).
 type openStreams struct{ exchanges, bulk atomic.Int32 }
 
+// incrementBelow adds one to counter and reports true, unless it has reached limit.
 func incrementBelow(counter *atomic.Int32, limit int32) bool {
 	for {
 		n := counter.Load()

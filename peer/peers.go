@@ -10,8 +10,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// stateOf returns the state kept for a peer that is or was trusted, made on first
-// use.
+// stateOf returns the state of a peer that is or was trusted. It makes it on first use.
 func (n *Node) stateOf(id identity.ID) *peerState {
 	n.mu.RLock()
 	r := n.peers[id]
@@ -39,8 +38,8 @@ const (
 	streamChunk   = 8
 )
 
-// trustedState returns the state kept for a peer that a call is for, which must be
-// trusted: strangers take no room.
+// trustedState returns the state of the peer that a call is for. The error says that it
+// is not trusted: no state is kept of strangers.
 func (n *Node) trustedState(id identity.ID) (*peerState, *kinds.Error) {
 	n.mu.RLock()
 	r := n.peers[id]

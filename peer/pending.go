@@ -10,7 +10,7 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-// Pending is a stranger that proved its key and waits for a person to decide.
+// Pending is a stranger that proved its key and waits for the owner's decision.
 type Pending struct {
 	ID    identity.ID
 	Claim string // what it calls itself
@@ -25,8 +25,8 @@ const (
 	pendingInterval     = 30 * time.Second
 )
 
-// pendingTable holds the strangers, bounded in all and per source, the oldest
-// giving way.
+// pendingTable holds the pending strangers, bounded in all and of each source. A new one
+// displaces the oldest.
 type pendingTable struct {
 	mu      sync.Mutex // guards entries
 	entries []pendingEntry
@@ -37,7 +37,7 @@ type pendingEntry struct {
 	source netip.Prefix
 }
 
-// add records p and reports whether it is news: a key is updated at most every 30 s.
+// add adds or updates p and reports whether it did: a key is updated every 30 s at most.
 func (t *pendingTable) add(p Pending, addr net.Addr) bool {
 	e := pendingEntry{p, sourcePrefixOf(addr)}
 	t.mu.Lock()
@@ -64,13 +64,14 @@ func (t *pendingTable) add(p Pending, addr net.Addr) bool {
 	return true
 }
 
-// dropOldest removes the first, which is the oldest, that matches.
+// dropOldest removes the oldest that matches.
 func (t *pendingTable) dropOldest(match func(pendingEntry) bool) {
 	if i := slices.IndexFunc(t.entries, match); i >= 0 {
 		t.entries = slices.Delete(t.entries, i, i+1)
 	}
 }
 
+// remove removes a stranger and returns it.
 func (t *pendingTable) remove(id identity.ID) (Pending, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -96,7 +97,7 @@ func (n *Node) Pending() []Pending {
 	return all
 }
 
-// isUndecided reports whether nobody has decided on a key yet.
+// isUndecided reports whether a key is neither trusted nor blocked.
 func (n *Node) isUndecided(id identity.ID) bool {
 	_, trusted := n.cfg.Trust.Get(id)
 	return !trusted && !n.cfg.Trust.Blocked(id)

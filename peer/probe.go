@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// probeResult is what a probe found out about an address.
+// probeResult says what a probe found out about an address.
 type probeResult int
 
 const (
-	probeSilent  probeResult = iota // no answer: nothing is known
-	probeAnswered                // a QUIC server answered
-	probeRefused                // the host says that nothing listens there
-	probeNoRoute                // this host has no way there
+	probeSilent   probeResult = iota // no answer: nothing is known
+	probeAnswered                    // a QUIC server answered
+	probeRefused                     // the host says that nothing listens there
+	probeNoRoute                     // this host has no way there
 )
 
 var (

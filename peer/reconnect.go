@@ -10,11 +10,10 @@ import (
 const (
 	minBackoff = 250 * time.Millisecond
 	maxBackoff = 30 * time.Second
-	steadyTime = 10 * time.Second // after which a link that ends is dialled again at once
+	steadyTime = 10 * time.Second // a connection that lasted so long is dialled again at once
 )
 
-// ensureReconnecting makes sure that one goroutine tries to reach the peer, from the
-// shortest pause on.
+// ensureReconnecting starts the goroutine that reconnects to the peer, or ends its pause.
 func (s *peerState) ensureReconnecting() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,9 +30,9 @@ func (s *peerState) ensureReconnecting() {
 	}
 }
 
-// runReconnect dials with pauses from 0.25 s to 30 s and full jitter until the
-// peer is connected, refuses, or is not to be kept. Where connections do not last,
-// the pauses go on growing.
+// runReconnect dials, with pauses from 0.25 s to 30 s and full jitter, until the peer is
+// connected, refuses, or is not to be kept. If connections do not last, the pauses go on
+// growing.
 func (s *peerState) runReconnect(retry <-chan struct{}) {
 	for {
 		s.waitBackoff(retry)
@@ -49,7 +48,7 @@ func (s *peerState) runReconnect(retry <-chan struct{}) {
 	}
 }
 
-// waitBackoff is the pause before a dial of the background; retry ends it.
+// waitBackoff blocks for the pause before a dial of the background; retry ends it.
 func (s *peerState) waitBackoff(retry <-chan struct{}) {
 	s.mu.Lock()
 	var pause time.Duration

@@ -23,7 +23,7 @@ type Stream struct {
 	ended atomic.Bool
 }
 
-// features of the stream types that a hello must announce.
+// features holds the feature that a hello must announce for each type of stream.
 var features = map[wire.StreamType]string{
 	wire.StreamMail: "mail",
 	wire.StreamHTTP: "channel",
@@ -58,6 +58,8 @@ func (n *Node) OpenStream(ctx context.Context, to identity.ID, t wire.StreamType
 	}
 }
 
+// openStream opens a stream of type t on this connection. The error is errNothingSent if
+// another connection may be tried.
 func (c *conn) openStream(ctx context.Context, t wire.StreamType) (*Stream, *kinds.Error) {
 	if !slices.Contains(c.hello.Features, features[t]) {
 		return nil, kinds.Errorf(kinds.UnknownKind, "%s does not offer %q; update it, or switch it on there", c.node.nameOf(c.id), features[t]).WithDelivered(kinds.DeliveredNo)
@@ -89,17 +91,16 @@ func (s *Stream) Read(p []byte) (int, error)  { return s.s.Read(p) }
 func (s *Stream) Write(p []byte) (int, error) { return s.s.Write(p) }
 
 // Leaving returns a channel that is closed when the stream's connection takes no more
-// streams, because the peer shuts down or another connection has replaced it. Whoever
-// would keep a stream open for long ends it then and opens another: the connection lasts
-// as long as the streams on it.
+// streams, because the peer shuts down or another connection has replaced it. A caller
+// that keeps a stream open for long then ends it and opens another: the connection lasts
+// as long as its streams.
 func (s *Stream) Leaving() <-chan struct{} { return s.left }
 
 // CloseWrite ends the writing half (FIN); the peer reads io.EOF.
 func (s *Stream) CloseWrite() error { return s.s.Close() }
 
-// CloseRead says that no more will be read; what still comes is dropped. Whoever
-// has read all of a request calls it, so that nothing lies unread for as long as
-// the answer takes.
+// CloseRead ends the reading half; what still comes is dropped. A handler that has read
+// all of a request calls it, so that nothing lies unread while the answer takes its time.
 func (s *Stream) CloseRead() { s.s.CancelRead(streamNone) }
 
 // SetReadDeadline bounds Reads, as net.Conn's does.

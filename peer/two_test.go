@@ -133,11 +133,11 @@ func simultaneousDial(t *testing.T, seed uint64) {
 // sameConnection compares what only the two ends of one connection share.
 func sameConnection(t *testing.T, a, b *conn) bool {
 	t.Helper()
-	ea, err := a.exporter()
+	ea, err := exportKeyingMaterial(a.qc)
 	if err != nil {
 		t.Fatal(err)
 	}
-	eb, err := b.exporter()
+	eb, err := exportKeyingMaterial(b.qc)
 	if err != nil {
 		t.Fatal(err)
 	}

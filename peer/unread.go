@@ -10,18 +10,18 @@ import (
 	"github.com/acpd/acpd/budget"
 )
 
-// unreadWatch looks how much lies unread on the connections, often while much comes and
-// rarely otherwise, and closes those of a peer over its bound (protocol, section 6).
+// unreadWatch counts what lies unread on the connections, often while much comes and rarely
+// otherwise, and closes those of a peer over its bound (protocol, section 6).
 type unreadWatch struct {
 	account *budget.Account
-	resting atomic.Bool   // it looks rarely
-	sooner   chan struct{} // to look often again
+	resting atomic.Bool   // it counts rarely
+	sooner  chan struct{} // signals that it shall count often again
 }
 
 const (
 	lookOften  = 10 * time.Millisecond // what comes meanwhile is bounded by the speed of a core
 	lookRarely = 250 * time.Millisecond
-	soonerAt     = 3        // streams of a peer that are served: two can hold 35 MiB unread
+	soonerAt   = 3        // streams of a peer that are served: two can hold 35 MiB unread
 	muchBytes  = 64 << 10 // on a connection, since its frames were counted: 10,000 at most, of which each takes little
 	manyFrames = 1024     // are counted at each look; fewer when much came, or nothing more comes
 
@@ -31,7 +31,7 @@ const (
 	frameCost = 2 << 10
 )
 
-// lookSooner has the watch look often, if it rests.
+// lookSooner makes the watch count often, if it counts rarely.
 func (w *unreadWatch) lookSooner() {
 	if w.resting.Load() {
 		select {
@@ -41,17 +41,17 @@ func (w *unreadWatch) lookSooner() {
 	}
 }
 
-// watchUnread runs until the node is closed.
+// watchUnread counts what lies unread until the node is closed.
 func (n *Node) watchUnread() {
 	pause := lookRarely
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	for {
-		n.watch.resting.Store(pause > lookOften)
+		n.unread.resting.Store(pause > lookOften)
 		select {
 		case <-n.ctx.Done():
 			return
-		case <-n.watch.sooner:
+		case <-n.unread.sooner:
 			pause = lookOften
 		case <-timer.C:
 			if pause = min(2*pause, lookRarely); n.countAllUnread() {
@@ -62,8 +62,9 @@ func (n *Node) watchUnread() {
 	}
 }
 
-// countAllUnread counts what lies unread on all connections, and reports whether much came
-// since the last time. It gives back, too, what peers keep of their shares.
+// countAllUnread counts what lies unread on all connections, closes those over a bound,
+// and reports whether much came since the last time. It also gives back what peers have
+// left of their shares.
 func (n *Node) countAllUnread() (much bool) {
 	n.mu.RLock()
 	remotes := make([]*peerState, 0, len(n.peers))
@@ -76,20 +77,21 @@ func (n *Node) countAllUnread() (much bool) {
 		r.streams.Trim()
 		r.envelopes.Trim()
 		r.replies.Trim()
-		much = r.countUnread(n.watch.resting.Load()) || much
-		for r.unread > n.watch.account.Row().Peer {
+		much = r.countUnread(n.unread.resting.Load()) || much
+		for r.unread > n.unread.account.Row().Peer {
 			r.closeMostUnread()
 		}
 		sum += r.unread
 	}
-	for sum > n.watch.account.Row().All {
+	for sum > n.unread.account.Row().All {
 		sum -= slices.MaxFunc(remotes, func(a, b *peerState) int { return cmp.Compare(a.unread, b.unread) }).closeMostUnread()
 	}
 	return much
 }
 
-// countUnread counts what lies unread on a peer's connections, where much came or lay there
-// before, or with all anything did, and reports whether much came.
+// countUnread counts what lies unread on a peer's connections, and reports whether much
+// came. It skips a connection on which little came and little lay before; with all, only
+// one on which nothing lay.
 func (s *peerState) countUnread(all bool) (much bool) {
 	s.mu.Lock()
 	conns := slices.Clone(s.conns)
@@ -112,13 +114,13 @@ func (s *peerState) countUnread(all bool) (much bool) {
 
 func (s *peerState) setUnread(unread int64) {
 	if unread != s.unread {
-		s.node.watch.account.Add(s.id, unread-s.unread)
+		s.node.unread.account.Add(s.id, unread-s.unread)
 		s.unread = unread
 	}
 }
 
-// closeMostUnread closes the connection of a peer on which most lies unread, and returns how
-// much that was.
+// closeMostUnread closes the connection of a peer on which most lies unread, and returns
+// how many bytes that frees.
 func (s *peerState) closeMostUnread() int64 {
 	s.mu.Lock()
 	conns := slices.Clone(s.conns)
@@ -134,8 +136,8 @@ func (s *peerState) closeMostUnread() int64 {
 		s.setUnread(0)
 		return was
 	}
-	row := s.node.watch.account.Row()
-	s.node.watch.account.Refuse(s.id)
+	row := s.node.unread.account.Row()
+	s.node.unread.account.Refuse(s.id)
 	s.node.lines.Add(s.id, slog.LevelWarn, "connection closed: too much lies unread on it", "peer", s.id.Label(), "frames", c.frames, "row", row.Name)
 	freed := int64(c.frames) * frameCost
 	c.frames = 0

@@ -108,7 +108,7 @@ func TestTheLargestGoesFirst(t *testing.T) {
 			hosts = append(hosts, w.host())
 		}
 		w.start()
-		b.watch.account = b.cfg.Budget.Open(budget.Unread.Within(1000 * frameCost))
+		b.unread.account = b.cfg.Budget.Open(budget.Unread.Within(1000 * frameCost))
 		b.serve()
 		var peers []*raw
 		for i, h := range hosts {

@@ -1,0 +1,16 @@
+package peer
+
+import "slices"
+
+// dialOrder returns the peer's addresses in the order in which they are dialled: first
+// the one where the peer last proved its key, then those of [Config.Addrs].
+func (s *peerState) dialOrder() []string {
+	known := s.node.cfg.Addrs(s.id)
+	s.mu.Lock()
+	good := s.lastGoodAddr
+	s.mu.Unlock()
+	if good == "" {
+		return known
+	}
+	return append([]string{good}, slices.DeleteFunc(slices.Clone(known), func(a string) bool { return a == good })...)
+}

@@ -1,0 +1,32 @@
+package peer
+
+import "time"
+
+// How long a call to a dead peer takes (protocol, section 2):
+//
+//	connection     the peer's host       the call fails within
+//	none           answers               milliseconds: it refuses the port
+//	none           is silent             dialTime
+//	ready, silent  answers               milliseconds: reset or refusal, then a new dial
+//	ready, silent  is silent             proofTime, and dialTime in all
+//	call open      answers               askEvery, and a round trip
+//	call open      is silent             deadAfter, and a liveTick
+//
+// Without any call an idle connection is found dead after idleTimeout.
+const (
+	dialTime         = 2800 * time.Millisecond // of all addresses: a call has its answer within 3 s
+	dialStagger      = 100 * time.Millisecond  // between the addresses of a race
+	handshakeTimeout = 2 * time.Second         // of one address
+
+	silentAfter = 500 * time.Millisecond  // without a word; then a connection is proven before it is used
+	proofTime   = 2500 * time.Millisecond // for the answer
+
+	firstTick = 100 * time.Millisecond  // after a stream is open: by then its packet should be acknowledged
+	liveTick  = 250 * time.Millisecond  // between checks of an open connection from then on
+	askEvery  = time.Second             // between questions to a silent peer's host
+	pingEvery = 4 * time.Second         // while a stream is open
+	deadAfter = 7400 * time.Millisecond // without a packet, while a stream is open
+
+	keepAlive   = 6 * time.Second // QUIC's own, without streams
+	idleTimeout = 14 * time.Second
+)
