@@ -11,38 +11,38 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// response is the answer to a query: the output itself if it is one, else the
+// asResponse is the answer to a query: the output itself if it is one, else the
 // output as the summary of one.
-func (o *output) response() wire.Payload {
-	if p, ok := o.payload(kinds.KindResponse); ok {
+func (o *commandOutput) asResponse() wire.Payload {
+	if p, ok := o.asPayload(kinds.KindResponse); ok {
 		return p
 	}
-	return o.fit(func(text string, cut bool) wire.Payload {
+	return o.fitText(func(text string, cut bool) wire.Payload {
 		return kinds.Encode(&kinds.Response{Summary: text, Truncated: cut})
 	})
 }
 
-// result is the report on a delegation: the output itself if it is one that ends
+// asResult is the report on a delegation: the output itself if it is one that ends
 // it, the summary and data of a response as its outcome and data, else the output
 // as its outcome.
-func (o *output) result() wire.Payload {
-	if p, ok := o.payload(kinds.KindResult); ok {
+func (o *commandOutput) asResult() wire.Payload {
+	if p, ok := o.asPayload(kinds.KindResult); ok {
 		if r, err := kinds.Parse[kinds.Result](p); err == nil && r.Status != "partial" {
 			return p
 		}
 	}
-	if p, ok := o.payload(kinds.KindResponse); ok {
+	if p, ok := o.asPayload(kinds.KindResponse); ok {
 		if r, err := kinds.Parse[kinds.Response](p); err == nil {
-			return kinds.Encode(&report{Status: "completed", Outcome: r.Summary, Data: r.Data, Truncated: r.Truncated})
+			return kinds.Encode(&resultPayload{Status: "completed", Outcome: r.Summary, Data: r.Data, Truncated: r.Truncated})
 		}
 	}
-	return o.fit(func(text string, cut bool) wire.Payload {
-		return kinds.Encode(&report{Status: "completed", Outcome: text, Truncated: cut})
+	return o.fitText(func(text string, cut bool) wire.Payload {
+		return kinds.Encode(&resultPayload{Status: "completed", Outcome: text, Truncated: cut})
 	})
 }
 
-// report is a result that may say that it was cut, as a response may.
-type report struct {
+// resultPayload is a result that may say that it was cut, as a response may.
+type resultPayload struct {
 	Status    string         `json:"status"`
 	Outcome   string         `json:"outcome"`
 	Data      jsontext.Value `json:"data,omitzero"`
@@ -50,17 +50,17 @@ type report struct {
 	Truncated bool           `json:"truncated,omitzero"`
 }
 
-// failure is the report on a delegation that came to nothing.
-func failure(err error) wire.Payload {
+// failedResult is the report on a delegation that came to nothing.
+func failedResult(err error) wire.Payload {
 	if err == nil {
 		return nil
 	}
 	e := kinds.AsError(err)
-	return kinds.Encode(&report{Status: "failed", Outcome: e.Message, Error: string(e.Code)})
+	return kinds.Encode(&resultPayload{Status: "failed", Outcome: e.Message, Error: string(e.Code)})
 }
 
-// payload is the output if it is a payload of that kind.
-func (o *output) payload(kind string) (wire.Payload, bool) {
+// asPayload is the output if it is a payload of that kind.
+func (o *commandOutput) asPayload(kind string) (wire.Payload, bool) {
 	text := wire.Payload(bytes.TrimSpace(o.text))
 	row, _ := kinds.Lookup(kind)
 	if o.cut || len(text) == 0 || text[0] != '{' || row.CheckPayload(text) != nil {
@@ -69,20 +69,20 @@ func (o *output) payload(kind string) (wire.Payload, bool) {
 	return text, true
 }
 
-// fit encodes the output as text, without the line break at its end, and cuts it
+// fitText encodes the output as text, without the line break at its end, and cuts it
 // where its encoding is too long for a message.
-func (o *output) fit(encode func(text string, cut bool) wire.Payload) wire.Payload {
+func (o *commandOutput) fitText(encode func(text string, cut bool) wire.Payload) wire.Payload {
 	text := bytes.TrimSuffix(o.text, []byte("\n"))
-	if p := encode(string(text), o.cut); len(p) <= fits {
+	if p := encode(string(text), o.cut); len(p) <= maxPayload {
 		return p
 	}
 	// How long a character's encoding is depends on the character.
-	n := sort.Search(len(text), func(n int) bool { return len(encode(string(text[:n+1]), true)) > fits })
-	return encode(string(whole(text[:n])), true)
+	n := sort.Search(len(text), func(n int) bool { return len(encode(string(text[:n+1]), true)) > maxPayload })
+	return encode(string(trimPartialRune(text[:n])), true)
 }
 
-// whole drops the beginning of a character at the end.
-func whole(text []byte) []byte {
+// trimPartialRune drops the beginning of a character at the end.
+func trimPartialRune(text []byte) []byte {
 	for n := 1; n <= min(utf8.UTFMax, len(text)); n++ {
 		if at := len(text) - n; utf8.RuneStart(text[at]) {
 			if !utf8.FullRune(text[at:]) {

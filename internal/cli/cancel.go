@@ -50,11 +50,11 @@ side does not agree, for one because the task has ended.`,
 				err = a.PrintJSON(struct {
 					*client.CancelAnswer
 					Error *kinds.Error `json:"error,omitzero"`
-				}{answer, refusal(ack)})
+				}{answer, refusalError(ack)})
 			} else if ack.Accepted {
 				a.PrintLine("cancelled")
 			}
-			return errors.Join(err, a.acked("cancel", ack))
+			return errors.Join(err, a.tellRefusal("cancel", ack))
 		},
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func (a *app) delegateCmd() *cobra.Command {
-	m := message{kind: kinds.KindDelegate}
+	m := messageFlags{kind: kinds.KindDelegate}
 	var d kinds.Delegate
 	var deadline time.Duration
 	var taskContext string
@@ -29,18 +29,18 @@ func (a *app) delegateCmd() *cobra.Command {
 delegation's id once the agent has accepted it. With --wait the outcome follows
 when the task ends; interrupting that leaves the task running. TASK and --context
 may be - (standard input) or @file.`,
-		Args:              m.args("TASK"),
+		Args:              m.checkArgs("TASK"),
 		ValidArgsFunction: a.CompleteTrustedPeer,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if wait && silent {
 				return frame.Usagef("--wait waits for the report that --no-report does without")
 			}
 			ctx := cmd.Context()
-			h, err := m.head()
+			h, err := m.readHead()
 			if err != nil {
 				return err
 			}
-			p, err := m.encode(ctx, a, func() (_ any, err error) {
+			p, err := m.encodePayload(ctx, a, func() (_ any, err error) {
 				if d.Task, err = a.ReadArgument(ctx, "TASK", args[1]); err != nil {
 					return nil, err
 				}
@@ -61,7 +61,7 @@ may be - (standard input) or @file.`,
 			if err != nil {
 				return err
 			}
-			return a.delegate(ctx, client.DelegateParams{Head: h, To: args[0], Payload: p}, wait)
+			return a.delegateTask(ctx, client.DelegateParams{Head: h, To: args[0], Payload: p}, wait)
 		},
 	}
 	f := cmd.Flags()
@@ -71,11 +71,11 @@ may be - (standard input) or @file.`,
 	f.DurationVar(&deadline, "deadline", 0, "when the task is over, done or not, at most 720h (default: none)")
 	f.BoolVar(&silent, "no-report", false, "no report is wanted")
 	f.BoolVar(&wait, "wait", false, "wait for the outcome")
-	m.flags(cmd)
+	m.addFlags(cmd)
 	return cmd
 }
 
-func (a *app) delegate(ctx context.Context, params client.DelegateParams, wait bool) error {
+func (a *app) delegateTask(ctx context.Context, params client.DelegateParams, wait bool) error {
 	given, err := a.Daemon.Delegate(ctx, params)
 	goOn := fmt.Sprintf("see acpctl wait %[1]s, or acpctl cancel %[1]s", params.ID)
 	switch {
@@ -96,7 +96,7 @@ func (a *app) delegate(ctx context.Context, params client.DelegateParams, wait b
 		if err := a.PrintJSON(struct {
 			*client.Delegated
 			Error *kinds.Error `json:"error,omitzero"`
-		}{given, refusal(ack)}); err != nil {
+		}{given, refusalError(ack)}); err != nil {
 			return err
 		}
 	case ack.Accepted && wait: // at once, for whoever stops waiting; the data is the outcome
@@ -105,7 +105,7 @@ func (a *app) delegate(ctx context.Context, params client.DelegateParams, wait b
 		a.PrintLine("%s", given.ID)
 	}
 	if !ack.Accepted || !wait {
-		return a.acked("delegate", ack)
+		return a.tellRefusal("delegate", ack)
 	}
 	task, err := a.Daemon.Wait(ctx, client.WaitParams{ID: given.ID})
 	if err != nil {
@@ -113,9 +113,9 @@ func (a *app) delegate(ctx context.Context, params client.DelegateParams, wait b
 	}
 	a.NoteDone("the task has ended: acpctl wait %s shows how", given.ID)
 	if a.JSON {
-		if err := a.PrintJSON(resultOf(task, given.From)); err != nil {
+		if err := a.PrintJSON(newTaskResult(task, given.From)); err != nil {
 			return err
 		}
 	}
-	return a.outcome("delegate", task)
+	return a.tellOutcome("delegate", task)
 }

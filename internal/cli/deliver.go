@@ -16,12 +16,12 @@ const (
 	longestPause = 30 * time.Second
 )
 
-// deliver sends a result until the other side's daemon has it, its entry of the
+// deliverResult sends a result until the other side's daemon has it, its entry of the
 // delegation has expired (which reads as not_found), or it is refused. It is the
 // one message that is repeated, always with the same id: an hour's work must not
 // die of a minute's outage. A result that is too large for the peer is replaced by
 // one that says so.
-func deliver(ctx context.Context, params client.ResultParams, send func(context.Context, client.ResultParams) (*client.Receipt, error)) error {
+func deliverResult(ctx context.Context, params client.ResultParams, send func(context.Context, client.ResultParams) (*client.Receipt, error)) error {
 	replaced := false
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		_, err := send(ctx, params)
@@ -35,7 +35,7 @@ func deliver(ctx context.Context, params client.ResultParams, send func(context.
 			return err
 		case e.Code == kinds.TooLarge && !replaced:
 			replaced = true
-			params.Payload = failure(kinds.Errorf(kinds.TooLarge, "the task is done, but its result of %d bytes is more than a message may hold here", len(params.Payload)))
+			params.Payload = failedResult(kinds.Errorf(kinds.TooLarge, "the task is done, but its result of %d bytes is more than a message may hold here", len(params.Payload)))
 			params.ID = wire.NewMessageID() // it is another message
 			continue
 		case !e.Retryable:

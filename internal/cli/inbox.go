@@ -35,7 +35,7 @@ removes what is for it or for any; the latter --taken shows for 7 days, with its
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("ack") {
-				return a.inbox(cmd.Context(), after, taken)
+				return a.showInbox(cmd.Context(), after, taken)
 			}
 			if taken {
 				return frame.Usagef("--ack removes from the inbox, --taken shows what is there no more: give one of them")
@@ -64,12 +64,12 @@ removes what is for it or for any; the latter --taken shows for 7 days, with its
 	return cmd
 }
 
-func (a *app) inbox(ctx context.Context, after uint64, taken bool) error {
+func (a *app) showInbox(ctx context.Context, after uint64, taken bool) error {
 	inbox, err := a.Daemon.Inbox(ctx, client.InboxParams{After: after, Taken: taken, Peek: !taken})
 	if err != nil {
 		return err
 	}
-	if err := a.showInbox(ctx, inbox, taken); err != nil || taken || len(inbox.Messages) == 0 {
+	if err := a.printInbox(ctx, inbox, taken); err != nil || taken || len(inbox.Messages) == 0 {
 		return err
 	}
 	if err := a.Unwritten(); err != nil { // what was not shown is not to be removed
@@ -85,11 +85,11 @@ func (a *app) inbox(ctx context.Context, after uint64, taken bool) error {
 	return nil
 }
 
-func (a *app) showInbox(ctx context.Context, inbox *client.Inbox, taken bool) error {
+func (a *app) printInbox(ctx context.Context, inbox *client.Inbox, taken bool) error {
 	if a.JSON {
 		return a.PrintJSON(inbox)
 	}
-	names, err := a.names(ctx, len(inbox.Messages))
+	names, err := a.petnames(ctx, len(inbox.Messages))
 	if err != nil {
 		return err
 	}
@@ -102,9 +102,9 @@ func (a *app) showInbox(ctx context.Context, inbox *client.Inbox, taken bool) er
 		sent := time.UnixMilli(int64(m.Envelope.TS))
 		row := []string{strconv.FormatUint(m.Seq, 10), from, a.FormatTime(sent), client.Line(m.Envelope.Kind)}
 		if taken {
-			row = append(row, gist(&m.Envelope), client.Line(m.Agent), a.FormatTime(m.TakenAt.Time))
+			row = append(row, describeEnvelope(&m.Envelope), client.Line(m.Agent), a.FormatTime(m.TakenAt.Time))
 		} else {
-			row = append(row, ui.OrDash(m.Agent), gist(&m.Envelope))
+			row = append(row, ui.OrDash(m.Agent), describeEnvelope(&m.Envelope))
 		}
 		rows = append(rows, row)
 	}
@@ -122,9 +122,9 @@ func (a *app) showInbox(ctx context.Context, inbox *client.Inbox, taken bool) er
 	return nil
 }
 
-// names returns the petnames of the trusted peers, if there is a message to name
+// petnames returns the petnames of the trusted peers, if there is a message to name
 // the sender of.
-func (a *app) names(ctx context.Context, messages int) (map[identity.ID]string, error) {
+func (a *app) petnames(ctx context.Context, messages int) (map[identity.ID]string, error) {
 	if messages == 0 {
 		return nil, nil
 	}
@@ -139,8 +139,8 @@ func (a *app) names(ctx context.Context, messages int) (map[identity.ID]string, 
 	return names, nil
 }
 
-// gist is what a message says, on one line.
-func gist(e *wire.Envelope) string {
+// describeEnvelope is what a message says, on one line.
+func describeEnvelope(e *wire.Envelope) string {
 	switch e.Kind {
 	case kinds.KindNotify:
 		if n, err := kinds.Parse[kinds.Notify](e.Payload); err == nil {

@@ -44,9 +44,9 @@ stays trusted until untrust.`,
 			case list:
 				return a.listInvitations(cmd.Context())
 			case revokes:
-				return a.revoke(cmd.Context(), revoke)
+				return a.revokeInvitations(cmd.Context(), revoke)
 			}
-			return a.invite(cmd, name, expires)
+			return a.createInvitation(cmd, name, expires)
 		},
 	}
 	cmd.Flags().DurationVar(&expires, "expires", 0, "how long it can be used, at most 24h (default 10m)")
@@ -59,7 +59,7 @@ stays trusted until untrust.`,
 	return cmd
 }
 
-func (a *app) invite(cmd *cobra.Command, name string, expires time.Duration) error {
+func (a *app) createInvitation(cmd *cobra.Command, name string, expires time.Duration) error {
 	if cmd.Flags().Changed("expires") && (expires < time.Second || expires > client.MaxInvitation) {
 		return frame.Usagef("--expires: expected a duration of 1s to 24h")
 	}
@@ -78,7 +78,7 @@ func (a *app) invite(cmd *cobra.Command, name string, expires time.Duration) err
 	}
 	a.PrintLine("%s", inv.URI)
 	if a.ErrTTY {
-		a.explain(inv)
+		a.explainInvitation(inv)
 	}
 	return nil
 }
@@ -103,8 +103,8 @@ func (a *app) listInvitations(ctx context.Context) error {
 	return nil
 }
 
-// revoke ends the invitation with that id, or all of them.
-func (a *app) revoke(ctx context.Context, id string) error {
+// revokeInvitations ends the invitation with that id, or all of them.
+func (a *app) revokeInvitations(ctx context.Context, id string) error {
 	p := client.RevokeParams{ID: id}
 	if id == "all" {
 		p = client.RevokeParams{All: true}
@@ -137,8 +137,8 @@ func (a *app) completeInvitations(ctx context.Context, begun string) []cobra.Com
 	return slices.DeleteFunc(found, func(c cobra.Completion) bool { return !strings.HasPrefix(c, begun) })
 }
 
-// explain shows what to do with an invitation.
-func (a *app) explain(inv *client.Invitation) {
+// explainInvitation shows what to do with an invitation.
+func (a *app) explainInvitation(inv *client.Invitation) {
 	if code, columns, err := ui.DrawQRCode(inv.URI, a.Colours); err == nil && columns <= a.ErrWidth() {
 		fmt.Fprint(a.Err, "\n", code)
 	}

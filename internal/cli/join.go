@@ -49,7 +49,7 @@ command lines, and shells remember them.`,
 			if a.JSON {
 				return a.PrintJSON(peer)
 			}
-			a.trusted(peer)
+			a.tellTrusted(peer)
 			a.TellPerson("try acpctl ping %s", peer.Name)
 			return nil
 		},

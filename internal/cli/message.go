@@ -15,21 +15,21 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// message is what query, delegate and notify have in common.
-type message struct {
+// messageFlags is what query, delegate and notify have in common.
+type messageFlags struct {
 	kind                string
 	id, parent, payload string // flags
 }
 
-func (m *message) flags(cmd *cobra.Command) {
+func (m *messageFlags) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&m.id, "id", "", "id of the message, to repeat it safely (default: a new one)")
 	f.StringVar(&m.parent, "parent", "", "id of the message that led to this one (default $ACP_ID)")
 	f.StringVar(&m.payload, "payload", "", "the whole payload as JSON, @file or -, instead of what follows PEER")
 }
 
-// args are PEER and the words that --payload replaces.
-func (m *message) args(names ...string) cobra.PositionalArgs {
+// checkArgs are PEER and the words that --payload replaces.
+func (m *messageFlags) checkArgs(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if cmd.Flags().Changed("payload") {
 			if len(args) > 1 {
@@ -41,9 +41,9 @@ func (m *message) args(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// head reads the flags. The id is drawn here so that it can be told where a call
+// readHead reads the flags. The id is drawn here so that it can be told where a call
 // ends without an answer.
-func (m *message) head() (client.Head, error) {
+func (m *messageFlags) readHead() (client.Head, error) {
 	h := client.Head{ID: wire.NewMessageID()}
 	if m.id != "" {
 		id, err := wire.ParseMessageID(m.id)
@@ -66,9 +66,9 @@ func (m *message) head() (client.Head, error) {
 	return h, nil
 }
 
-// encode makes the payload of the words, or takes that of --payload, and checks
+// encodePayload makes the payload of the words, or takes that of --payload, and checks
 // it, so that what is wrong with it is said before anything is sent.
-func (m *message) encode(ctx context.Context, a *app, build func() (any, error)) (wire.Payload, error) {
+func (m *messageFlags) encodePayload(ctx context.Context, a *app, build func() (any, error)) (wire.Payload, error) {
 	var p wire.Payload
 	if m.payload != "" {
 		given, err := a.ReadObject(ctx, "--payload", m.payload)

@@ -19,7 +19,7 @@ import (
 )
 
 func (a *app) notifyCmd() *cobra.Command {
-	m := message{kind: kinds.KindNotify}
+	m := messageFlags{kind: kinds.KindNotify}
 	var n kinds.Notify
 	var noWait bool
 	cmd := &cobra.Command{
@@ -31,15 +31,15 @@ func (a *app) notifyCmd() *cobra.Command {
 		Long: `Tells peers something, without an answer. DATA is JSON if it parses as JSON, else
 text; it may be - (standard input) or @file. Prints what became of it: handed (an
 agent has it), held (it lies in the peer's inbox) or, with --no-wait, sent.`,
-		Args:              m.args("TOPIC", "DATA"),
+		Args:              m.checkArgs("TOPIC", "DATA"),
 		ValidArgsFunction: a.CompleteTrustedPeer,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			h, err := m.head()
+			h, err := m.readHead()
 			if err != nil {
 				return err
 			}
-			p, err := m.encode(ctx, a, func() (any, error) {
+			p, err := m.encodePayload(ctx, a, func() (any, error) {
 				n.Topic = args[1]
 				text, err := a.ReadArgument(ctx, "DATA", args[2])
 				if err != nil {
@@ -63,13 +63,13 @@ agent has it), held (it lies in the peer's inbox) or, with --no-wait, sent.`,
 				params.ID, params.To = wire.MessageID{}, client.ToAll(peers...)
 				return a.notifyAll(ctx, params)
 			}
-			return a.notify(ctx, params)
+			return a.notifyPeer(ctx, params)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&n.Importance, "importance", "", "low, medium or high (default low)")
 	f.BoolVar(&noWait, "no-wait", false, "do not wait for the word that it has arrived")
-	m.flags(cmd)
+	m.addFlags(cmd)
 	return cmd
 }
 
@@ -81,7 +81,7 @@ func jsonOrText(text string) (jsontext.Value, error) {
 	return json.Marshal(text)
 }
 
-func (a *app) notify(ctx context.Context, params client.NotifyParams) error {
+func (a *app) notifyPeer(ctx context.Context, params client.NotifyParams) error {
 	r, err := a.Daemon.Notify(ctx, params)
 	if err != nil {
 		return frame.WithRepeatID(err, params.ID)

@@ -23,7 +23,7 @@ type taskResult struct {
 	Payload wire.Payload   `json:"payload"`
 }
 
-func resultOf(t *client.Task, from identity.ID) taskResult {
+func newTaskResult(t *client.Task, from identity.ID) taskResult {
 	r := taskResult{Ref: t.ID, From: from, Kind: kinds.KindError, Payload: t.Result}
 	row, _ := kinds.Lookup(kinds.KindResult)
 	switch {
@@ -39,9 +39,9 @@ func resultOf(t *client.Task, from identity.ID) taskResult {
 	return r
 }
 
-// ending is the outcome in full, which the result says, and its data. Where it ended
+// outcomeOf is the outcome in full, which the result says, and its data. Where it ended
 // without one there is only what the daemon says.
-func ending(t *client.Task) (words string, data jsontext.Value) {
+func outcomeOf(t *client.Task) (words string, data jsontext.Value) {
 	row, _ := kinds.Lookup(kinds.KindResult)
 	if row.CheckPayload(t.Result) == nil {
 		if r, err := kinds.Parse[kinds.Result](t.Result); err == nil {
@@ -57,20 +57,20 @@ func ending(t *client.Task) (words string, data jsontext.Value) {
 	return t.Outcome, nil
 }
 
-// isCut reports whether a result says that it was cut, as a response may.
-func isCut(result wire.Payload) bool {
-	var r report
+// isTruncated reports whether a result says that it was cut, as a response may.
+func isTruncated(result wire.Payload) bool {
+	var r resultPayload
 	return json.Unmarshal(result, &r) == nil && r.Truncated
 }
 
-// tellCut tells, also where no person reads, that an answer is not whole: a script
+// tellTruncated tells, also where no person reads, that an answer is not whole: a script
 // must not take it for that.
-func (a *app) tellCut(verb string) {
+func (a *app) tellTruncated(verb string) {
 	fmt.Fprintf(a.Err, "acpctl %s: the answer is not whole, the agent has cut it: ask for less at a time\n", verb)
 }
 
-// exitCodes are by the state in which a task ended, or is to be left.
-var exitCodes = map[client.TaskState]int{
+// exitCodeOfState are by the state in which a task ended, or is to be left.
+var exitCodeOfState = map[client.TaskState]int{
 	client.TaskCompleted: 0,
 	client.TaskAccepted:  0, // no report is wanted
 	client.TaskRefused:   frame.ExitRefused,
@@ -79,9 +79,9 @@ var exitCodes = map[client.TaskState]int{
 	client.TaskCancelled: frame.ExitFailed,
 }
 
-// refusal is the error that an ack stands for which does not accept, nil for one
+// refusalError is the error that an ack stands for which does not accept, nil for one
 // that does.
-func refusal(ack *kinds.Ack) *kinds.Error {
+func refusalError(ack *kinds.Ack) *kinds.Error {
 	if ack.Accepted {
 		return nil
 	}
@@ -92,8 +92,8 @@ func refusal(ack *kinds.Ack) *kinds.Error {
 	return kinds.FromWire(string(code), ack.Message, 0)
 }
 
-// acked tells a person of a refusal; the error carries the exit code.
-func (a *app) acked(verb string, ack *kinds.Ack) error {
+// tellRefusal tells a person of a refusal; the error carries the exit code.
+func (a *app) tellRefusal(verb string, ack *kinds.Ack) error {
 	if ack.Accepted {
 		return nil
 	}
@@ -103,9 +103,9 @@ func (a *app) acked(verb string, ack *kinds.Ack) error {
 	return frame.Exit(frame.ExitRefused)
 }
 
-// outcome tells a person how a task ended; the error carries the exit code.
-func (a *app) outcome(verb string, t *client.Task) error {
-	code, known := exitCodes[t.State]
+// tellOutcome tells a person how a task ended; the error carries the exit code.
+func (a *app) tellOutcome(verb string, t *client.Task) error {
+	code, known := exitCodeOfState[t.State]
 	if !known {
 		code = frame.ExitFailed
 	}
@@ -113,7 +113,7 @@ func (a *app) outcome(verb string, t *client.Task) error {
 		code = e.Code.Info().Exit
 	}
 	if !a.JSON {
-		words, data := ending(t)
+		words, data := outcomeOf(t)
 		switch {
 		case t.State == client.TaskAccepted:
 			a.TellPerson("accepted: no report is wanted")
@@ -122,8 +122,8 @@ func (a *app) outcome(verb string, t *client.Task) error {
 		default:
 			fmt.Fprintf(a.Err, "acpctl %s: %s: %s\n", verb, t.State, client.Line(words))
 		}
-		if isCut(t.Result) {
-			a.tellCut(verb)
+		if isTruncated(t.Result) {
+			a.tellTruncated(verb)
 		}
 	}
 	if code != 0 {

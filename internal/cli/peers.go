@@ -36,7 +36,7 @@ an invitation), mdns (heard on the network), call (the stranger called from ther
 			var refusing []string
 			stranger := false
 			for _, p := range peers {
-				rows = append(rows, []string{ui.ShowName(&p), p.ID.Label(), peerState(&p), rtt(p.RTTUS), a.FormatAge(p.LastSeen.Time), ui.OrDash(string(p.Source)), client.Line(strings.Join(p.Addrs, " "))})
+				rows = append(rows, []string{ui.ShowName(&p), p.ID.Label(), describeState(&p), formatRTT(p.RTTUS), a.FormatAge(p.LastSeen.Time), ui.OrDash(string(p.Source)), client.Line(strings.Join(p.Addrs, " "))})
 				stranger = stranger || p.State == client.PeerPending || p.State == client.PeerDiscovered
 				if p.Refuses {
 					refusing = append(refusing, ui.ShowName(&p))
@@ -57,15 +57,15 @@ an invitation), mdns (heard on the network), call (the stranger called from ther
 	}
 }
 
-// peerState is a peer's state, with what it says of this daemon if that keeps it away.
-func peerState(p *client.Peer) string {
+// describeState is a peer's state, with what it says of this daemon if that keeps it away.
+func describeState(p *client.Peer) string {
 	if p.Refuses {
 		return string(p.State) + ", refuses us"
 	}
 	return string(p.State)
 }
 
-func rtt(us *uint64) string {
+func formatRTT(us *uint64) string {
 	if us == nil {
 		return "-"
 	}

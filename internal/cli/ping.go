@@ -16,7 +16,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-type pingLine struct {
+type pingResult struct {
 	Seq     int          `json:"seq"`
 	RTTUS   uint64       `json:"rtt_us"`
 	Payload wire.Payload `json:"payload"`
@@ -56,7 +56,7 @@ the way between the two daemons. Exits 0 if any answer came.`,
 			if interval < 0 {
 				return frame.Usagef("--interval: expected a duration like 1s")
 			}
-			return a.ping(cmd.Context(), args[0], count, interval)
+			return a.pingPeer(cmd.Context(), args[0], count, interval)
 		},
 	}
 	cmd.Flags().IntVarP(&count, "count", "c", 0, "how many pings (default: until interrupted)")
@@ -64,7 +64,7 @@ the way between the two daemons. Exits 0 if any answer came.`,
 	return cmd
 }
 
-func (a *app) ping(ctx context.Context, peer string, count int, interval time.Duration) error {
+func (a *app) pingPeer(ctx context.Context, peer string, count int, interval time.Duration) error {
 	var rtts []uint64 // 8 bytes a ping, for the percentile
 	var last error
 	sent := 0
@@ -79,15 +79,15 @@ func (a *app) ping(ctx context.Context, peer string, count int, interval time.Du
 		switch e, ok := errors.AsType[*kinds.Error](err); {
 		case err == nil:
 			rtts = append(rtts, answer.RTTUS)
-			if err := a.pingAnswer(peer, sent, answer); err != nil {
+			if err := a.printPong(peer, sent, answer); err != nil {
 				return err
 			}
-		case ok && isLoss(e):
+		case ok && isLost(e):
 			last = err
 			if a.JSON {
 				a.PrintJSON(pingLost{sent, e})
 			} else {
-				a.PrintLine("%s: seq=%d %s", client.Text(peer), sent, lossText(peer, e))
+				a.PrintLine("%s: seq=%d %s", client.Text(peer), sent, describeLoss(peer, e))
 			}
 		default:
 			return err
@@ -106,7 +106,7 @@ func (a *app) ping(ctx context.Context, peer string, count int, interval time.Du
 			break
 		}
 	}
-	if err := a.pingSum(peer, summarize(sent, rtts)); err != nil {
+	if err := a.printPingSummary(peer, summarize(sent, rtts)); err != nil {
 		return err
 	}
 	switch {
@@ -119,23 +119,23 @@ func (a *app) ping(ctx context.Context, peer string, count int, interval time.Du
 	return nil
 }
 
-// isLoss reports whether the next ping may fare better.
-func isLoss(e *kinds.Error) bool {
+// isLost reports whether the next ping may fare better.
+func isLost(e *kinds.Error) bool {
 	return e.Code == kinds.Unreachable || e.Code == kinds.Timeout || e.Code == kinds.Overloaded
 }
 
-// lossText says why a ping was lost. One that got no answer has no deadline that was
+// describeLoss says why a ping was lost. One that got no answer has no deadline that was
 // given, nor an id to repeat it with, as other calls have.
-func lossText(peer string, e *kinds.Error) string {
+func describeLoss(peer string, e *kinds.Error) string {
 	if e.Code == kinds.Timeout && e.From == "" {
 		return "no answer in time: the daemon there may be stopped or have too much to do, or the network loses packets"
 	}
 	return client.Text(strings.TrimPrefix(e.Message, peer+": ")) + frame.DescribeDelivery(e)
 }
 
-func (a *app) pingAnswer(peer string, seq int, answer *client.Answer) error {
+func (a *app) printPong(peer string, seq int, answer *client.Answer) error {
 	if a.JSON {
-		return a.PrintJSON(pingLine{seq, answer.RTTUS, answer.Payload})
+		return a.PrintJSON(pingResult{seq, answer.RTTUS, answer.Payload})
 	}
 	pong, err := kinds.Parse[kinds.Pong](answer.Payload)
 	if err != nil {
@@ -145,7 +145,7 @@ func (a *app) pingAnswer(peer string, seq int, answer *client.Answer) error {
 	return nil
 }
 
-func (a *app) pingSum(peer string, s pingSummary) error {
+func (a *app) printPingSummary(peer string, s pingSummary) error {
 	if a.JSON {
 		return a.PrintJSON(s)
 	}

@@ -29,10 +29,10 @@ const (
 	stderrLast = "last"
 )
 
-// run runs the command for a message, until it ends, its deadline passes or ctx
+// runCommand runs the command for a message, until it ends, its deadline passes or ctx
 // ends. The error is a *kinds.Error. None of its processes is left when its time
 // was over; what a command that ended by itself left running is its own affair.
-func (s *server) run(ctx context.Context, in *client.Inbound, prompt, domain string) (*output, error) {
+func (s *server) runCommand(ctx context.Context, in *client.Inbound, prompt, domain string) (*commandOutput, error) {
 	limit := time.Duration(in.DeadlineMS) * time.Millisecond
 	if s.timeout > 0 && (limit == 0 || s.timeout < limit) {
 		limit = s.timeout
@@ -46,9 +46,9 @@ func (s *server) run(ctx context.Context, in *client.Inbound, prompt, domain str
 	if !s.prompt {
 		stdin = in.Payload.Object()
 	}
-	out, last := &output{}, &tail{}
+	out, last := &commandOutput{}, &lastOutput{}
 	cmd := exec.CommandContext(ctx, s.argv[0], s.argv[1:]...)
-	cmd.Env = s.environ(in, domain, limit)
+	cmd.Env = s.commandEnv(in, domain, limit)
 	cmd.Stdin = bytes.NewReader(stdin)
 	cmd.Stdout = out
 	shown := s.app.NewTameWriter()
@@ -63,13 +63,13 @@ func (s *server) run(ctx context.Context, in *client.Inbound, prompt, domain str
 	cmd.WaitDelay = killAfter // for those who hold the pipes open
 	err := cmd.Run()
 	if !termed.IsZero() {
-		endGroup(cmd.Process.Pid, termed.Add(killAfter))
+		endProcessGroup(cmd.Process.Pid, termed.Add(killAfter))
 	}
 	switch {
 	case err == nil, errors.Is(err, exec.ErrWaitDelay) && cmd.ProcessState.Success() && ctx.Err() == nil:
 		return out, nil
 	case ctx.Err() != nil:
-		return nil, whyEnded(ctx, limit)
+		return nil, causeOfEnd(ctx, limit)
 	case cmd.Process == nil:
 		return nil, kinds.Errorf(kinds.Internal, "the command could not be started: %v", err)
 	}
@@ -80,8 +80,8 @@ func (s *server) run(ctx context.Context, in *client.Inbound, prompt, domain str
 	return nil, kinds.Errorf(kinds.Internal, "%s", why)
 }
 
-// whyEnded says why a command was ended.
-func whyEnded(ctx context.Context, limit time.Duration) error {
+// causeOfEnd says why a command was ended.
+func causeOfEnd(ctx context.Context, limit time.Duration) error {
 	switch cause := context.Cause(ctx); cause {
 	case context.DeadlineExceeded:
 		return kinds.Errorf(kinds.Timeout, "the command did not end within %s", limit)
@@ -92,9 +92,9 @@ func whyEnded(ctx context.Context, limit time.Duration) error {
 	}
 }
 
-// endGroup waits until a process group that was told to end has ended, and kills
+// endProcessGroup waits until a process group that was told to end has ended, and kills
 // what is left of it when its time is over.
-func endGroup(group int, kill time.Time) {
+func endProcessGroup(group int, kill time.Time) {
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
 	for syscall.Kill(-group, 0) == nil && time.Now().Before(kill) {
@@ -103,9 +103,9 @@ func endGroup(group int, kill time.Time) {
 	syscall.Kill(-group, syscall.SIGKILL)
 }
 
-// environ is what a command knows of its message. What a peer wrote is made safe:
+// commandEnv is what a command knows of its message. What a peer wrote is made safe:
 // a variable cannot hold a NUL.
-func (s *server) environ(in *client.Inbound, domain string, limit time.Duration) []string {
+func (s *server) commandEnv(in *client.Inbound, domain string, limit time.Duration) []string {
 	deadline := ""
 	if limit > 0 {
 		deadline = strconv.FormatInt(limit.Milliseconds(), 10)
@@ -127,27 +127,27 @@ func (s *server) environ(in *client.Inbound, domain string, limit time.Duration)
 	return env
 }
 
-// output keeps what a message can hold of a command's output.
-type output struct {
+// commandOutput keeps what a message can hold of a command's output.
+type commandOutput struct {
 	text []byte
 	cut  bool
 }
 
-// fits is the size of a payload that a daemon takes, unless it is configured to
+// maxPayload is the size of a payload that a daemon takes, unless it is configured to
 // take less: the margin is the envelope's.
-const fits = wire.DefaultMaxMessage - 4<<10
+const maxPayload = wire.DefaultMaxMessage - 4<<10
 
-func (o *output) Write(p []byte) (int, error) {
-	room := min(len(p), fits-len(o.text))
+func (o *commandOutput) Write(p []byte) (int, error) {
+	room := min(len(p), maxPayload-len(o.text))
 	o.text = append(o.text, p[:room]...)
 	o.cut = o.cut || room < len(p)
 	return len(p), nil
 }
 
-// tail keeps the end of what is written.
-type tail struct{ text []byte }
+// lastOutput keeps the end of what is written.
+type lastOutput struct{ text []byte }
 
-func (t *tail) Write(p []byte) (int, error) {
+func (t *lastOutput) Write(p []byte) (int, error) {
 	t.text = append(t.text, p...)
 	if over := len(t.text) - lastBytes; over > lastBytes {
 		t.text = append([]byte(nil), t.text[over:]...)
@@ -156,7 +156,7 @@ func (t *tail) Write(p []byte) (int, error) {
 }
 
 // String returns the last lines.
-func (t *tail) String() string {
+func (t *lastOutput) String() string {
 	text := t.text[max(0, len(t.text)-lastBytes):]
 	lines := strings.Split(strings.TrimRight(strings.ToValidUTF8(string(text), "\uFFFD"), "\n"), "\n")
 	return strings.Join(lines[max(0, len(lines)-lastLines):], "\n")

@@ -13,7 +13,7 @@ import (
 )
 
 func (a *app) queryCmd() *cobra.Command {
-	m := message{kind: kinds.KindQuery}
+	m := messageFlags{kind: kinds.KindQuery}
 	var q kinds.Query
 	var thread string
 	var deadline, patience time.Duration
@@ -28,11 +28,11 @@ func (a *app) queryCmd() *cobra.Command {
 standard output, its data below as JSON. QUESTION may be - (standard input) or
 @file. Interrupting gives the question up at the other side too. A question that is
 repeated, also under the same --id, is asked again.`,
-		Args:              m.args("QUESTION"),
+		Args:              m.checkArgs("QUESTION"),
 		ValidArgsFunction: a.CompleteTrustedPeer,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			h, err := m.head()
+			h, err := m.readHead()
 			if err != nil {
 				return err
 			}
@@ -42,7 +42,7 @@ repeated, also under the same --id, is asked again.`,
 			if patience < 0 {
 				return frame.Usagef("--wait-for-peer: expected a duration like 30s")
 			}
-			p, err := m.encode(ctx, a, func() (_ any, err error) {
+			p, err := m.encodePayload(ctx, a, func() (_ any, err error) {
 				if q.Question, err = a.ReadArgument(ctx, "QUESTION", args[1]); err != nil {
 					return nil, err
 				}
@@ -53,7 +53,7 @@ repeated, also under the same --id, is asked again.`,
 				return err
 			}
 			params := client.QueryParams{Head: h, To: args[0], Payload: p}
-			return a.query(ctx, params, patience)
+			return a.queryAgent(ctx, params, patience)
 		},
 	}
 	f := cmd.Flags()
@@ -62,13 +62,13 @@ repeated, also under the same --id, is asked again.`,
 	f.DurationVar(&deadline, "deadline", 0, "how long to wait for the answer, at most 10m (default 30s)")
 	f.StringVar(&thread, "thread", "", "name of the conversation")
 	f.DurationVar(&patience, "wait-for-peer", 0, "how long to try while the peer is unreachable")
-	m.flags(cmd)
+	m.addFlags(cmd)
 	return cmd
 }
 
-func (a *app) query(ctx context.Context, params client.QueryParams, patience time.Duration) error {
+func (a *app) queryAgent(ctx context.Context, params client.QueryParams, patience time.Duration) error {
 	var answer *client.Answer
-	err := frame.Retry(ctx, patience, 2*time.Second, isAway, func() (err error) {
+	err := frame.Retry(ctx, patience, 2*time.Second, isUnreached, func() (err error) {
 		answer, err = a.Daemon.Query(ctx, params)
 		return err
 	})
@@ -85,17 +85,17 @@ func (a *app) query(ctx context.Context, params client.QueryParams, patience tim
 	}
 	a.PrintAnswer(r.Summary, r.Data)
 	if r.Truncated {
-		a.tellCut("query")
+		a.tellTruncated("query")
 	}
-	a.TellPerson("(%s)", micros(answer.RTTUS).Round(10*time.Microsecond))
+	a.TellPerson("(%s)", microseconds(answer.RTTUS).Round(10*time.Microsecond))
 	return nil
 }
 
-// isAway reports whether a peer was not reached at all, so that nothing can run
+// isUnreached reports whether a peer was not reached at all, so that nothing can run
 // twice when it is asked again.
-func isAway(err error) bool {
+func isUnreached(err error) bool {
 	e, ok := errors.AsType[*kinds.Error](err)
 	return ok && e.Code == kinds.Unreachable && e.Delivered() != kinds.DeliveredUnknown
 }
 
-func micros(us uint64) time.Duration { return time.Duration(us) * time.Microsecond }
+func microseconds(us uint64) time.Duration { return time.Duration(us) * time.Microsecond }

@@ -79,14 +79,14 @@ Notifications are left to other agents, or stay in the inbox.`,
 				return frame.Usagef("--stderr: %q: expected %s or %s", s.stderr, stderrNone, stderrLast)
 			}
 			if p.Name == "" {
-				p.Name = agentName(args[0])
+				p.Name = nameAfterCommand(args[0])
 			}
 			path, err := exec.LookPath(args[0])
 			if err != nil {
 				return fmt.Errorf("CMD: %w", err)
 			}
 			s.argv = append([]string{path}, args[1:]...)
-			return s.serve(cmd.Context(), p)
+			return s.serveUntilSignal(cmd.Context(), p)
 		},
 	}
 	f := cmd.Flags()
@@ -114,8 +114,8 @@ func checkKinds(list []string) error {
 	return nil
 }
 
-// agentName makes a name of a command's.
-func agentName(command string) string {
+// nameAfterCommand makes a name of a command's.
+func nameAfterCommand(command string) string {
 	base := filepath.Base(command)
 	base = strings.ToLower(strings.TrimSuffix(base, filepath.Ext(base)))
 	name := strings.Map(func(r rune) rune {
@@ -143,10 +143,10 @@ var (
 // lastWords is how long results may still be sent after serving was told to end.
 const lastWords = 5 * time.Second
 
-// serve answers until a signal. Then it takes nothing more, ends its commands and
+// serveUntilSignal answers until a signal. Then it takes nothing more, ends its commands and
 // tells the owners of their tasks, before it detaches.
-func (s *server) serve(ctx context.Context, p client.AttachParams) (err error) {
-	stopped, release := signal.NotifyContext(ctx, ends()...)
+func (s *server) serveUntilSignal(ctx context.Context, p client.AttachParams) (err error) {
+	stopped, release := signal.NotifyContext(ctx, endSignals()...)
 	defer release()
 	attached, detach := context.WithCancel(context.WithoutCancel(ctx))
 	defer detach()
@@ -163,10 +163,10 @@ func (s *server) serve(ctx context.Context, p client.AttachParams) (err error) {
 		return err
 	}
 	s.app.Daemon.As = client.SpeakParams{} // an agent of its own, also below another
-	if err := s.disown(stopped, p.Name, p.Key); err != nil {
+	if err := s.failAbandonedTasks(stopped, p.Name, p.Key); err != nil {
 		return s.keyRemedy(err)
 	}
-	h := s.handler(p.Kinds)
+	h := s.newHandler(p.Kinds)
 	takes := strings.Join(p.Kinds, ", ")
 	h.Attached = func() {
 		if err := writeKeyFile(s.keyFile, s.app.Daemon.Key()); err != nil {
@@ -179,11 +179,11 @@ func (s *server) serve(ctx context.Context, p client.AttachParams) (err error) {
 	go func() { ended <- s.app.Daemon.Attach(attached, p, h) }()
 	select {
 	case err := <-ended:
-		s.stop()
+		s.endWork()
 		return s.keyRemedy(err)
 	case <-stopped.Done():
 	}
-	s.stop()
+	s.endWork()
 	detach()
 	<-ended
 	if ctx.Err() != nil {
@@ -192,17 +192,17 @@ func (s *server) serve(ctx context.Context, p client.AttachParams) (err error) {
 	return nil
 }
 
-// ends are the signals that end serving, beside an interrupt. A program that was
+// endSignals are the signals that end serving, beside an interrupt. A program that was
 // told to ignore that its terminal is closed (nohup) goes on doing so.
-func ends() []os.Signal {
+func endSignals() []os.Signal {
 	if signal.Ignored(syscall.SIGHUP) {
 		return []os.Signal{syscall.SIGTERM}
 	}
 	return []os.Signal{syscall.SIGTERM, syscall.SIGHUP}
 }
 
-// stop ends all work and returns when it has ended.
-func (s *server) stop() {
+// endWork ends all work and returns when it has ended.
+func (s *server) endWork() {
 	s.mu.Lock()
 	s.stopping = true
 	s.mu.Unlock()

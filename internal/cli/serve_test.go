@@ -33,7 +33,7 @@ func TestAgentName(t *testing.T) {
 		"_":                         "agent",
 		strings.Repeat("long-", 10): "long-long-long-long-long-long-lo",
 	} {
-		got := agentName(command)
+		got := nameAfterCommand(command)
 		if got != want || identity.CheckName(got) != nil {
 			t.Errorf("%s: %q, want %q", command, got, want)
 		}
@@ -55,11 +55,11 @@ func TestAnswers(t *testing.T) {
 		{`{"status":"partial","outcome":"no"}`, `{"summary":"{\"status\":\"partial\",\"outcome\":\"no\"}"}`, `{"status":"completed","outcome":"{\"status\":\"partial\",\"outcome\":\"no\"}"}`},
 		{"a\xffb", "{\"summary\":\"a\uFFFDb\"}", "{\"status\":\"completed\",\"outcome\":\"a\uFFFDb\"}"},
 	} {
-		o := &output{text: []byte(c.out)}
-		if got := string(o.response()); got != c.response {
+		o := &commandOutput{text: []byte(c.out)}
+		if got := string(o.asResponse()); got != c.response {
 			t.Errorf("%q: response %s, want %s", c.out, got, c.response)
 		}
-		if got := string(o.result()); got != c.result {
+		if got := string(o.asResult()); got != c.result {
 			t.Errorf("%q: result %s, want %s", c.out, got, c.result)
 		}
 	}
@@ -68,9 +68,9 @@ func TestAnswers(t *testing.T) {
 // What is too long is cut at a character, and says so.
 func TestAnswersAreCut(t *testing.T) {
 	for _, unit := range []string{"a", "語", "\x01"} {
-		o := &output{}
-		o.Write([]byte(strings.Repeat(unit, 2*fits/len(unit))))
-		p := o.response()
+		o := &commandOutput{}
+		o.Write([]byte(strings.Repeat(unit, 2*maxPayload/len(unit))))
+		p := o.asResponse()
 		r, err := kinds.Parse[kinds.Response](p)
 		if err != nil {
 			t.Fatal(err)
@@ -78,8 +78,8 @@ func TestAnswersAreCut(t *testing.T) {
 		if !r.Truncated || strings.Trim(r.Summary, unit) != "" {
 			t.Errorf("%q: truncated %v, other text %.20q", unit, r.Truncated, strings.Trim(r.Summary, unit))
 		}
-		if n := len(p); n > fits || n < fits-64 {
-			t.Errorf("%q: %d bytes where %d fit", unit, n, fits)
+		if n := len(p); n > maxPayload || n < maxPayload-64 {
+			t.Errorf("%q: %d bytes where %d fit", unit, n, maxPayload)
 		}
 	}
 }
@@ -91,10 +91,10 @@ func FuzzAnswers(f *testing.F) {
 		f.Add([]byte(seed), true)
 	}
 	f.Fuzz(func(t *testing.T, text []byte, cut bool) {
-		o := &output{text: text, cut: cut}
-		for kind, p := range map[string]wire.Payload{kinds.KindResponse: o.response(), kinds.KindResult: o.result()} {
+		o := &commandOutput{text: text, cut: cut}
+		for kind, p := range map[string]wire.Payload{kinds.KindResponse: o.asResponse(), kinds.KindResult: o.asResult()} {
 			row, _ := kinds.Lookup(kind)
-			if err := row.CheckPayload(p); err != nil || len(p) > fits {
+			if err := row.CheckPayload(p); err != nil || len(p) > maxPayload {
 				t.Errorf("%q became the %s %q: %v", text, kind, p, err)
 			}
 		}
@@ -102,7 +102,7 @@ func FuzzAnswers(f *testing.F) {
 }
 
 func TestTail(t *testing.T) {
-	var last tail
+	var last lastOutput
 	for range 1000 {
 		last.Write([]byte("a line that is followed by others\n"))
 	}
@@ -117,7 +117,7 @@ func TestDeliver(t *testing.T) {
 	params := client.ResultParams{Head: client.Head{ID: clitest.SomeID}, Ref: clitest.SomeID, Payload: wire.Payload(`{}`)}
 	synctest.Test(t, func(t *testing.T) {
 		var at []time.Time
-		err := deliver(t.Context(), params, func(_ context.Context, p client.ResultParams) (*client.Receipt, error) {
+		err := deliverResult(t.Context(), params, func(_ context.Context, p client.ResultParams) (*client.Receipt, error) {
 			if at = append(at, time.Now()); p.ID != clitest.SomeID || p.Ref != clitest.SomeID {
 				t.Errorf("another message: %+v", p)
 			}
@@ -141,7 +141,7 @@ func TestDeliver(t *testing.T) {
 		busy := kinds.Errorf(kinds.Overloaded, "busy")
 		busy.RetryAfterMS = 90_000
 		begun, calls := time.Now(), 0
-		err := deliver(t.Context(), params, func(context.Context, client.ResultParams) (*client.Receipt, error) {
+		err := deliverResult(t.Context(), params, func(context.Context, client.ResultParams) (*client.Receipt, error) {
 			if calls++; calls == 1 {
 				return nil, busy
 			}
@@ -154,7 +154,7 @@ func TestDeliver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		err := deliver(ctx, params, func(context.Context, client.ResultParams) (*client.Receipt, error) { return nil, unreachable })
+		err := deliverResult(ctx, params, func(context.Context, client.ResultParams) (*client.Receipt, error) { return nil, unreachable })
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v", err)
 		}
@@ -163,7 +163,7 @@ func TestDeliver(t *testing.T) {
 	var sent []client.ResultParams
 	big := params
 	big.Payload = wire.Payload(`{"x":"` + strings.Repeat("x", 1000) + `"}`)
-	err := deliver(t.Context(), big, func(_ context.Context, p client.ResultParams) (*client.Receipt, error) {
+	err := deliverResult(t.Context(), big, func(_ context.Context, p client.ResultParams) (*client.Receipt, error) {
 		sent = append(sent, p)
 		return nil, kinds.Errorf(kinds.TooLarge, "too large")
 	})

@@ -42,11 +42,11 @@ REFUSED (how often more was refused).`,
 				return frame.Usagef("--budget and --wait: leave one of them out")
 			}
 			if budget {
-				return a.budget(ctx)
+				return a.showBudget(ctx)
 			}
 			var s *client.Status
 			end := time.Now().Add(patience)
-			err := frame.Retry(ctx, patience, 200*time.Millisecond, isAbsent, func() (err error) {
+			err := frame.Retry(ctx, patience, 200*time.Millisecond, isDaemonAbsent, func() (err error) {
 				if patience > 0 { // a daemon that is there and silent has no longer than one that is not
 					a.Daemon.Patience = min(frame.DaemonPatience, max(time.Until(end), time.Millisecond))
 				}
@@ -59,7 +59,7 @@ REFUSED (how often more was refused).`,
 			if a.JSON {
 				return a.PrintJSON(s)
 			}
-			a.status(s)
+			a.printStatus(s)
 			return nil
 		},
 	}
@@ -68,18 +68,18 @@ REFUSED (how often more was refused).`,
 	return cmd
 }
 
-func isAbsent(err error) bool {
+func isDaemonAbsent(err error) bool {
 	e, ok := errors.AsType[*kinds.Error](err)
 	return ok && e.Code == kinds.DaemonUnavailable && e.Retryable
 }
 
-func (a *app) status(s *client.Status) {
-	rows := append(self(&s.Whoami),
+func (a *app) printStatus(s *client.Status) {
+	rows := append(identityFields(&s.Whoami),
 		[2]string{"state", s.State},
 		[2]string{"peers", strconv.Itoa(s.PeersConnected) + " connected"},
 		[2]string{"tasks", strconv.Itoa(s.TasksActive) + " active"},
-		[2]string{"in", counts(s.Messages.In)},
-		[2]string{"out", counts(s.Messages.Out)},
+		[2]string{"in", formatCounts(s.Messages.In)},
+		[2]string{"out", formatCounts(s.Messages.Out)},
 	)
 	for _, g := range s.Agents {
 		what := fmt.Sprintf("%s: %d of %d active", client.Line(g.Name), g.Active, g.MaxConcurrent)
@@ -94,7 +94,7 @@ func (a *app) status(s *client.Status) {
 	a.PrintFields(rows...)
 }
 
-func counts(by map[string]uint64) string {
+func formatCounts(by map[string]uint64) string {
 	var all []string
 	for _, kind := range slices.Sorted(maps.Keys(by)) {
 		if by[kind] > 0 {

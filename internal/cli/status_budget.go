@@ -8,9 +8,9 @@ import (
 	"github.com/acpd/acpd/client"
 )
 
-// budget shows each row of the budget for all peers together, and below it for each
+// showBudget shows each row of the budget for all peers together, and below it for each
 // peer that holds something of it or was refused more.
-func (a *app) budget(ctx context.Context) error {
+func (a *app) showBudget(ctx context.Context) error {
 	b, err := a.Daemon.Budget(ctx)
 	if err != nil {
 		return err
@@ -27,13 +27,13 @@ func (a *app) budget(ctx context.Context) error {
 				continue
 			}
 			refused += u.Refused
-			held := amount(r.Unit, u.Held)
+			held := formatAmount(r.Unit, u.Held)
 			if r.Unit == unitFree {
 				held = "-" // nobody's
 			}
-			peers = append(peers, []string{r.Name, client.Line(u.Name), held, bound(r.Unit, r.Peer), strconv.FormatUint(u.Refused, 10)})
+			peers = append(peers, []string{r.Name, client.Line(u.Name), held, formatBound(r.Unit, r.Peer), strconv.FormatUint(u.Refused, 10)})
 		}
-		lines = append(append(lines, []string{r.Name, "(all)", amount(r.Unit, r.Held), bound(r.Unit, r.All), strconv.FormatUint(refused, 10)}), peers...)
+		lines = append(append(lines, []string{r.Name, "(all)", formatAmount(r.Unit, r.Held), formatBound(r.Unit, r.All), strconv.FormatUint(refused, 10)}), peers...)
 	}
 	a.PrintTable([]string{"ROW", "PEER", "HELD", "BOUND", "REFUSED"}, lines)
 	return nil
@@ -45,27 +45,27 @@ const (
 	unitFree  = "bytes_free" // of the disk: what is free is held against what must be left
 )
 
-// bound is one of a row, which may have none.
-func bound(unit string, n int64) string {
+// formatBound is one of a row, which may have none.
+func formatBound(unit string, n int64) string {
 	if n == 0 {
 		return "-"
 	}
-	return amount(unit, n)
+	return formatAmount(unit, n)
 }
 
-// amount writes n in the unit of its row.
-func amount(unit string, n int64) string {
+// formatAmount writes n in the unit of its row.
+func formatAmount(unit string, n int64) string {
 	switch unit {
 	case unitBytes:
-		return size(n)
+		return formatBytes(n)
 	case unitFree:
-		return size(n) + " free"
+		return formatBytes(n) + " free"
 	}
 	return strconv.FormatInt(n, 10)
 }
 
-// size writes bytes, in whole units where that is exact.
-func size(n int64) string {
+// formatBytes writes bytes, in whole units where that is exact.
+func formatBytes(n int64) string {
 	for _, u := range []struct {
 		name string
 		is   int64

@@ -52,7 +52,7 @@ not in small letters, digits and hyphens, peer- and the first ten digits of its 
 			case yes:
 				return frame.Usagef("--yes: only with the full id of 64 digits, not with %q", args[0])
 			default:
-				if err := a.choose(ctx, args[0], &p); err != nil {
+				if err := a.chooseStranger(ctx, args[0], &p); err != nil {
 					return err
 				}
 			}
@@ -63,12 +63,12 @@ not in small letters, digits and hyphens, peer- and the first ten digits of its 
 			if a.JSON {
 				return a.PrintJSON(peer)
 			}
-			a.trusted(peer)
+			a.tellTrusted(peer)
 			if peer.Warning != "" {
 				fmt.Fprintf(a.Err, "acpctl trust: %s\n", client.Line(peer.Warning))
 			}
 			if a.ErrTTY {
-				a.TellPerson("%s", a.mutual(ctx, peer))
+				a.TellPerson("%s", a.describeMutualTrust(ctx, peer))
 			}
 			return nil
 		},
@@ -80,8 +80,8 @@ not in small letters, digits and hyphens, peer- and the first ten digits of its 
 	return cmd
 }
 
-// mutual says whether the other side trusts this daemon too, and else what is next.
-func (a *app) mutual(ctx context.Context, peer *client.NamedPeer) string {
+// describeMutualTrust says whether the other side trusts this daemon too, and else what is next.
+func (a *app) describeMutualTrust(ctx context.Context, peer *client.NamedPeer) string {
 	_, err := a.Daemon.Ping(ctx, client.PingParams{To: peer.ID.String(), TimeoutMS: 1000})
 	switch {
 	case err == nil:
@@ -94,9 +94,9 @@ func (a *app) mutual(ctx context.Context, peer *client.NamedPeer) string {
 	return "messages pass once it is reached and trusts this daemon too: acpctl ping " + peer.Name
 }
 
-// trusted says who is trusted now: to a person whose key that is, to a script the
+// tellTrusted says who is trusted now: to a person whose key that is, to a script the
 // name alone.
-func (a *app) trusted(peer *client.NamedPeer) {
+func (a *app) tellTrusted(peer *client.NamedPeer) {
 	if a.OutTTY {
 		a.PrintLine("trusted %s (%s)", peer.Name, peer.ID.Fingerprint())
 		return
@@ -122,10 +122,10 @@ func checkTrust(p *client.TrustParams) error {
 	return nil
 }
 
-// choose finds whom ref means, among peers and strangers, and fills in the full
+// chooseStranger finds whom ref means, among peers and strangers, and fills in the full
 // id: what a person has compared is what is trusted, whoever calls meanwhile. Who
 // is trusted already needs no question.
-func (a *app) choose(ctx context.Context, ref string, p *client.TrustParams) error {
+func (a *app) chooseStranger(ctx context.Context, ref string, p *client.TrustParams) error {
 	peers, err := a.Daemon.Peers(ctx)
 	if err != nil {
 		return err
@@ -166,15 +166,15 @@ func (a *app) choose(ctx context.Context, ref string, p *client.TrustParams) err
 	if found[0].Name != "" {
 		return nil
 	}
-	return a.confirm(ctx, &found[0])
+	return a.confirmTrust(ctx, &found[0])
 }
 
 func unknownPeer(format string, args ...any) error {
 	return kinds.Errorf(kinds.UnknownPeer, format, args...)
 }
 
-// confirm asks for a typed yes.
-func (a *app) confirm(ctx context.Context, peer *client.Peer) error {
+// confirmTrust asks for a typed yes.
+func (a *app) confirmTrust(ctx context.Context, peer *client.Peer) error {
 	fmt.Fprintf(a.Err, "name         %s (what it calls itself)\naddress      %s\nid           %s\nfingerprint  %s\n",
 		ui.ShowName(peer), client.Line(strings.Join(peer.Addrs, " ")), peer.ID, peer.ID.Fingerprint())
 	fmt.Fprint(a.Err, "Compare the fingerprint with what `acpctl whoami` shows on that machine. Trust it? Type yes: ")

@@ -28,14 +28,14 @@ func (a *app) waitCmd() *cobra.Command {
 			if err != nil {
 				return frame.Usagef("ID: %w", err)
 			}
-			return a.wait(cmd.Context(), id, follow)
+			return a.waitForTask(cmd.Context(), id, follow)
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print partial results as they come")
 	return cmd
 }
 
-func (a *app) wait(ctx context.Context, id wire.MessageID, follow bool) error {
+func (a *app) waitForTask(ctx context.Context, id wire.MessageID, follow bool) error {
 	params := client.WaitParams{ID: id}
 	var seen uint64
 	if follow {
@@ -56,8 +56,8 @@ func (a *app) wait(ctx context.Context, id wire.MessageID, follow bool) error {
 		case partial:
 			if r, err := kinds.Parse[kinds.Result](task.Partial); err == nil {
 				a.PrintAnswer(r.Outcome, r.Data)
-				if isCut(task.Partial) {
-					a.tellCut("wait")
+				if isTruncated(task.Partial) {
+					a.tellTruncated("wait")
 				}
 			}
 		}
@@ -65,7 +65,7 @@ func (a *app) wait(ctx context.Context, id wire.MessageID, follow bool) error {
 			return err
 		}
 		if !partial {
-			return a.outcome("wait", task)
+			return a.tellOutcome("wait", task)
 		}
 	}
 }

@@ -26,13 +26,13 @@ func (a *app) whoamiCmd() *cobra.Command {
 			if a.JSON {
 				return a.PrintJSON(who)
 			}
-			a.PrintFields(self(who)...)
+			a.PrintFields(identityFields(who)...)
 			return nil
 		},
 	}
 }
 
-func self(who *client.Whoami) [][2]string {
+func identityFields(who *client.Whoami) [][2]string {
 	return [][2]string{
 		{"name", client.Line(who.Name)},
 		{"id", who.ID.String()},

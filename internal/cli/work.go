@@ -36,8 +36,8 @@ type server struct {
 // runningTask is a delegation whose command runs.
 type runningTask struct{ callOff context.CancelCauseFunc }
 
-// begin counts work, unless serving ends; work.Done ends it.
-func (s *server) begin() error {
+// beginWork counts work, unless serving ends; work.Done ends it.
+func (s *server) beginWork() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopping {
@@ -47,9 +47,9 @@ func (s *server) begin() error {
 	return nil
 }
 
-// query answers with what the command says.
-func (s *server) query(ctx context.Context, in *client.Inbound) (any, error) {
-	if err := s.begin(); err != nil {
+// answerQuery answers with what the command says.
+func (s *server) answerQuery(ctx context.Context, in *client.Inbound) (any, error) {
+	if err := s.beginWork(); err != nil {
 		return nil, err
 	}
 	defer s.work.Done()
@@ -61,21 +61,21 @@ func (s *server) query(ctx context.Context, in *client.Inbound) (any, error) {
 	defer cancel(nil)
 	defer context.AfterFunc(s.working, func() { cancel(context.Cause(s.working)) })()
 	started := time.Now()
-	out, err := s.run(ctx, in, q.Question, q.Domain)
-	s.tell(in, started, err)
+	out, err := s.runCommand(ctx, in, q.Question, q.Domain)
+	s.tellWork(in, started, err)
 	if err != nil {
 		return nil, err
 	}
-	return out.response(), nil
+	return out.asResponse(), nil
 }
 
-// delegate accepts at once and works on.
-func (s *server) delegate(_ context.Context, in *client.Inbound) (*kinds.Ack, error) {
+// acceptDelegation accepts at once and works on.
+func (s *server) acceptDelegation(_ context.Context, in *client.Inbound) (*kinds.Ack, error) {
 	d, err := kinds.Parse[kinds.Delegate](in.Payload)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.begin(); err != nil {
+	if err := s.beginWork(); err != nil {
 		return nil, err
 	}
 	ctx, callOff := context.WithCancelCause(s.working)
@@ -85,50 +85,50 @@ func (s *server) delegate(_ context.Context, in *client.Inbound) (*kinds.Ack, er
 	go func() {
 		defer s.work.Done()
 		defer callOff(nil)
-		s.perform(ctx, in, d)
+		s.performTask(ctx, in, d)
 	}()
 	return &kinds.Ack{Accepted: true}, nil
 }
 
-// perform runs the command of a delegation and reports.
-func (s *server) perform(ctx context.Context, in *client.Inbound, d *kinds.Delegate) {
+// performTask runs the command of a delegation and reports.
+func (s *server) performTask(ctx context.Context, in *client.Inbound, d *kinds.Delegate) {
 	started := time.Now()
-	out, err := s.run(ctx, in, d.Task, d.Domain)
+	out, err := s.runCommand(ctx, in, d.Task, d.Domain)
 	calledOff := s.endTask(ctx, in.ID)
 	if calledOff {
 		err = errCalledOff
 	}
-	s.tell(in, started, err)
+	s.tellWork(in, started, err)
 	if calledOff || !d.Reports() {
 		return
 	}
-	result := failure(err)
+	result := failedResult(err)
 	if err == nil {
-		result = out.result()
+		result = out.asResult()
 	}
-	s.report(in.ID, in.Name, result, s.app.Daemon.Result)
+	s.reportResult(in.ID, in.Name, result, s.app.Daemon.Result)
 }
 
-// report tells the owner of a delegation how it ended.
-func (s *server) report(ref wire.MessageID, owner string, payload wire.Payload, send func(context.Context, client.ResultParams) (*client.Receipt, error)) {
+// reportResult tells the owner of a delegation how it ended.
+func (s *server) reportResult(ref wire.MessageID, owner string, payload wire.Payload, send func(context.Context, client.ResultParams) (*client.Receipt, error)) {
 	// That work was stopped is worth a last word.
 	sending, cancel := context.WithCancel(context.WithoutCancel(s.working))
 	defer cancel()
 	defer context.AfterFunc(s.working, func() { time.AfterFunc(lastWords, cancel) })()
 	params := client.ResultParams{Head: client.Head{ID: wire.NewMessageID()}, Ref: ref, Payload: payload}
-	if err := deliver(sending, params, send); err != nil {
+	if err := deliverResult(sending, params, send); err != nil {
 		s.log("delegate %s from %s: the result was not taken: %v", ref, owner, err)
 	}
 }
 
-// disown tells the owners of delegations that an earlier process of this name had
+// failAbandonedTasks tells the owners of delegations that an earlier process of this name had
 // accepted that it ended before they were done: nobody works on them any more. It
 // runs before this process attaches, so that none of its own is among them; where
 // an agent of the name is attached they are that one's, and this one cannot attach.
 //
 // On the agents' socket that takes the key of that process. Without it there is nothing
 // to disown: the daemon keeps the name, or has none of its work open.
-func (s *server) disown(ctx context.Context, name, key string) error {
+func (s *server) failAbandonedTasks(ctx context.Context, name, key string) error {
 	if s.app.AsGuest {
 		if key == "" {
 			return nil
@@ -153,11 +153,11 @@ func (s *server) disown(ctx context.Context, name, key string) error {
 	}
 	lost := kinds.Encode(kinds.Errorf(kinds.Internal, "the command's process ended before it was done"))
 	for _, t := range tasks {
-		if t.Agent == name && t.State == client.TaskAccepted && s.begin() == nil {
+		if t.Agent == name && t.State == client.TaskAccepted && s.beginWork() == nil {
 			go func() {
 				defer s.work.Done()
 				s.log("delegate %s from %s: an earlier process had accepted it and ended: it is reported as failed", t.ID, t.Peer)
-				s.report(t.ID, t.Peer, lost, s.app.Daemon.Error)
+				s.reportResult(t.ID, t.Peer, lost, s.app.Daemon.Error)
 			}()
 		}
 	}
@@ -173,8 +173,8 @@ func (s *server) endTask(ctx context.Context, id wire.MessageID) bool {
 	return context.Cause(ctx) == error(errCalledOff)
 }
 
-// cancel ends the command of a delegation.
-func (s *server) cancel(_ context.Context, in *client.Inbound) (*kinds.Ack, error) {
+// cancelTask ends the command of a delegation.
+func (s *server) cancelTask(_ context.Context, in *client.Inbound) (*kinds.Ack, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if in.Ref == nil || s.tasks[*in.Ref] == nil {
@@ -184,8 +184,8 @@ func (s *server) cancel(_ context.Context, in *client.Inbound) (*kinds.Ack, erro
 	return &kinds.Ack{Accepted: true}, nil
 }
 
-// served is what serve prints of each piece of work.
-type served struct {
+// workReport is what serve prints of each piece of work.
+type workReport struct {
 	ID     wire.MessageID   `json:"id"`
 	From   string           `json:"from"`
 	Kind   string           `json:"kind"`
@@ -194,8 +194,8 @@ type served struct {
 	Error  *kinds.Error     `json:"error,omitzero"`
 }
 
-func (s *server) tell(in *client.Inbound, started time.Time, err error) {
-	line := served{ID: in.ID, From: in.Name, Kind: in.Kind, State: client.TaskCompleted, TookMS: time.Since(started).Milliseconds()}
+func (s *server) tellWork(in *client.Inbound, started time.Time, err error) {
+	line := workReport{ID: in.ID, From: in.Name, Kind: in.Kind, State: client.TaskCompleted, TookMS: time.Since(started).Milliseconds()}
 	if err != nil {
 		line.State, line.Error = client.TaskFailed, kinds.AsError(err)
 	}
@@ -215,15 +215,15 @@ func (s *server) log(format string, args ...any) {
 	fmt.Fprintf(s.app.Err, "acpctl serve: %s\n", client.Text(fmt.Sprintf(format, args...)))
 }
 
-// handler is what the daemon calls.
-func (s *server) handler(take []string) client.Handler {
+// newHandler is what the daemon calls.
+func (s *server) newHandler(take []string) client.Handler {
 	h := client.Handler{}
 	for _, k := range take {
 		switch k {
 		case kinds.KindQuery:
-			h.Query = s.query
+			h.Query = s.answerQuery
 		case kinds.KindDelegate:
-			h.Delegate, h.Cancel = s.delegate, s.cancel
+			h.Delegate, h.Cancel = s.acceptDelegation, s.cancelTask
 		}
 	}
 	return h

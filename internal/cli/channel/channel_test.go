@@ -195,13 +195,13 @@ func TestTailOfAHostThatRepeatsItself(t *testing.T) {
 	}
 	var pause, all time.Duration
 	for range 20 {
-		pause = restAfter(pause, 0, time.Millisecond)
+		pause = pauseAfter(pause, 0, time.Millisecond)
 		all += pause
 	}
 	if pause != 2*time.Second || all < 20*time.Second {
 		t.Errorf("20 empty answers take %v, the last pause is %v", all, pause)
 	}
-	if restAfter(pause, 1, 0) != 0 || restAfter(pause, 0, time.Minute) != 0 {
+	if pauseAfter(pause, 1, 0) != 0 || pauseAfter(pause, 0, time.Minute) != 0 {
 		t.Error("news, or a host that waits, is followed by a pause")
 	}
 }

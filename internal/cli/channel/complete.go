@@ -10,8 +10,9 @@ import (
 	"github.com/acpd/acpd/client"
 )
 
-// completing runs f for as long as a person at a prompt waits.
-func (c *channels) completing(cmd *cobra.Command, args []string, f func(context.Context) []cobra.Completion) ([]cobra.Completion, cobra.ShellCompDirective) {
+// completeFirstArg completes a first argument by what f returns. f gets as long as a person at
+// a prompt waits.
+func (c *verbs) completeFirstArg(cmd *cobra.Command, args []string, f func(context.Context) []cobra.Completion) ([]cobra.Completion, cobra.ShellCompDirective) {
 	const patience = 500 * time.Millisecond
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -22,9 +23,9 @@ func (c *channels) completing(cmd *cobra.Command, args []string, f func(context.
 	return f(ctx), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completion is a word to complete begun by, if it is one: any other text might
-// mean something to the shell.
-func completion(list []cobra.Completion, begun, word, what string) []cobra.Completion {
+// appendCompletion adds word to list if it begins with begun. It leaves out words with other
+// characters than ids and names have, because those might mean something to the shell.
+func appendCompletion(list []cobra.Completion, begun, word, what string) []cobra.Completion {
 	if !strings.HasPrefix(word, begun) || strings.ContainsFunc(word, func(r rune) bool {
 		return r != '_' && r != '@' && r != '-' && r != '.' && r != ':' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 	}) {
@@ -33,28 +34,28 @@ func completion(list []cobra.Completion, begun, word, what string) []cobra.Compl
 	return append(list, cobra.CompletionWithDesc(word, client.Line(what)))
 }
 
-// completeChannels completes a first argument by the names of open channels, and
-// by the ids of those that share theirs.
-func (c *channels) completeChannels(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return c.completing(cmd, args, func(ctx context.Context) (found []cobra.Completion) {
-		list, err := c.all(ctx, "")
+// completeChannels completes a first argument by the names of open channels, and by the ids of
+// those that share a name.
+func (c *verbs) completeChannels(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return c.completeFirstArg(cmd, args, func(ctx context.Context) (found []cobra.Completion) {
+		list, err := c.listChannels(ctx, "")
 		known, wrong := decodeChannels(list)
 		if err != nil || wrong != nil {
 			return nil
 		}
 		named := make(map[string]int)
 		for _, ch := range known {
-			if ch.Status == isOpen {
+			if ch.Status == statusOpen {
 				named[ch.Name]++
 			}
 		}
 		for _, ch := range known {
 			switch {
-			case ch.Status != isOpen:
+			case ch.Status != statusOpen:
 			case named[ch.Name] == 1:
-				found = completion(found, begun, ch.Name, ch.Intent)
+				found = appendCompletion(found, begun, ch.Name, ch.Intent)
 			default:
-				found = completion(found, begun, ch.ID, ch.Name)
+				found = appendCompletion(found, begun, ch.ID, ch.Name)
 			}
 		}
 		return found
@@ -62,44 +63,44 @@ func (c *channels) completeChannels(cmd *cobra.Command, args []string, begun str
 }
 
 // completeIntents completes a first argument by the ids of intents.
-func (c *channels) completeIntents(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return c.completing(cmd, args, func(ctx context.Context) (found []cobra.Completion) {
+func (c *verbs) completeIntents(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return c.completeFirstArg(cmd, args, func(ctx context.Context) (found []cobra.Completion) {
 		var list struct {
 			Intents []struct {
 				ID    string `json:"id"`
 				Title string `json:"title"`
 			} `json:"intents"`
 		}
-		if c.read(ctx, path("intents")+"?limit=1000", &list) != nil {
+		if c.get(ctx, apiPath("intents")+"?limit=1000", &list) != nil {
 			return nil
 		}
 		for _, in := range list.Intents {
-			found = completion(found, begun, in.ID, in.Title)
+			found = appendCompletion(found, begun, in.ID, in.Title)
 		}
 		return found
 	})
 }
 
 // completeAgents completes a first argument by the agents that have registered.
-func (c *channels) completeAgents(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return c.completing(cmd, args, func(ctx context.Context) (found []cobra.Completion) {
+func (c *verbs) completeAgents(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return c.completeFirstArg(cmd, args, func(ctx context.Context) (found []cobra.Completion) {
 		var agents []struct {
 			ID   string `json:"agent_id"`
 			Role string `json:"role_id"`
 			Host string `json:"host"`
 		}
-		if c.read(ctx, path("agents"), &agents) != nil {
+		if c.get(ctx, apiPath("agents"), &agents) != nil {
 			return nil
 		}
 		for _, a := range agents {
-			found = completion(found, begun, c.called(ctx, withHome(a.ID, a.Host)), a.Role)
+			found = appendCompletion(found, begun, c.displayName(ctx, joinHome(a.ID, a.Host)), a.Role)
 		}
 		return found
 	})
 }
 
-// ofFlag completes a flag as the first argument is completed.
-func ofFlag(complete cobra.CompletionFunc) cobra.CompletionFunc {
+// completeFlag completes the value of a flag as complete does a first argument.
+func completeFlag(complete cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return complete(cmd, nil, begun)
 	}

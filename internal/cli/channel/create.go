@@ -4,13 +4,15 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
 )
 
-func (c *channels) createCmd() *cobra.Command {
+func (c *verbs) createCmd() *cobra.Command {
 	var intent, title, task string
 	var members []string
 	var ttl time.Duration
@@ -52,30 +54,30 @@ everybody who has access to the intent.`,
 			if members != nil {
 				for i, m := range members {
 					var err error
-					if members[i], err = c.name(ctx, m); err != nil {
+					if members[i], err = c.resolveAgent(ctx, m); err != nil {
 						return err
 					}
 				}
 				body["members"], body["member_policy"] = members, "explicit"
 			}
 			if title != "" {
-				v, err := c.call(ctx, http.MethodPost, path("intents"), map[string]any{"title": title})
+				v, err := c.call(ctx, http.MethodPost, apiPath("intents"), map[string]any{"title": title})
 				if err != nil {
 					return err
 				}
-				if intent, err = idOf(v); err != nil {
+				if intent, err = decodeID(v); err != nil {
 					return err
 				}
 				c.TellPerson("intent %s", intent)
 			}
-			v, err := c.call(ctx, http.MethodPost, path("intents", intent, "channels"), body)
+			v, err := c.call(ctx, http.MethodPost, apiPath("intents", intent, "channels"), body)
 			if err != nil {
 				return err
 			}
-			if id, err := idOf(v); err == nil {
+			if id, err := decodeID(v); err == nil {
 				c.NoteDone("the channel was created, and its id is %s", id)
 			}
-			return c.made(v)
+			return c.printCreated(v)
 		},
 	}
 	f := cmd.Flags()
@@ -86,53 +88,29 @@ everybody who has access to the intent.`,
 	f.BoolVar(&audit, "audit", false, "keep every message in the intent's log too")
 	f.DurationVar(&ttl, "ttl", 0, "close it so long after the last message (default: never)")
 	f.IntVar(&keep, "keep", 0, "messages that are kept, 1 to 10000 (default 1000)")
-	cmd.RegisterFlagCompletionFunc("intent", ofFlag(c.completeIntents))
-	cmd.RegisterFlagCompletionFunc("member", ofFlag(c.completeAgents))
+	cmd.RegisterFlagCompletionFunc("intent", completeFlag(c.completeIntents))
+	cmd.RegisterFlagCompletionFunc("member", completeFlag(c.completeAgents))
 	cmd.RegisterFlagCompletionFunc("title", cobra.NoFileCompletions)
 	return cmd
 }
 
-// made prints what was created: its id, or with --json all of it.
-func (c *channels) made(v jsontext.Value) error {
+// printCreated prints the id of what the daemon has created, or with --json all of it.
+func (c *verbs) printCreated(v jsontext.Value) error {
 	if c.JSON {
 		return c.PrintJSON(v)
 	}
-	id, err := idOf(v)
+	id, err := decodeID(v)
 	if err == nil {
 		c.PrintLine("%s", id)
 	}
 	return err
 }
 
-func (c *channels) closeCmd() *cobra.Command {
-	var remove bool
-	cmd := &cobra.Command{
-		Use:   "close CHANNEL",
-		Short: "Close a channel for good",
-		Example: `  acpctl channel close questions
-  acpctl channel close questions --delete`,
-		Long: `Nothing can be sent to a closed channel; its open requests expire. It stays readable
-by its id for a day unless the daemon is configured otherwise; with --delete it goes at
-once.`,
-		Args:              frame.NamedArgs("CHANNEL"),
-		ValidArgsFunction: c.completeChannels,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := c.find(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			var v jsontext.Value
-			if remove {
-				v, err = c.call(cmd.Context(), http.MethodDelete, path("channels", id), nil)
-			} else {
-				v, err = c.call(cmd.Context(), http.MethodPatch, path("channels", id), map[string]string{"status": "closed"})
-			}
-			if err == nil && c.JSON {
-				return c.PrintJSON(v)
-			}
-			return err
-		},
+// decodeID returns the id of what the daemon has created, on one line.
+func decodeID(v jsontext.Value) (string, error) {
+	var made struct {
+		ID string `json:"id"`
 	}
-	cmd.Flags().BoolVar(&remove, "delete", false, "remove it and its messages at once")
-	return cmd
+	err := json.Unmarshal(v, &made)
+	return client.Line(made.ID), err
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/acpd/acpd/internal/cli/frame"
 )
 
-func (c *channels) homesCmd() *cobra.Command {
+func (c *verbs) homesCmd() *cobra.Command {
 	var free string
 	cmd := &cobra.Command{
 		Use:   "homes INTENT",
@@ -28,27 +28,27 @@ or AGENT@PEER, has used the intent.`,
 		ValidArgsFunction: c.completeIntents,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if free != "" {
-				agent, err := c.name(cmd.Context(), free)
+				agent, err := c.resolveAgent(cmd.Context(), free)
 				if err == nil {
-					_, err = c.call(cmd.Context(), http.MethodDelete, path("intents", args[0], "homes", agent), nil)
+					_, err = c.call(cmd.Context(), http.MethodDelete, apiPath("intents", args[0], "homes", agent), nil)
 				}
 				return err
 			}
 			list := []jsontext.Value{}
-			if err := c.read(cmd.Context(), path("intents", args[0], "homes"), &list); err != nil {
+			if err := c.get(cmd.Context(), apiPath("intents", args[0], "homes"), &list); err != nil {
 				return err
 			}
 			if c.JSON {
 				return c.PrintJSONLines(list)
 			}
-			return c.showHomes(cmd.Context(), args[0], list)
+			return c.printHomes(cmd.Context(), args[0], list)
 		},
 	}
 	cmd.Flags().StringVar(&free, "free", "", "the agent that has not used it any more")
 	return cmd
 }
 
-func (c *channels) showHomes(ctx context.Context, intent string, list []jsontext.Value) error {
+func (c *verbs) printHomes(ctx context.Context, intent string, list []jsontext.Value) error {
 	me, err := c.Daemon.Whoami(ctx)
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (c *channels) showHomes(ctx context.Context, intent string, list []jsontext
 			return fmt.Errorf("read the daemon's answer: %w", err)
 		}
 		if h.Home == "" { // at the intent's host, whose id the intent's begins with
-			h.Home, _, _ = strings.Cut(strings.TrimPrefix(intent, intentID), "_")
+			h.Home, _, _ = strings.Cut(strings.TrimPrefix(intent, intentPrefix), "_")
 		}
 		where := h.Home
 		if h.Home != "" && strings.HasPrefix(me.ID.String(), h.Home) {

@@ -11,47 +11,49 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// idForms are what ids look like, by the words of the usage that stand for them.
+// idForms says what ids look like, by the words of the usage that stand for them.
 var idForms = map[string]struct{ what, prefix, shown string }{
-	"INTENT":  {"an intent", intentID, "acpctl channel list shows them in its column INTENT"},
-	"CHANNEL": {"a channel", chanID, "acpctl channel list shows them"},
+	"INTENT":  {"an intent", intentPrefix, "acpctl channel list shows them in its column INTENT"},
+	"CHANNEL": {"a channel", channelPrefix, "acpctl channel list shows them"},
 	"MESSAGE": {"a message", "msg_", "acpctl channel tail shows them"},
 }
 
-// idTail is what follows the prefix of an id: digits of the daemon that made it, and a ULID.
+// idTail matches what follows the prefix of an id: digits of the daemon that made it, and a
+// ULID.
 var idTail = regexp.MustCompile(`^[0-9a-f]{10}_[0-9A-HJKMNP-TV-Z]{26}$`)
 
-// misspelt says what an id looks like, and where it is shown, where something was not
-// found and the command line has what no daemon takes for one. Other errors stay.
-func misspelt(cmd *cobra.Command, args []string, err error) error {
+// explainMisspeltID replaces the error that something was not found, if an id on the command
+// line has a form that no id has. The new error says what the id looks like, and where it is
+// shown.
+func explainMisspeltID(cmd *cobra.Command, args []string, err error) error {
 	e, ok := errors.AsType[*kinds.Error](err)
 	if !ok || e.Code != kinds.NotFound || len(e.Details) == 0 { // not the word of the daemon that was asked
 		return err
 	}
 	for i, word := range strings.Fields(cmd.Use)[1:] {
 		if word = strings.Trim(word, "[]"); i < len(args) {
-			if wrong := checkForm(word, word, args[i]); wrong != nil {
+			if wrong := checkIDForm(word, word, args[i]); wrong != nil {
 				return wrong
 			}
 		}
 	}
 	if f := cmd.Flags().Lookup("intent"); f != nil && f.Changed {
-		if wrong := checkForm("INTENT", "--intent", f.Value.String()); wrong != nil {
+		if wrong := checkIDForm("INTENT", "--intent", f.Value.String()); wrong != nil {
 			return wrong
 		}
 	}
 	return err
 }
 
-// checkForm returns what is wrong with an id that was given as called, nil if it can be
-// one. A channel may have a name instead, also in an intent.
-func checkForm(word, called, arg string) error {
+// checkIDForm returns an error if arg, which was given as called, cannot be the id that word
+// stands for. A channel may have a name instead, also in an intent.
+func checkIDForm(word, called, arg string) error {
 	form, known := idForms[word]
 	if !known {
 		return nil
 	}
 	if word == "CHANNEL" && !strings.HasPrefix(arg, form.prefix) {
-		intent, _ := apart(arg)
+		intent, _ := splitName(arg)
 		if intent == "" {
 			return nil
 		}
@@ -63,3 +65,9 @@ func checkForm(word, called, arg string) error {
 	const example = "0a1b2c3d4e_01JD3M8Q2W7ZK5T9XVB4NHC6RF"
 	return frame.Usagef("%s: %.80q is not the id of %s, like %s%s: %s", called, arg, form.what, form.prefix, example, form.shown)
 }
+
+// Prefixes of ids.
+const (
+	intentPrefix  = "intent_"
+	channelPrefix = "chan_"
+)

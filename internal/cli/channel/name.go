@@ -15,13 +15,13 @@ import (
 // given to the peer. To the daemon it is AGENT@ and the peer's 64 digits, since names of
 // peers are known to one machine alone.
 
-// thisMachine is what this daemon is called after an @, unless a peer is called so.
+// thisMachine is the name of this daemon after an @, unless a peer has that name.
 const thisMachine = "here"
 
-var petname = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+var petnameForm = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
-// known is how people here call daemons, by the ids of these.
-func (c *channels) known(ctx context.Context) (map[identity.ID]string, error) {
+// daemonNames returns the names of trusted peers and of this daemon, by their ids.
+func (c *verbs) daemonNames(ctx context.Context) (map[identity.ID]string, error) {
 	if c.names != nil {
 		return c.names, nil
 	}
@@ -47,17 +47,17 @@ func (c *channels) known(ctx context.Context) (map[identity.ID]string, error) {
 	return names, nil
 }
 
-// name makes of what somebody typed for an agent what the daemon takes.
-func (c *channels) name(ctx context.Context, arg string) (string, error) {
+// resolveAgent returns what the daemon calls the agent that a person has named.
+func (c *verbs) resolveAgent(ctx context.Context, arg string) (string, error) {
 	sign := strings.LastIndexByte(arg, '@')
-	if sign < 1 || !petname.MatchString(arg[sign+1:]) || isDigits(arg[sign+1:]) {
+	if sign < 1 || !petnameForm.MatchString(arg[sign+1:]) || isID(arg[sign+1:]) {
 		return arg, nil
 	}
-	names, err := c.known(ctx)
+	names, err := c.daemonNames(ctx)
 	if err != nil {
 		return "", err
 	}
-	here := c.isAgent(ctx, arg)
+	here := c.isLocalAgent(ctx, arg)
 	for id, name := range names {
 		if name != arg[sign+1:] {
 			continue
@@ -81,37 +81,38 @@ func (c *channels) name(ctx context.Context, arg string) (string, error) {
 	return "", frame.WithHint(kinds.Errorf(kinds.UnknownPeer, "%s: no trusted peer is called %s", arg, arg[sign+1:]), "acpctl peers lists those that there are")
 }
 
-// isAgent reports whether an agent of this daemon is registered under the id.
-func (c *channels) isAgent(ctx context.Context, id string) bool {
+// isLocalAgent reports whether an agent of this daemon is registered under the id.
+func (c *verbs) isLocalAgent(ctx context.Context, id string) bool {
 	var a struct {
 		Host string `json:"host"`
 	}
-	return c.read(ctx, path("agents", id), &a) == nil && a.Host == ""
+	return c.get(ctx, apiPath("agents", id), &a) == nil && a.Host == ""
 }
 
-func isDigits(s string) bool {
+// isID reports whether s is the id of a daemon.
+func isID(s string) bool {
 	_, err := identity.ParseID(s)
 	return err == nil
 }
 
-// called is how people call the agent with a name, on one line of text.
-func (c *channels) called(ctx context.Context, name string) string {
+// displayName returns what people call an agent, on one line: with a petname instead of an id.
+func (c *verbs) displayName(ctx context.Context, name string) string {
 	sign := strings.LastIndexByte(name, '@')
-	if sign < 1 || !isDigits(name[sign+1:]) {
+	if sign < 1 || !isID(name[sign+1:]) {
 		return client.Line(name)
 	}
 	id, err := identity.ParseID(name[sign+1:])
 	if err != nil {
 		return client.Line(name)
 	}
-	if names, err := c.known(ctx); err == nil && names[id] != "" { // who cannot be asked tells no names
+	if names, err := c.daemonNames(ctx); err == nil && names[id] != "" { // who cannot be asked tells no names
 		name = name[:sign+1] + names[id]
 	}
 	return client.Line(name)
 }
 
-// withHome is the name of an agent from its id and home, which may be missing.
-func withHome(id, home string) string {
+// joinHome returns the name of an agent by its id and its home, which may be "".
+func joinHome(id, home string) string {
 	if home == "" {
 		return id
 	}

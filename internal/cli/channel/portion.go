@@ -9,26 +9,26 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// maxHostsBytes bounds what a command reads of all lists of channels of other machines.
+// maxHostsBytes bounds what a command reads of the lists of all other machines together.
 const maxHostsBytes = 64 << 20
 
-// errPortion is the error of a list of which its machine's portion is used up.
-var errPortion error = kinds.Errorf(kinds.TooLarge, "not in this list: the lists of its machine are longer than a command reads: name an intent, or the channel by its id")
+// errPortionUsedUp is the error of a list whose machine has used up its portion.
+var errPortionUsedUp error = kinds.Errorf(kinds.TooLarge, "not in this list: the lists of its machine are longer than a command reads: name an intent, or the channel by its id")
 
-// portion is how many bytes of a machine's lists a command still reads.
+// portion is how many bytes a command still reads of the lists of one machine.
 type portion struct{ left atomic.Int64 }
 
-// hostOf returns the digits of the machine that an intent lives on.
-func hostOf(intent string) string {
-	digits, _, _ := strings.Cut(strings.TrimPrefix(intent, intentID), "_")
+// hostDigits returns the digits of the machine that an intent lives on.
+func hostDigits(intent string) string {
+	digits, _, _ := strings.Cut(strings.TrimPrefix(intent, intentPrefix), "_")
 	return digits
 }
 
-// portionsOf divides what a command reads among the machines of intents, by their digits.
-func portionsOf(intents []string) map[string]*portion {
+// divideAmongHosts returns an equal portion for each machine of these intents, by its digits.
+func divideAmongHosts(intents []string) map[string]*portion {
 	all := make(map[string]*portion)
 	for _, id := range intents {
-		all[hostOf(id)] = new(portion)
+		all[hostDigits(id)] = new(portion)
 	}
 	for _, p := range all {
 		p.left.Store(int64(maxHostsBytes / len(all)))
@@ -38,28 +38,28 @@ func portionsOf(intents []string) map[string]*portion {
 
 type portionKey struct{}
 
-// withPortion has the requests of ctx read no more than is left of p.
+// withPortion returns a context whose requests read no more than is left of p.
 func withPortion(ctx context.Context, p *portion) context.Context {
 	return context.WithValue(ctx, portionKey{}, p)
 }
 
-// portionOf returns body as far as the portion of ctx reaches, all of it if ctx has none.
-// Beyond, a read fails with errPortion.
-func portionOf(ctx context.Context, body io.Reader) io.Reader {
+// limitToPortion returns a reader of body that fails with errPortionUsedUp when the portion of
+// ctx is used up. Without a portion it returns body.
+func limitToPortion(ctx context.Context, body io.Reader) io.Reader {
 	if p, ok := ctx.Value(portionKey{}).(*portion); ok {
-		return portioned{body, p}
+		return portionReader{body, p}
 	}
 	return body
 }
 
-type portioned struct {
+type portionReader struct {
 	io.Reader
 	p *portion
 }
 
-func (r portioned) Read(b []byte) (int, error) {
+func (r portionReader) Read(b []byte) (int, error) {
 	if r.p.left.Load() <= 0 {
-		return 0, errPortion
+		return 0, errPortionUsedUp
 	}
 	n, err := r.Reader.Read(b)
 	r.p.left.Add(-int64(n))

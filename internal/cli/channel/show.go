@@ -14,7 +14,7 @@ import (
 	"github.com/acpd/acpd/internal/cli/frame"
 )
 
-func (c *channels) showCmd() *cobra.Command {
+func (c *verbs) showCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show CHANNEL",
 		Short: "Show what a channel is",
@@ -23,11 +23,11 @@ func (c *channels) showCmd() *cobra.Command {
 		Args:              frame.NamedArgs("CHANNEL"),
 		ValidArgsFunction: c.completeChannels,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := c.find(cmd.Context(), args[0])
+			id, err := c.findChannel(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			v, err := c.call(cmd.Context(), http.MethodGet, path("channels", id), nil)
+			v, err := c.call(cmd.Context(), http.MethodGet, apiPath("channels", id), nil)
 			if err != nil {
 				return err
 			}
@@ -40,7 +40,7 @@ func (c *channels) showCmd() *cobra.Command {
 			}
 			ch := known[0]
 			for i, m := range ch.Members {
-				ch.Members[i] = c.called(cmd.Context(), m)
+				ch.Members[i] = c.displayName(cmd.Context(), m)
 			}
 			when := func(t time.Time) string {
 				if t.IsZero() {
@@ -50,7 +50,7 @@ func (c *channels) showCmd() *cobra.Command {
 			}
 			c.PrintFields(
 				[2]string{"name", client.Line(ch.Name)}, [2]string{"id", ch.ID}, [2]string{"intent", ch.Intent}, [2]string{"task", client.Line(ch.Task)},
-				[2]string{"status", ch.Status}, [2]string{"created by", c.called(cmd.Context(), withHome(ch.CreatedBy, ch.Home))}, [2]string{"created", when(ch.CreatedAt)}, [2]string{"closed", when(ch.ClosedAt)},
+				[2]string{"status", ch.Status}, [2]string{"created by", c.displayName(cmd.Context(), joinHome(ch.CreatedBy, ch.Home))}, [2]string{"created", when(ch.CreatedAt)}, [2]string{"closed", when(ch.ClosedAt)},
 				[2]string{"members", cmp.Or(strings.Join(ch.Members, " "), "who has access to the intent")}, [2]string{"options", client.Line(string(ch.Options))},
 				[2]string{"messages", strconv.FormatInt(ch.Count, 10)}, [2]string{"last message", when(ch.LastAt)},
 			)

@@ -7,46 +7,17 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
-	"github.com/acpd/acpd/internal/cli/ui"
 	"github.com/acpd/acpd/kinds"
 )
 
-// chatter is a message of a channel, as far as people are shown it.
-type chatter struct {
-	ID      string         `json:"id"`
-	Sender  string         `json:"sender"`
-	To      string         `json:"to"`
-	Kind    string         `json:"message_type"`
-	Payload jsontext.Value `json:"payload"`
-	Status  string         `json:"status"`
-	At      time.Time      `json:"created_at"`
-
-	Channel string `json:"channel_id"` // this and the next are of what is unsent
-	Intent  string `json:"intent_id"`
-	Name    string `json:"channel_name"`
-	Refusal struct {
-		Message string `json:"message"`
-	} `json:"refusal"`
-}
-
-func decodeMessage(v jsontext.Value) (m chatter, err error) {
-	if err = json.Unmarshal(v, &m); err != nil {
-		err = fmt.Errorf("read the daemon's answer: %w", err)
-	}
-	m.ID, m.Kind = client.Line(m.ID), client.Line(m.Kind) // another machine's words
-	return m, err
-}
-
-func (c *channels) tailCmd() *cobra.Command {
+func (c *verbs) tailCmd() *cobra.Command {
 	var last int
 	var follow bool
 	cmd := &cobra.Command{
@@ -64,11 +35,11 @@ goes on where it was after the daemon or the channel's machine was away.`,
 			if last < 0 || last > 1000 {
 				return frame.Usagef("--lines: expected 0 to 1000")
 			}
-			id, err := c.find(cmd.Context(), args[0])
+			id, err := c.findChannel(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			return c.tail(cmd.Context(), id, args[0], last, follow)
+			return c.showTail(cmd.Context(), id, args[0], last, follow)
 		},
 	}
 	cmd.Flags().IntVarP(&last, "lines", "n", 10, "how many messages there are to be at first")
@@ -76,32 +47,33 @@ goes on where it was after the daemon or the channel's machine was away.`,
 	return cmd
 }
 
-// outage is for how long a tail tries again.
-const outage = 24 * time.Hour
+// retryFor is how long a tail tries again while the daemon or the host is away.
+const retryFor = 24 * time.Hour
 
-// tail follows by asking for what comes after the last message that it has seen,
-// so that nothing is missing and nothing comes twice.
-func (c *channels) tail(ctx context.Context, id, arg string, last int, follow bool) error {
-	messages := path("channels", id, "messages")
-	unsent := unsentOf{channels: c, id: id, arg: arg, told: make(map[string]string)}
-	list, since, err := c.after(ctx, messages+"?limit="+fmt.Sprint(max(1, last)), "")
+// showTail prints the last messages of a channel and, with follow, those that come. It asks
+// for what follows the last message that it has printed, so that nothing is missing and
+// nothing comes twice.
+func (c *verbs) showTail(ctx context.Context, id, arg string, last int, follow bool) error {
+	messages := apiPath("channels", id, "messages")
+	unsent := unsentTracker{verbs: c, id: id, arg: arg, told: make(map[string]string)}
+	list, since, err := c.messagesAfter(ctx, messages+"?limit="+fmt.Sprint(max(1, last)), "")
 	if err != nil {
-		return cmp.Or(unsent.show(ctx, last == 0), err)
+		return cmp.Or(unsent.printNew(ctx, last == 0), err)
 	}
 	var shown []jsontext.Value
 	var pause time.Duration
 	ask := true // what is unsent: at the start, after an outage, when something waits, or nothing came for a while
 	for list = list[:min(last, len(list))]; ; {
 		for _, v := range list {
-			if err := c.showMessage(ctx, v); err != nil {
+			if err := c.printMessage(ctx, v); err != nil {
 				return err
 			}
 			if m, err := decodeMessage(v); err == nil {
-				unsent.saw(m)
+				unsent.noteShown(m)
 			}
 		}
 		if ask || unsent.waits {
-			if err := unsent.show(ctx, last == 0); err != nil {
+			if err := unsent.printNew(ctx, last == 0); err != nil {
 				return err
 			}
 		}
@@ -115,26 +87,26 @@ func (c *channels) tail(ctx context.Context, id, arg string, last int, follow bo
 		var ch channel
 		began := time.Now()
 		tries := 0
-		err = frame.Retry(ctx, outage, 2*time.Second, c.isAway(ctx), func() (err error) {
+		err = frame.Retry(ctx, retryFor, 2*time.Second, c.retryWhileAway(ctx), func() (err error) {
 			if tries++; tries > 1 {
-				if err := unsent.show(ctx, false); err != nil {
+				if err := unsent.printNew(ctx, false); err != nil {
 					return err
 				}
 			}
-			list, since, err = c.after(ctx, messages+"?wait=60&since="+url.QueryEscape(since), since)
-			if list = unseen(list, shown); err != nil || len(list) > 0 {
+			list, since, err = c.messagesAfter(ctx, messages+"?wait=60&since="+url.QueryEscape(since), since)
+			if list = dropSeen(list, shown); err != nil || len(list) > 0 {
 				return err
 			}
-			return c.read(ctx, path("channels", id), &ch)
+			return c.get(ctx, apiPath("channels", id), &ch)
 		})
 		if err != nil {
 			return err
 		}
-		if len(list) == 0 && ch.Status != isOpen {
+		if len(list) == 0 && ch.Status != statusOpen {
 			c.TellPerson("the channel is closed")
 			return nil
 		}
-		if pause = restAfter(pause, len(list), time.Since(began)); pause > 0 {
+		if pause = pauseAfter(pause, len(list), time.Since(began)); pause > 0 {
 			select {
 			case <-time.After(pause):
 			case <-ctx.Done():
@@ -145,33 +117,33 @@ func (c *channels) tail(ctx context.Context, id, arg string, last int, follow bo
 	}
 }
 
-// restAfter returns how long to rest after a request that may wait for a minute. A machine
-// that has nothing new and says so at once is not asked again at once, ever more rarely.
-func restAfter(before time.Duration, news int, took time.Duration) time.Duration {
+// pauseAfter returns how long to wait after a request that may take a minute. If a machine has
+// nothing new and says so at once, the pauses grow.
+func pauseAfter(before time.Duration, news int, took time.Duration) time.Duration {
 	if news > 0 || took >= time.Second {
 		return 0
 	}
 	return min(max(2*before, 20*time.Millisecond), 2*time.Second)
 }
 
-// unseen returns the messages of a list that were not in the one before: not every machine
-// goes on where it was asked to.
-func unseen(list, before []jsontext.Value) []jsontext.Value {
+// dropSeen returns the messages of a list that were not in the one before: not every machine
+// continues where it was asked to.
+func dropSeen(list, before []jsontext.Value) []jsontext.Value {
 	known := make(map[string]bool, len(before))
 	for _, v := range before {
-		if id, err := idOf(v); err == nil {
+		if id, err := decodeID(v); err == nil {
 			known[id] = true
 		}
 	}
 	return slices.DeleteFunc(list, func(v jsontext.Value) bool {
-		id, err := idOf(v)
+		id, err := decodeID(v)
 		return err == nil && known[id]
 	})
 }
 
-// isAway returns a function that reports whether an error says that the daemon or the
-// host is away, or has no room for now, and tells of the first.
-func (c *channels) isAway(ctx context.Context) func(error) bool {
+// retryWhileAway returns a function for [frame.Retry]. It reports whether an error says that
+// the daemon or the host is away or overloaded, and tells the user once.
+func (c *verbs) retryWhileAway(ctx context.Context) func(error) bool {
 	told := false
 	return func(err error) bool {
 		e, ok := errors.AsType[*kinds.Error](err)
@@ -180,43 +152,19 @@ func (c *channels) isAway(ctx context.Context) func(error) bool {
 		}
 		if !told {
 			told = true
-			fmt.Fprintf(c.Err, "acpctl channel tail: %s (still trying)\n", client.Text(c.saying(ctx, e)))
+			fmt.Fprintf(c.Err, "acpctl channel tail: %s (still trying)\n", client.Text(c.describeError(ctx, e)))
 		}
 		return true
 	}
 }
 
-// after lists messages and returns with them the id of the last, or else since.
-func (c *channels) after(ctx context.Context, query, since string) ([]jsontext.Value, string, error) {
+// messagesAfter returns the messages of a query and the id of the last one, since if there are
+// none.
+func (c *verbs) messagesAfter(ctx context.Context, query, since string) ([]jsontext.Value, string, error) {
 	var list []jsontext.Value
-	if err := c.read(ctx, query, &list); err != nil || len(list) == 0 {
+	if err := c.get(ctx, query, &list); err != nil || len(list) == 0 {
 		return nil, since, err
 	}
-	id, err := idOf(list[len(list)-1])
+	id, err := decodeID(list[len(list)-1])
 	return list, id, err
-}
-
-func (c *channels) showMessage(ctx context.Context, v jsontext.Value) error {
-	if c.JSON {
-		return c.PrintJSON(v)
-	}
-	m, err := decodeMessage(v)
-	if err != nil {
-		return err
-	}
-	from, to, said := c.called(ctx, m.Sender), c.called(ctx, cmp.Or(m.To, "*")), wording(m.Payload)
-	if !c.OutTTY {
-		columns := []string{c.FormatTime(m.At), from, to, m.Kind, m.ID, client.Line(said)}
-		if note := m.becoming(); note != "" {
-			columns = append(columns, note)
-		}
-		c.PrintLine("%s", strings.Join(columns, "\t"))
-		return c.Unwritten()
-	}
-	c.PrintLine("%s  %s to %s  %s  %s\n  %s", c.FormatTime(m.At), c.Paint(ui.Bold, from), to, m.Kind, m.ID,
-		strings.ReplaceAll(client.Text(said), "\n", "\n  "))
-	if note := m.becoming(); note != "" {
-		c.PrintLine("  (%s)", note)
-	}
-	return c.Unwritten()
 }

@@ -10,11 +10,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
-	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
 )
 
-func (c *channels) unsentCmd() *cobra.Command {
+func (c *verbs) unsentCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "unsent",
 		Short: "List the messages that wait for their machine, or that it refused",
@@ -26,7 +25,7 @@ all agents. Refusals are told for 7 days.`,
 		Args: frame.NamedArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
-			list, err := c.unsent(ctx)
+			list, err := c.listUnsent(ctx)
 			if err != nil {
 				return err
 			}
@@ -39,7 +38,7 @@ all agents. Refusals are told for 7 days.`,
 				if err != nil {
 					return err
 				}
-				rows = append(rows, []string{c.FormatTime(m.At), c.called(ctx, m.Sender), c.called(ctx, cmp.Or(m.To, "*")), m.place(), m.ID, m.becoming()})
+				rows = append(rows, []string{c.FormatTime(m.At), c.displayName(ctx, m.Sender), c.displayName(ctx, cmp.Or(m.To, "*")), m.channelName(), m.ID, m.statusText()})
 			}
 			c.PrintTable([]string{"SENT", "FROM", "TO", "CHANNEL", "ID", "STATUS"}, rows)
 			return nil
@@ -47,18 +46,18 @@ all agents. Refusals are told for 7 days.`,
 	}
 }
 
-// maxUnsentPages bounds the pages of a list of 10,000 messages that wait.
+// maxUnsentPages bounds the pages of a list of 10,000 waiting messages.
 const maxUnsentPages = 100
 
-// unsent returns the caller's messages that wait for their host or were refused, as they
-// were sent.
-func (c *channels) unsent(ctx context.Context) (list []jsontext.Value, err error) {
+// listUnsent returns the caller's messages that wait for their host or were refused, oldest
+// first.
+func (c *verbs) listUnsent(ctx context.Context) (list []jsontext.Value, err error) {
 	var last struct {
 		Seq int64 `json:"seq"`
 	}
 	for range maxUnsentPages {
 		var page []jsontext.Value
-		if err := c.read(ctx, fmt.Sprintf("%s?limit=1000&after=%d", path("unsent"), last.Seq), &page); err != nil || len(page) == 0 {
+		if err := c.get(ctx, fmt.Sprintf("%s?limit=1000&after=%d", apiPath("unsent"), last.Seq), &page); err != nil || len(page) == 0 {
 			return list, err
 		}
 		list = append(list, page...)
@@ -69,54 +68,33 @@ func (c *channels) unsent(ctx context.Context) (list []jsontext.Value, err error
 	return list, nil
 }
 
-// isPending is the status of a message that waits for its host.
-const isPending = "pending"
-
-// place is the channel of a message that is unsent, as far as it is known.
-func (m *chatter) place() string {
-	if m.Channel != "" || m.Intent == "" {
-		return client.Line(m.Channel)
-	}
-	return client.Line(m.Intent + "/" + m.Name)
-}
-
-// becoming says what is becoming of a message that has not come to its host, "" of others.
-func (m *chatter) becoming() string {
-	switch m.Status {
-	case isPending:
-		return isPending
-	case "refused":
-		return client.Line("refused: " + m.Refusal.Message)
-	}
-	return ""
-}
-
-// unsentOf tells what of the caller's messages to one channel is unsent.
-type unsentOf struct {
-	*channels
+// unsentTracker tells what of the caller's messages to one channel is unsent, each status
+// once.
+type unsentTracker struct {
+	*verbs
 	id, arg string            // of the channel, and as it was named
 	told    map[string]string // the statuses that were told, by the messages' ids
 	waits   bool              // one of them waits, so that something will become of it
 }
 
-// saw notes a message of the channel's own list, which has those that wait while the host is
-// away.
-func (u *unsentOf) saw(m chatter) {
-	if m.Status == isPending {
+// noteShown notes a message that the channel's own list had. That has waiting messages while
+// the host is away.
+func (u *unsentTracker) noteShown(m message) {
+	if m.Status == statusPending {
 		u.told[m.ID], u.waits = m.Status, true
 	}
 }
 
-// show tells what is unsent and was not told; with quiet it is told by that.
-func (u *unsentOf) show(ctx context.Context, quiet bool) error {
-	if here, err := u.isHere(ctx, strings.TrimPrefix(u.id, chanID)); here || err != nil {
+// printNew prints what is unsent and was not told before. With quiet it only notes it as told.
+func (u *unsentTracker) printNew(ctx context.Context, quiet bool) error {
+	if here, err := u.isOwnIntent(ctx, strings.TrimPrefix(u.id, channelPrefix)); here || err != nil {
 		return err
 	}
-	list, err := u.unsent(ctx)
+	list, err := u.listUnsent(ctx)
 	if err != nil {
 		return err
 	}
-	intent, name := apart(u.arg)
+	intent, name := splitName(u.arg)
 	u.waits = false
 	for _, v := range list {
 		m, err := decodeMessage(v)
@@ -126,7 +104,7 @@ func (u *unsentOf) show(ctx context.Context, quiet bool) error {
 		if m.Channel != u.id && (m.Channel != "" || m.Name != cmp.Or(name, u.arg) || intent != "" && m.Intent != intent) {
 			continue
 		}
-		u.waits = u.waits || m.Status == isPending
+		u.waits = u.waits || m.Status == statusPending
 		if u.told[m.ID] == m.Status {
 			continue
 		}
@@ -134,7 +112,7 @@ func (u *unsentOf) show(ctx context.Context, quiet bool) error {
 		if quiet {
 			continue
 		}
-		if err := u.showMessage(ctx, v); err != nil {
+		if err := u.printMessage(ctx, v); err != nil {
 			return err
 		}
 	}

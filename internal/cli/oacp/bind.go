@@ -11,7 +11,7 @@ import (
 	"github.com/acpd/acpd/internal/cli/frame"
 )
 
-func (o *oacp) bindCmd() *cobra.Command {
+func (o *verbs) bindCmd() *cobra.Command {
 	var p client.OACPBindParams
 	var linger time.Duration
 	cmd := &cobra.Command{
@@ -32,7 +32,7 @@ there (see init); the agent's folder is made.`,
 			}
 			return o.completeAgent(cmd, args, begun)
 		},
-		RunE: o.asks(func(ctx context.Context, args []string) error {
+		RunE: o.runWithDaemon(func(ctx context.Context, args []string) error {
 			if linger < 0 || linger%time.Second != 0 {
 				return frame.Usagef("--linger: expected whole seconds, like 90s or 10m")
 			}
@@ -41,7 +41,7 @@ there (see init); the agent's folder is made.`,
 			if err != nil {
 				return err
 			}
-			return o.showBinding(b)
+			return o.printBinding(b)
 		}),
 	}
 	f := cmd.Flags()
@@ -51,7 +51,7 @@ there (see init); the agent's folder is made.`,
 	return cmd
 }
 
-func (o *oacp) unbindCmd() *cobra.Command {
+func (o *verbs) unbindCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "unbind PROJECT AGENT",
 		Short: "Say that an agent lives on this machine again",
@@ -62,7 +62,7 @@ and the daemon takes mail from peers for the agent. The agent's folder, which bi
 made, stays too: remove it where its name was mistyped.`,
 		Args:              frame.NamedArgs("PROJECT", "AGENT"),
 		ValidArgsFunction: o.completeAgent,
-		RunE: o.asks(func(ctx context.Context, args []string) error {
+		RunE: o.runWithDaemon(func(ctx context.Context, args []string) error {
 			b, err := o.Daemon.OACPUnbind(ctx, client.OACPUnbindParams{Project: args[0], Agent: args[1]})
 			if err != nil {
 				return err
@@ -76,8 +76,8 @@ made, stays too: remove it where its name was mistyped.`,
 	}
 }
 
-// showBinding prints a binding that has begun.
-func (o *oacp) showBinding(b *client.OACPBinding) error {
+// printBinding prints a binding that has begun.
+func (o *verbs) printBinding(b *client.OACPBinding) error {
 	if o.JSON {
 		return o.PrintJSON(b)
 	}
@@ -95,7 +95,7 @@ func bindingRow(b *client.OACPBinding) []string {
 	return []string{client.Line(b.Project), b.Agent, b.Peer, b.Mode, linger}
 }
 
-func (o *oacp) bindingsCmd() *cobra.Command {
+func (o *verbs) bindingsCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "bindings [PROJECT]",
 		Short: "List the agents that live on other machines",
@@ -103,10 +103,10 @@ func (o *oacp) bindingsCmd() *cobra.Command {
   acpctl oacp bindings demo --json`,
 		Args:              frame.OptionalArgs("PROJECT"),
 		ValidArgsFunction: o.completeProject,
-		RunE: o.asks(func(ctx context.Context, args []string) error {
+		RunE: o.runWithDaemon(func(ctx context.Context, args []string) error {
 			all, err := o.Daemon.OACPBindings(ctx, frame.FirstArg(args))
 			if err == nil && len(all) == 0 {
-				err = o.present(ctx, frame.FirstArg(args))
+				err = o.checkProject(ctx, frame.FirstArg(args))
 			}
 			if err != nil {
 				return err

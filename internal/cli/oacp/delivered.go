@@ -31,9 +31,9 @@ type withdrawn struct{ why string }
 
 func (w *withdrawn) Error() string { return w.why }
 
-// deliveries looks after mail of a project on its way. It is made before the mail is
+// deliveryWatch looks after mail of a project on its way. It is made before the mail is
 // sent, so that it misses nothing.
-type deliveries struct {
+type deliveryWatch struct {
 	frame   *frame.Frame
 	project string
 	away    map[string]bool // the agents that are bound when the mail is sent
@@ -43,7 +43,7 @@ type deliveries struct {
 	stop    func()
 }
 
-func (o *oacp) deliveries(ctx context.Context, project string) (*deliveries, error) {
+func (o *verbs) watchDeliveries(ctx context.Context, project string) (*deliveryWatch, error) {
 	if err := o.checkHome(ctx); err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (o *oacp) deliveries(ctx context.Context, project string) (*deliveries, err
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	d := &deliveries{frame: o.Frame, project: project, away: make(map[string]bool), news: make(chan struct{}, 1), refused: make(chan error, 1)}
+	d := &deliveryWatch{frame: o.Frame, project: project, away: make(map[string]bool), news: make(chan struct{}, 1), refused: make(chan error, 1)}
 	for _, b := range bindings {
 		d.away[b.Agent] = true
 	}
@@ -70,11 +70,11 @@ func (o *oacp) deliveries(ctx context.Context, project string) (*deliveries, err
 	return d, nil
 }
 
-// awaitFor is await for a time; its errors continue "sent, but".
-func (d *deliveries) awaitFor(ctx context.Context, patience time.Duration, s mailbox.Sent) error {
+// awaitWithin is await for a time; its errors continue "sent, but".
+func (d *deliveryWatch) awaitWithin(ctx context.Context, patience time.Duration, s mailbox.Sent) error {
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	err := d.await(within, s)
+	err := d.awaitAll(within, s)
 	switch {
 	case within.Err() != nil && ctx.Err() == nil && d.reason != "":
 		return fmt.Errorf("not stored there within %s: %s; it waits until it can go: see acpctl oacp queue %s", patience, client.Line(d.reason), d.project)
@@ -86,20 +86,20 @@ func (d *deliveries) awaitFor(ctx context.Context, patience time.Duration, s mai
 	return err
 }
 
-// await returns when every copy of a message is stored where its recipient lives. It
+// awaitAll returns when every copy of a message is stored where its recipient lives. It
 // is an error if one is parked, or withdrawn.
-func (d *deliveries) await(ctx context.Context, s mailbox.Sent) error {
+func (d *deliveryWatch) awaitAll(ctx context.Context, s mailbox.Sent) error {
 	const again = time.Second // events are hints
 	tick := time.NewTicker(again)
 	defer tick.Stop()
 	sum := sha256.Sum256(s.Data)
 	hash := hex.EncodeToString(sum[:])
-	files := slices.DeleteFunc(slices.Clone(s.Inboxes), func(path string) bool { return !d.away[recipient(path)] })
+	files := slices.DeleteFunc(slices.Clone(s.Inboxes), func(path string) bool { return !d.away[recipientOf(path)] })
 	for {
 		var waiting []string
 		reason := ""
 		for _, path := range files {
-			q, err := d.trace(ctx, path, hash)
+			q, err := d.askState(ctx, path, hash)
 			if err != nil {
 				return err
 			}
@@ -121,13 +121,13 @@ func (d *deliveries) await(ctx context.Context, s mailbox.Sent) error {
 	}
 }
 
-// recipient is the agent in whose inbox a file is.
-func recipient(path string) string { return filepath.Base(filepath.Dir(filepath.Dir(path))) }
+// recipientOf is the agent in whose inbox a file is.
+func recipientOf(path string) string { return filepath.Base(filepath.Dir(filepath.Dir(path))) }
 
-// trace returns what the daemon says of a message, by its file and hash. It is delivered
+// askState returns what the daemon says of a message, by its file and hash. It is delivered
 // by the daemon's word alone, which it keeps when the file is gone.
-func (d *deliveries) trace(ctx context.Context, path, hash string) (client.OACPQueued, error) {
-	agent := recipient(path)
+func (d *deliveryWatch) askState(ctx context.Context, path, hash string) (client.OACPQueued, error) {
+	agent := recipientOf(path)
 	_, err := os.Lstat(path) // before the daemon is asked: then it knows why the file went
 	gone := errors.Is(err, fs.ErrNotExist)
 	q, err := d.frame.Daemon.OACPFile(ctx, d.project, agent, filepath.Base(path))

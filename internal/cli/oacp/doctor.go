@@ -14,7 +14,7 @@ import (
 	"github.com/acpd/acpd/oacp/mailbox"
 )
 
-func (o *oacp) doctorCmd() *cobra.Command {
+func (o *verbs) doctorCmd() *cobra.Command {
 	var project, output string
 	var fix bool
 	cmd := &cobra.Command{
@@ -31,14 +31,14 @@ why, tells acpctl oacp queue.
 Exit codes: 0 also with warnings, 1 with errors.`,
 		Args:              frame.NamedArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: o.run(func(ctx context.Context, _ []string) error {
-			h, err := o.home()
+		RunE: o.runAsReference(func(ctx context.Context, _ []string) error {
+			h, err := o.findHome()
 			if err != nil {
 				return err
 			}
 			r := h.Examine(project, fix)
-			r.Categories = append(r.Categories, o.examineHome(ctx, project)...)
-			text, bare := o.diagnosis(r, project, o.Paint), o.diagnosis(r, project, func(_, s string) string { return s })
+			r.Categories = append(r.Categories, o.examineDaemon(ctx, project)...)
+			text, bare := o.formatReport(r, project, o.Paint), o.formatReport(r, project, func(_, s string) string { return s })
 			if o.JSON {
 				b, err := mailbox.JSON(r, true)
 				if err != nil {
@@ -66,8 +66,8 @@ Exit codes: 0 also with warnings, 1 with errors.`,
 	return cmd
 }
 
-// diagnosis is a report for a person.
-func (o *oacp) diagnosis(r mailbox.Report, project string, paint func(colour, s string) string) string {
+// formatReport is a report for a person.
+func (o *verbs) formatReport(r mailbox.Report, project string, paint func(colour, s string) string) string {
 	var b strings.Builder
 	if len(r.Fixed) > 0 {
 		b.WriteString("Auto-fixed:\n")

@@ -16,24 +16,24 @@ import (
 	"github.com/acpd/acpd/oacp/mailbox"
 )
 
-// otherHome says that the daemon carries the mail of other mailboxes than are meant.
-type otherHome struct{ meant, carried string }
+// otherHomeError says that the daemon carries the mail of other mailboxes than are meant.
+type otherHomeError struct{ meant, carried string }
 
-func (e *otherHome) Error() string {
+func (e *otherHomeError) Error() string {
 	return e.problem() + ": " + e.remedy()
 }
 
-func (e *otherHome) problem() string {
+func (e *otherHomeError) problem() string {
 	return fmt.Sprintf("the daemon carries mail of the mailboxes in %s, not of those in %s", e.carried, e.meant)
 }
 
-func (e *otherHome) remedy() string {
+func (e *otherHomeError) remedy() string {
 	return fmt.Sprintf("OACP_HOME=%s names the former; for the latter set oacp.home in the daemon's config.yaml and restart acpd", e.carried)
 }
 
 // checkHome fails where no daemon answers, and with [*otherHome].
-func (o *oacp) checkHome(ctx context.Context) error {
-	h, err := o.home()
+func (o *verbs) checkHome(ctx context.Context) error {
+	h, err := o.findHome()
 	if err != nil {
 		return err
 	}
@@ -42,23 +42,23 @@ func (o *oacp) checkHome(ctx context.Context) error {
 		return err
 	}
 	carried, err := o.Daemon.OACPHome(ctx)
-	if err != nil || carried == "" || samePlace(meant, carried) {
+	if err != nil || carried == "" || isSamePlace(meant, carried) {
 		return err
 	}
-	return &otherHome{meant, carried}
+	return &otherHomeError{meant, carried}
 }
 
-// straying says that mail lies in mailboxes that the daemon does not carry the mail of,
+// warnIfNotCarried says that mail lies in mailboxes that the daemon does not carry the mail of,
 // though a recipient of that name is bound at it, or that no daemon runs which would
 // carry it; "" where that is not so, and where the daemon does not answer at once.
-func (o *oacp) straying(ctx context.Context, project string, to []string) string {
+func (o *verbs) warnIfNotCarried(ctx context.Context, project string, to []string) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	err := o.checkHome(ctx)
 	if e, ok := errors.AsType[*kinds.Error](err); ok && e.Code == kinds.DaemonUnavailable {
-		return o.stranded(project, to, e)
+		return o.warnIfNoDaemon(project, to, e)
 	}
-	other, ok := errors.AsType[*otherHome](err)
+	other, ok := errors.AsType[*otherHomeError](err)
 	if !ok {
 		return ""
 	}
@@ -74,10 +74,10 @@ func (o *oacp) straying(ctx context.Context, project string, to []string) string
 	return ""
 }
 
-// stranded says, of what keeps the daemon from answering, that mail for an agent of
+// warnIfNoDaemon says, of what keeps the daemon from answering, that mail for an agent of
 // another machine waits for it; "" where all recipients live here.
-func (o *oacp) stranded(project string, to []string, why *kinds.Error) string {
-	h, err := o.home()
+func (o *verbs) warnIfNoDaemon(project string, to []string, why *kinds.Error) string {
+	h, err := o.findHome()
 	if err != nil {
 		return ""
 	}
@@ -89,9 +89,9 @@ func (o *oacp) stranded(project string, to []string, why *kinds.Error) string {
 	return ""
 }
 
-// present fails with a usage error where a list of what is known of a project is empty
+// checkProject fails with a usage error where a list of what is known of a project is empty
 // since there is no project of that name; "" is all.
-func (o *oacp) present(ctx context.Context, project string) error {
+func (o *verbs) checkProject(ctx context.Context, project string) error {
 	if project == "" {
 		return nil
 	}
@@ -105,8 +105,8 @@ func (o *oacp) present(ctx context.Context, project string) error {
 	return nil
 }
 
-// samePlace compares absolute paths, and where links in them lead.
-func samePlace(a, b string) bool {
+// isSamePlace compares absolute paths, and where links in them lead.
+func isSamePlace(a, b string) bool {
 	ours, err := os.Stat(a)
 	theirs, gone := os.Stat(b)
 	if err != nil || gone != nil {
@@ -115,9 +115,9 @@ func samePlace(a, b string) bool {
 	return os.SameFile(ours, theirs)
 }
 
-// asks makes a verb of f, which asks the daemon: not about what is empty, which would mean
+// runWithDaemon makes a verb of f, which asks the daemon: not about what is empty, which would mean
 // all, nor about mailboxes that the user has named and that it does not carry the mail of.
-func (o *oacp) asks(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+func (o *verbs) runWithDaemon(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := frame.RefuseEmpty(cmd, args); err != nil {
 			return err
@@ -131,15 +131,15 @@ func (o *oacp) asks(f func(ctx context.Context, args []string) error) func(*cobr
 	}
 }
 
-// examineHome is what the doctor finds about the daemon: nothing, unless it answers at
+// examineDaemon is what the doctor finds about the daemon: nothing, unless it answers at
 // once, and carries the mail of other mailboxes, or knows of agents that are hosted on two
 // machines.
-func (o *oacp) examineHome(ctx context.Context, project string) []mailbox.Category {
+func (o *verbs) examineDaemon(ctx context.Context, project string) []mailbox.Category {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	var findings []mailbox.Finding
 	err := o.checkHome(ctx)
-	switch other, ok := errors.AsType[*otherHome](err); {
+	switch other, ok := errors.AsType[*otherHomeError](err); {
 	case ok:
 		findings = append(findings, mailbox.Finding{Name: "daemon", Severity: mailbox.Warn, Message: other.problem(), Hint: other.remedy()})
 	case err == nil:

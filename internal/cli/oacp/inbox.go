@@ -14,7 +14,7 @@ import (
 	"github.com/acpd/acpd/oacp/mailbox"
 )
 
-func (o *oacp) inboxCmd() *cobra.Command {
+func (o *verbs) inboxCmd() *cobra.Command {
 	var agent, order string
 	var all bool
 	cmd := &cobra.Command{
@@ -27,14 +27,14 @@ func (o *oacp) inboxCmd() *cobra.Command {
 priority requests for work or review first, then the oldest; expired ones last.`,
 		Args:              frame.NamedArgs("PROJECT"),
 		ValidArgsFunction: o.completeProject,
-		RunE: o.run(func(_ context.Context, args []string) error {
+		RunE: o.runAsReference(func(_ context.Context, args []string) error {
 			if (agent != "") == all {
 				return frame.Usagef("expected either --agent AGENT or --all")
 			}
 			if order != "processing" && order != "name" {
 				return frame.Usagef("--order: expected processing or name")
 			}
-			p, err := o.project(args[0])
+			p, err := o.findProject(args[0])
 			if err != nil {
 				return err
 			}
@@ -43,9 +43,9 @@ priority requests for work or review first, then the oldest; expired ones last.`
 				return err
 			}
 			if o.JSON {
-				return o.lines(l, true)
+				return o.printJSON(l, true)
 			}
-			fmt.Fprint(o.Out, listing(l, order == "name"))
+			fmt.Fprint(o.Out, formatListing(l, order == "name"))
 			return nil
 		}),
 	}
@@ -57,9 +57,9 @@ priority requests for work or review first, then the oldest; expired ones last.`
 	return cmd
 }
 
-// listing is what a person reads: bare as the reference prints it, else with the
+// formatListing is what a person reads: bare as the reference prints it, else with the
 // name of the file that read and done want, and a mark at what has expired.
-func listing(l mailbox.Listing, bare bool) string {
+func formatListing(l mailbox.Listing, bare bool) string {
 	var sections []string
 	for _, a := range l.Agents {
 		s := fmt.Sprintf("INBOX: %s (%s) — %d message", a.Agent, l.Project, a.Count)
@@ -80,15 +80,15 @@ func listing(l mailbox.Listing, bare bool) string {
 		}
 		body := "No pending messages."
 		if a.Count > 0 {
-			body = grid(rows)
+			body = formatGrid(rows)
 		}
 		sections = append(sections, s+"\n\n"+body)
 	}
 	return strings.Join(sections, "\n\n") + "\n"
 }
 
-// grid is a table of Markdown.
-func grid(rows [][]string) string {
+// formatGrid is a table of Markdown.
+func formatGrid(rows [][]string) string {
 	width := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i := range row {

@@ -12,7 +12,7 @@ import (
 	"github.com/acpd/acpd/oacp/mailbox"
 )
 
-func (o *oacp) initCmd() *cobra.Command {
+func (o *verbs) initCmd() *cobra.Command {
 	var repo, agents string
 	var links []string
 	cmd := &cobra.Command{
@@ -24,11 +24,11 @@ func (o *oacp) initCmd() *cobra.Command {
 run again, for one more agent.`,
 		Args:              frame.NamedArgs("PROJECT"),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: o.run(func(_ context.Context, args []string) error {
+		RunE: o.runAsReference(func(_ context.Context, args []string) error {
 			if strings.ContainsFunc(args[0], func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
 				return frame.Usagef("PROJECT: %q: a name with spaces is two in scripts and in what tools print: use - or _ instead", args[0])
 			}
-			w := mailbox.Workspace{Agents: split(agents)}
+			w := mailbox.Workspace{Agents: splitNames(agents)}
 			for _, l := range links {
 				src, dst, _ := strings.Cut(l, ":")
 				if src == "" || dst == "" {
@@ -42,7 +42,7 @@ run again, for one more agent.`,
 					return err
 				}
 			}
-			return o.init(args[0], w)
+			return o.initProject(args[0], w)
 		}),
 	}
 	f := cmd.Flags()
@@ -52,8 +52,8 @@ run again, for one more agent.`,
 	return cmd
 }
 
-// split returns what commas separate, each name once.
-func split(list string) []string {
+// splitNames returns what commas separate, each name once.
+func splitNames(list string) []string {
 	var names []string
 	seen := make(map[string]bool)
 	for name := range strings.SplitSeq(list, ",") {
@@ -65,8 +65,8 @@ func split(list string) []string {
 	return names
 }
 
-func (o *oacp) init(project string, w mailbox.Workspace) error {
-	h, err := o.home()
+func (o *verbs) initProject(project string, w mailbox.Workspace) error {
+	h, err := o.findHome()
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (o *oacp) init(project string, w mailbox.Workspace) error {
 		return err
 	}
 	if o.JSON {
-		return o.lines(struct {
+		return o.printJSON(struct {
 			Project string   `json:"project"`
 			Path    string   `json:"path"`
 			Agents  []string `json:"agents"`

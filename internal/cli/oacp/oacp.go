@@ -19,15 +19,15 @@ import (
 	"github.com/acpd/acpd/oacp/mailbox"
 )
 
-// oacp is what the verbs share.
-type oacp struct {
+// verbs is what the verbs share.
+type verbs struct {
 	*frame.Frame
 	dir string // --oacp-dir
 }
 
 // New returns the command oacp with its verbs.
 func New(f *frame.Frame) *cobra.Command {
-	o := &oacp{Frame: f}
+	o := &verbs{Frame: f}
 	cmd := &cobra.Command{
 		Use:   "oacp",
 		Short: "Mailboxes of OACP: plain files, with or without a daemon",
@@ -58,8 +58,8 @@ type misuse struct{ error }
 
 func misusef(format string, args ...any) error { return misuse{fmt.Errorf(format, args...)} }
 
-// run makes a verb of f, with the reference's way to tell an error.
-func (o *oacp) run(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+// runAsReference makes a verb of f, with the reference's way to tell an error.
+func (o *verbs) runAsReference(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		err := f(cmd.Context(), args)
 		_, told := errors.AsType[frame.Exit](err)
@@ -70,7 +70,7 @@ func (o *oacp) run(f func(ctx context.Context, args []string) error) func(*cobra
 		switch {
 		case err == nil, told, wrong, lost, cmd.Context().Err() != nil:
 			return err
-		case o.JSON && o.lines(map[string]string{"error": err.Error()}, false) == nil:
+		case o.JSON && o.printJSON(map[string]string{"error": err.Error()}, false) == nil:
 		case cmd.Name() == "init":
 			fmt.Fprintf(o.Err, "Error: %s\n", client.Text(err.Error()))
 		default:
@@ -86,8 +86,8 @@ func (o *oacp) run(f func(ctx context.Context, args []string) error) func(*cobra
 	}
 }
 
-// lines prints JSON as the reference does.
-func (o *oacp) lines(v any, indent bool) error {
+// printJSON prints JSON as the reference does.
+func (o *verbs) printJSON(v any, indent bool) error {
 	b, err := mailbox.JSON(v, indent)
 	if err == nil {
 		_, err = o.Out.Write(append(b, '\n'))
@@ -95,18 +95,18 @@ func (o *oacp) lines(v any, indent bool) error {
 	return err
 }
 
-func (o *oacp) home() (mailbox.Home, error) { return mailbox.FindHome(o.dir) }
+func (o *verbs) findHome() (mailbox.Home, error) { return mailbox.FindHome(o.dir) }
 
-func (o *oacp) project(name string) (mailbox.Project, error) {
-	h, err := o.home()
+func (o *verbs) findProject(name string) (mailbox.Project, error) {
+	h, err := o.findHome()
 	if err != nil {
 		return mailbox.Project{}, err
 	}
 	return h.Project(name)
 }
 
-func (o *oacp) agent(project, name string) (mailbox.Agent, error) {
-	p, err := o.project(project)
+func (o *verbs) findAgent(project, name string) (mailbox.Agent, error) {
+	p, err := o.findProject(project)
 	if err != nil {
 		return mailbox.Agent{}, err
 	}
@@ -114,19 +114,19 @@ func (o *oacp) agent(project, name string) (mailbox.Agent, error) {
 }
 
 // completeAgent completes PROJECT, AGENT and FILE.
-func (o *oacp) completeAgent(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (o *verbs) completeAgent(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	var names []string
 	switch len(args) {
 	case 0:
-		if h, err := o.home(); err == nil {
+		if h, err := o.findHome(); err == nil {
 			names, _ = h.Projects()
 		}
 	case 1:
-		if p, err := o.project(args[0]); err == nil {
+		if p, err := o.findProject(args[0]); err == nil {
 			names, _ = p.Agents()
 		}
 	case 2:
-		if a, err := o.agent(args[0], args[1]); err == nil {
+		if a, err := o.findAgent(args[0], args[1]); err == nil {
 			entries, _ := a.Entries()
 			for _, e := range entries {
 				names = append(names, e.Name)
@@ -137,7 +137,7 @@ func (o *oacp) completeAgent(_ *cobra.Command, args []string, _ string) ([]strin
 }
 
 // completeFlag completes a flag that names an agent of PROJECT.
-func (o *oacp) completeFlag(cmd *cobra.Command, args []string, s string) ([]string, cobra.ShellCompDirective) {
+func (o *verbs) completeFlag(cmd *cobra.Command, args []string, s string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -145,15 +145,15 @@ func (o *oacp) completeFlag(cmd *cobra.Command, args []string, s string) ([]stri
 }
 
 // completeProject completes PROJECT.
-func (o *oacp) completeProject(cmd *cobra.Command, args []string, s string) ([]string, cobra.ShellCompDirective) {
+func (o *verbs) completeProject(cmd *cobra.Command, args []string, s string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return o.completeAgent(cmd, args, s)
 }
 
-// sender is the agent that sends: --from, else $OACP_AGENT or $AGENT_NAME.
-func sender(from string) (string, error) {
+// senderName is the agent that sends: --from, else $OACP_AGENT or $AGENT_NAME.
+func senderName(from string) (string, error) {
 	for _, name := range []string{from, strings.TrimSpace(os.Getenv("OACP_AGENT")), strings.TrimSpace(os.Getenv("AGENT_NAME"))} {
 		if name != "" {
 			return name, nil

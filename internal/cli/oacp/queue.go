@@ -10,7 +10,7 @@ import (
 	"github.com/acpd/acpd/internal/cli/frame"
 )
 
-func (o *oacp) queueCmd() *cobra.Command {
+func (o *verbs) queueCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queue [PROJECT]",
 		Short: "List the mail that is for other machines, and why it waits",
@@ -22,10 +22,10 @@ at the peer while the copy here stays; or parked, which is not carried for the
 reason that stands behind it. A parked file that is mended is carried.`,
 		Args:              frame.OptionalArgs("PROJECT"),
 		ValidArgsFunction: o.completeProject,
-		RunE: o.asks(func(ctx context.Context, args []string) error {
+		RunE: o.runWithDaemon(func(ctx context.Context, args []string) error {
 			all, err := o.Daemon.OACPQueue(ctx, frame.FirstArg(args))
 			if err == nil && len(all) == 0 {
-				err = o.present(ctx, frame.FirstArg(args))
+				err = o.checkProject(ctx, frame.FirstArg(args))
 			}
 			if err != nil {
 				return err
@@ -50,7 +50,7 @@ reason that stands behind it. A parked file that is mended is carried.`,
 	return cmd
 }
 
-func (o *oacp) dropCmd() *cobra.Command {
+func (o *verbs) dropCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "drop PROJECT AGENT FILE",
 		Short: "Give up a file: move it into the agent's dead_letter folder",
@@ -58,7 +58,7 @@ func (o *oacp) dropCmd() *cobra.Command {
   acpctl oacp queue --json`,
 		Args:              frame.NamedArgs("PROJECT", "AGENT", "FILE"),
 		ValidArgsFunction: o.completeAgent,
-		RunE: o.asks(func(ctx context.Context, args []string) error {
+		RunE: o.runWithDaemon(func(ctx context.Context, args []string) error {
 			d, err := o.Daemon.OACPDrop(ctx, client.OACPDropParams{Project: args[0], Agent: args[1], File: args[2]})
 			if err != nil {
 				return err

@@ -13,7 +13,7 @@ import (
 	"github.com/acpd/acpd/oacp/mailbox"
 )
 
-func (o *oacp) readCmd() *cobra.Command {
+func (o *verbs) readCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "read PROJECT AGENT ID|FILE",
 		Short: "Print a message",
@@ -23,8 +23,8 @@ func (o *oacp) readCmd() *cobra.Command {
 no person reads. It changes nothing: only done takes a message out of the inbox.`,
 		Args:              frame.NamedArgs("PROJECT", "AGENT", "ID|FILE"),
 		ValidArgsFunction: o.completeAgent,
-		RunE: o.run(func(_ context.Context, args []string) error {
-			a, err := o.agent(args[0], args[1])
+		RunE: o.runAsReference(func(_ context.Context, args []string) error {
+			a, err := o.findAgent(args[0], args[1])
 			if err != nil {
 				return err
 			}
@@ -33,26 +33,26 @@ no person reads. It changes nothing: only done takes a message out of the inbox.
 				return err
 			}
 			if e.Data == nil {
-				return about(e.Path, e.Err)
+				return withPath(e.Path, e.Err)
 			}
 			if o.JSON {
-				return o.lines(reportRead(e), true)
+				return o.printJSON(newReadReport(e), true)
 			}
-			return o.show(e)
+			return o.printMessage(e)
 		}),
 	}
 }
 
-// about names the file that an error is about, unless the error does.
-func about(path string, err error) error {
+// withPath names the file that an error is about, unless the error does.
+func withPath(path string, err error) error {
 	if _, ok := errors.AsType[*fs.PathError](err); err == nil || ok {
 		return err
 	}
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// show prints a message file.
-func (o *oacp) show(e mailbox.Entry) error {
+// printMessage prints a message file.
+func (o *verbs) printMessage(e mailbox.Entry) error {
 	b := e.Data
 	if o.OutTTY {
 		b = []byte(client.Text(string(b)))
@@ -85,7 +85,7 @@ type readReport struct {
 	YAML           string   `json:"yaml"` // the file
 }
 
-func reportRead(e mailbox.Entry) readReport {
+func newReadReport(e mailbox.Entry) readReport {
 	m := e.Message
 	r := readReport{
 		File: e.Name, Path: e.Path, ID: m.ID, From: m.From, To: m.To, Type: m.Type, Priority: m.Priority,
@@ -99,7 +99,7 @@ func reportRead(e mailbox.Entry) readReport {
 	return r
 }
 
-func (o *oacp) doneCmd() *cobra.Command {
+func (o *verbs) doneCmd() *cobra.Command {
 	var discard bool
 	cmd := &cobra.Command{
 		Use:   "done PROJECT AGENT ID|FILE",
@@ -110,8 +110,8 @@ func (o *oacp) doneCmd() *cobra.Command {
 deletes it. Where its sender is on another machine, it hears of that.`,
 		Args:              frame.NamedArgs("PROJECT", "AGENT", "ID|FILE"),
 		ValidArgsFunction: o.completeAgent,
-		RunE: o.run(func(_ context.Context, args []string) error {
-			a, err := o.agent(args[0], args[1])
+		RunE: o.runAsReference(func(_ context.Context, args []string) error {
+			a, err := o.findAgent(args[0], args[1])
 			if err != nil {
 				return err
 			}
@@ -124,7 +124,7 @@ deletes it. Where its sender is on another machine, it hears of that.`,
 				return err
 			}
 			if o.JSON {
-				return o.lines(struct {
+				return o.printJSON(struct {
 					File    string `json:"file"`
 					ID      string `json:"id,omitempty"`
 					Archive string `json:"archive_path,omitempty"`

@@ -36,7 +36,7 @@ func (i *inherited) String() string {
 	return strings.TrimSpace(b.String())
 }
 
-func (o *oacp) replyCmd() *cobra.Command {
+func (o *verbs) replyCmd() *cobra.Command {
 	d := &draft{}
 	cmd := &cobra.Command{
 		Use:   "reply PROJECT ID|FILE",
@@ -54,20 +54,20 @@ the type that answers its type, where there is one:
   review_request, review_addressed       review_feedback or review_lgtm: say which
 
 Exit codes: as of send.`,
-		Args:              d.words("PROJECT", "ID|FILE"),
+		Args:              d.checkArgs("PROJECT", "ID|FILE"),
 		ValidArgsFunction: o.completeProject,
-		RunE: o.run(func(ctx context.Context, args []string) error {
+		RunE: o.runAsReference(func(ctx context.Context, args []string) error {
 			var err error
-			if d.from, err = sender(d.from); err != nil {
+			if d.from, err = senderName(d.from); err != nil {
 				return err
 			}
-			a, err := o.agent(args[0], d.from)
+			a, err := o.findAgent(args[0], d.from)
 			if err != nil {
 				return err
 			}
 			parent, err := a.Find(args[1])
 			if err == nil {
-				err = about(parent.Path, parent.Err)
+				err = withPath(parent.Path, parent.Err)
 			}
 			if err == nil && parent.Message.ID == "" {
 				err = fmt.Errorf("%s has no id: nothing can answer it", parent.Path)
@@ -78,10 +78,10 @@ Exit codes: as of send.`,
 			if err != nil {
 				return err
 			}
-			return o.send(ctx, args[0], d)
+			return o.sendDraft(ctx, args[0], d)
 		}),
 	}
-	d.flags(o, cmd)
+	d.addFlags(o, cmd)
 	return cmd
 }
 
@@ -90,7 +90,7 @@ func (d *draft) inherit(a mailbox.Agent, parent mailbox.Entry) error {
 	r := a.Reply(parent.Message)
 	m, i := &d.message, &inherited{ParentID: r.ParentID}
 	m.ParentID = r.ParentID
-	if m.To = split(d.to); len(m.To) == 0 {
+	if m.To = splitNames(d.to); len(m.To) == 0 {
 		m.To, i.To = r.To, r.To
 	}
 	take := func(given, theirs string, noted *string) string {

@@ -36,7 +36,7 @@ type draft struct {
 	given                    func(flag string) bool
 }
 
-func (d *draft) flags(o *oacp, cmd *cobra.Command) {
+func (d *draft) addFlags(o *verbs, cmd *cobra.Command) {
 	f := cmd.Flags()
 	m := &d.message
 	d.given = f.Changed
@@ -69,9 +69,9 @@ func (d *draft) flags(o *oacp, cmd *cobra.Command) {
 	cmd.RegisterFlagCompletionFunc("priority", cobra.FixedCompletions(oacpmsg.Priorities(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// words are the arguments of send or reply, where a time is none: it was meant for
+// checkArgs are the arguments of send or reply, where a time is none: it was meant for
 // a flag.
-func (d *draft) words(names ...string) cobra.PositionalArgs {
+func (d *draft) checkArgs(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		err := frame.NamedArgs(names...)(cmd, args)
 		for _, arg := range args {
@@ -88,7 +88,7 @@ func (d *draft) words(names ...string) cobra.PositionalArgs {
 	}
 }
 
-func (o *oacp) sendCmd() *cobra.Command {
+func (o *verbs) sendCmd() *cobra.Command {
 	d := &draft{}
 	cmd := &cobra.Command{
 		Use:   "send PROJECT",
@@ -103,9 +103,9 @@ on the disk. A first message begins a conversation, which its answers continue.
 Exit codes: 0 sent, 1 refused, 2 usage, 3 sent, but not seen to be answered (--wait)
 or stored there (--wait-delivered), 6 not sent, as no daemon answers, which
 --wait-delivered needs.`,
-		Args:              d.words("PROJECT"),
+		Args:              d.checkArgs("PROJECT"),
 		ValidArgsFunction: o.completeProject,
-		RunE: o.run(func(ctx context.Context, args []string) error {
+		RunE: o.runAsReference(func(ctx context.Context, args []string) error {
 			var missing []string
 			for _, name := range []string{"to", "type", "subject"} {
 				if !d.given(name) {
@@ -116,15 +116,15 @@ or stored there (--wait-delivered), 6 not sent, as no daemon answers, which
 				return frame.Usagef("the following arguments are required: %s", strings.Join(missing, ", "))
 			}
 			var err error
-			if d.from, err = sender(d.from); err != nil {
+			if d.from, err = senderName(d.from); err != nil {
 				return err
 			}
-			d.message.To, d.message.Type, d.message.Subject = split(d.to), d.typ, d.subject
+			d.message.To, d.message.Type, d.message.Subject = splitNames(d.to), d.typ, d.subject
 			d.message.Priority = cmp.Or(d.priority, oacpmsg.DefaultPriority)
-			return o.send(ctx, args[0], d)
+			return o.sendDraft(ctx, args[0], d)
 		}),
 	}
-	d.flags(o, cmd)
+	d.addFlags(o, cmd)
 	f := cmd.Flags()
 	f.StringVar(&d.message.ParentID, "parent-message-id", "", "id of the message answered, in a conversation of its own")
 	f.StringVar(&d.inReplyTo, "in-reply-to", "", "id of the message answered; continues its conversation")
@@ -133,10 +133,10 @@ or stored there (--wait-delivered), 6 not sent, as no daemon answers, which
 	return cmd
 }
 
-func (o *oacp) send(ctx context.Context, project string, d *draft) error {
-	h, err := o.home()
+func (o *verbs) sendDraft(ctx context.Context, project string, d *draft) error {
+	h, err := o.findHome()
 	if err == nil {
-		err = d.fill(ctx, o)
+		err = d.readInputs(ctx, o)
 	}
 	if err != nil {
 		return err
@@ -148,9 +148,9 @@ func (o *oacp) send(ctx context.Context, project string, d *draft) error {
 			return err
 		}
 	}
-	var onTheWay *deliveries
+	var onTheWay *deliveryWatch
 	if d.waitDelivered > 0 && !d.dryRun {
-		if onTheWay, err = o.deliveries(ctx, project); err != nil {
+		if onTheWay, err = o.watchDeliveries(ctx, project); err != nil {
 			return fmt.Errorf("nothing was sent: %w", err)
 		}
 		defer onTheWay.stop()
@@ -160,10 +160,10 @@ func (o *oacp) send(ctx context.Context, project string, d *draft) error {
 		Suffix: d.suffix, Create: d.create, DryRun: d.dryRun, Sign: d.sign,
 	})
 	if err != nil {
-		return d.explain(err)
+		return d.explainError(err)
 	}
 	if onTheWay == nil && !d.dryRun {
-		if w := o.straying(ctx, project, s.Message.To); w != "" {
+		if w := o.warnIfNotCarried(ctx, project, s.Message.To); w != "" {
 			s.Warnings = append(s.Warnings, w)
 		}
 	}
@@ -173,12 +173,12 @@ func (o *oacp) send(ctx context.Context, project string, d *draft) error {
 	if !d.dryRun {
 		o.NoteDone("the message was sent, and its id is %s", s.Message.ID)
 	}
-	report := reportSent(s, d)
+	report := newSentReport(s, d)
 	if !o.JSON {
-		o.saySent(s, d)
+		o.printSent(s, d)
 	}
 	if onTheWay != nil {
-		failed := onTheWay.awaitFor(ctx, d.waitDelivered, s)
+		failed := onTheWay.awaitWithin(ctx, d.waitDelivered, s)
 		switch _, isWithdrawn := errors.AsType[*withdrawn](failed); {
 		case failed == nil:
 			report.State = mailDelivered
@@ -191,31 +191,31 @@ func (o *oacp) send(ctx context.Context, project string, d *draft) error {
 			o.PrintLine("  state:  %s", report.State)
 		}
 		if failed != nil {
-			return o.unseen(ctx, report, failed)
+			return o.tellNotSeen(ctx, report, failed)
 		}
 	}
 	if waiter == nil {
 		if o.JSON {
-			return o.lines(report, true)
+			return o.printJSON(report, true)
 		}
 		return nil
 	}
-	answer, failed := o.await(ctx, waiter, s.Message, d.wait)
+	answer, failed := o.awaitAnswer(ctx, waiter, s.Message, d.wait)
 	if failed != nil {
-		return o.unseen(ctx, report, failed)
+		return o.tellNotSeen(ctx, report, failed)
 	}
 	if o.JSON {
-		r := reportRead(answer)
+		r := newReadReport(answer)
 		report.Answer = &r
-		return o.lines(report, true)
+		return o.printJSON(report, true)
 	}
 	if !d.quiet {
 		o.PrintLine("  answer: %s\n", answer.Path)
 	}
-	return o.show(answer)
+	return o.printMessage(answer)
 }
 
-func (o *oacp) await(ctx context.Context, w *mailbox.Waiter, m oacpmsg.Message, d time.Duration) (mailbox.Entry, error) {
+func (o *verbs) awaitAnswer(ctx context.Context, w *mailbox.Waiter, m oacpmsg.Message, d time.Duration) (mailbox.Entry, error) {
 	within, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	answer, err := w.Answer(within, m)
@@ -225,17 +225,17 @@ func (o *oacp) await(ctx context.Context, w *mailbox.Waiter, m oacpmsg.Message, 
 	return answer, err
 }
 
-// explain says of what is wrong with a message where it comes from, if not from the
+// explainError says of what is wrong with a message where it comes from, if not from the
 // command line.
-func (d *draft) explain(err error) error {
+func (d *draft) explainError(err error) error {
 	if !d.given("conversation-id") && strings.Contains(err.Error(), "field 'conversation_id'") {
 		return fmt.Errorf("%w: the conversation_id is that of the message answered; --conversation-id sets another", err)
 	}
 	return err
 }
 
-// fill reads and checks what must be right before anything is done.
-func (d *draft) fill(ctx context.Context, o *oacp) (err error) {
+// readInputs reads and checks what must be right before anything is done.
+func (d *draft) readInputs(ctx context.Context, o *verbs) (err error) {
 	m := &d.message
 	if !slices.Contains(oacpmsg.Types(), m.Type) {
 		return frame.Usagef("argument --type: invalid choice: '%s' (choose from %s)", m.Type, strings.Join(oacpmsg.Types(), ", "))
@@ -249,12 +249,12 @@ func (d *draft) fill(ctx context.Context, o *oacp) (err error) {
 	if d.given("wait-delivered") && d.waitDelivered <= 0 {
 		return frame.Usagef("--wait-delivered: expected a duration like 30s")
 	}
-	if m.Body, err = d.text(ctx, o); err != nil {
+	if m.Body, err = d.readBody(ctx, o); err != nil {
 		return err
 	}
 	m.ContextKeys = d.contextKeys
 	if d.contextFile != "" {
-		if m.ContextKeys, err = textFile("context-keys", d.contextFile); err != nil {
+		if m.ContextKeys, err = readTextFile("context-keys", d.contextFile); err != nil {
 			return err
 		}
 	}
@@ -266,13 +266,13 @@ func (d *draft) fill(ctx context.Context, o *oacp) (err error) {
 	return nil
 }
 
-// text is the body: --body-file, else --body, else standard input.
-func (d *draft) text(ctx context.Context, o *oacp) (string, error) {
+// readBody is the body: --body-file, else --body, else standard input.
+func (d *draft) readBody(ctx context.Context, o *verbs) (string, error) {
 	switch {
 	case d.bodyFile == "-" && o.InTTY:
 		return "", misusef("--body-file - specified but stdin is a terminal (no piped input)")
 	case d.given("body-file") && d.bodyFile != "-":
-		return textFile("body", d.bodyFile)
+		return readTextFile("body", d.bodyFile)
 	case !d.given("body-file") && d.given("body"):
 		return d.body, nil
 	case o.InTTY:
@@ -282,11 +282,11 @@ func (d *draft) text(ctx context.Context, o *oacp) (string, error) {
 	if err == nil && !utf8.ValidString(text) {
 		err = misusef("standard input is not UTF-8 text")
 	}
-	return lines(text), err
+	return normalizeLineEnds(text), err
 }
 
-// textFile reads a file of text, up to what a message file can hold.
-func textFile(what, path string) (string, error) {
+// readTextFile reads a file of text, up to what a message file can hold.
+func readTextFile(what, path string) (string, error) {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return "", misusef("%s file not found: %s", what, path)
 	}
@@ -304,10 +304,10 @@ func textFile(what, path string) (string, error) {
 	case !utf8.Valid(b):
 		return "", misusef("%s file %s: not UTF-8 text", what, path)
 	}
-	return lines(string(b)), nil
+	return normalizeLineEnds(string(b)), nil
 }
 
-// lines ends every line of a text with LF alone.
-func lines(text string) string {
+// normalizeLineEnds ends every line of a text with LF alone.
+func normalizeLineEnds(text string) string {
 	return strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
 }

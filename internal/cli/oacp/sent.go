@@ -36,7 +36,7 @@ type sentReport struct {
 	Answer         *readReport `json:"answer,omitempty"`
 }
 
-func reportSent(s mailbox.Sent, d *draft) sentReport {
+func newSentReport(s mailbox.Sent, d *draft) sentReport {
 	m := s.Message
 	r := sentReport{
 		MessageID: m.ID, From: m.From, To: m.To, Type: m.Type, Priority: m.Priority, Subject: m.Subject, Created: m.Created,
@@ -55,7 +55,7 @@ func reportSent(s mailbox.Sent, d *draft) sentReport {
 	return r
 }
 
-func (o *oacp) saySent(s mailbox.Sent, d *draft) {
+func (o *verbs) printSent(s mailbox.Sent, d *draft) {
 	if d.dryRun {
 		fmt.Fprintf(o.Out, "%s", s.Data)
 	}
@@ -72,8 +72,8 @@ func (o *oacp) saySent(s mailbox.Sent, d *draft) {
 	}
 }
 
-// unseen tells that a message is sent, and why its delivery or its answer was not seen.
-func (o *oacp) unseen(ctx context.Context, report sentReport, why error) error {
+// tellNotSeen tells that a message is sent, and why its delivery or its answer was not seen.
+func (o *verbs) tellNotSeen(ctx context.Context, report sentReport, why error) error {
 	code := frame.ExitTimeout
 	if ctx.Err() != nil {
 		code, why = frame.ExitInterrupted, errors.New("the wait was interrupted")
@@ -83,7 +83,7 @@ func (o *oacp) unseen(ctx context.Context, report sentReport, why error) error {
 		fmt.Fprintf(o.Err, "ERROR: %s\n", client.Text(report.Reason))
 		return frame.Exit(code)
 	}
-	if err := o.lines(report, true); err != nil {
+	if err := o.printJSON(report, true); err != nil {
 		return err
 	}
 	return frame.Exit(code)

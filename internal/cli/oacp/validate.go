@@ -15,7 +15,7 @@ import (
 	oacpmsg "github.com/acpd/acpd/oacp/message"
 )
 
-func (o *oacp) validateCmd() *cobra.Command {
+func (o *verbs) validateCmd() *cobra.Command {
 	var quiet, strict bool
 	cmd := &cobra.Command{
 		Use:   "validate FILE",
@@ -26,8 +26,8 @@ func (o *oacp) validateCmd() *cobra.Command {
 With --strict it also warns where the body of a follow_up or review_… message lacks
 what the specification asks; a warning fails nothing.`,
 		Args: frame.NamedArgs("FILE"),
-		RunE: o.run(func(_ context.Context, args []string) error {
-			m, lines, err := validate(args[0])
+		RunE: o.runAsReference(func(_ context.Context, args []string) error {
+			m, lines, err := validateFile(args[0])
 			if err != nil {
 				return err
 			}
@@ -43,7 +43,7 @@ what the specification asks; a warning fails nothing.`,
 			}
 			path := filepath.Clean(args[0])
 			if o.JSON {
-				err = o.lines(struct {
+				err = o.printJSON(struct {
 					Path     string   `json:"path"`
 					Valid    bool     `json:"valid"`
 					Errors   []string `json:"errors"`
@@ -64,8 +64,8 @@ what the specification asks; a warning fails nothing.`,
 	return cmd
 }
 
-// validate reads a file and returns the lines of its errors.
-func validate(path string) (oacpmsg.Message, []string, error) {
+// validateFile reads a file and returns the lines of its errors.
+func validateFile(path string) (oacpmsg.Message, []string, error) {
 	data, err := mailbox.ReadNamed(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -15,7 +15,7 @@ import (
 	oacpmsg "github.com/acpd/acpd/oacp/message"
 )
 
-func (o *oacp) verifyCmd() *cobra.Command {
+func (o *verbs) verifyCmd() *cobra.Command {
 	var pins, project, receiver, audit string
 	var quarantine bool
 	cmd := &cobra.Command{
@@ -29,7 +29,7 @@ tool oacp; acpctl oacp send signs with them.
 
 Exit codes: 0 verified or not signed, 2 usage or no such file, 3 anything else.`,
 		Args: frame.NamedArgs("FILE"),
-		RunE: o.run(func(_ context.Context, args []string) error {
+		RunE: o.runAsReference(func(_ context.Context, args []string) error {
 			if (project == "") != (receiver == "") {
 				return frame.Usagef("--project and --receiver: each needs the other, to say whose pins to take")
 			}
@@ -38,14 +38,14 @@ Exit codes: 0 verified or not signed, 2 usage or no such file, 3 anything else.`
 			case errors.Is(err, fs.ErrNotExist):
 				return misusef("message file does not exist: %s", filepath.Clean(args[0]))
 			case err != nil:
-				return misuse{about(args[0], err)}
+				return misuse{withPath(args[0], err)}
 			}
 			var trusted oacpmsg.Pins
 			switch {
 			case pins != "":
 				trusted = mailbox.ReadPins(pins)
 			case project != "" && receiver != "":
-				a, err := o.agent(project, receiver)
+				a, err := o.findAgent(project, receiver)
 				if err != nil {
 					return misuse{err}
 				}
@@ -63,7 +63,7 @@ Exit codes: 0 verified or not signed, 2 usage or no such file, 3 anything else.`
 				}
 			}
 			if o.JSON {
-				err = o.lines(report, true)
+				err = o.printJSON(report, true)
 			} else {
 				o.PrintLine("%s", client.Line(report.String()))
 			}

@@ -15,7 +15,7 @@ import (
 	oacpmsg "github.com/acpd/acpd/oacp/message"
 )
 
-func (o *oacp) watchCmd() *cobra.Command {
+func (o *verbs) watchCmd() *cobra.Command {
 	w := &mailbox.Watch{}
 	var since string
 	var all, follow bool
@@ -32,7 +32,7 @@ has one of its own. The first time, what came before --since is not told.
 Exit codes: 0, 1 if something could not be read (the rest is told), 2 usage.`,
 		Args:              frame.NamedArgs(),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: o.run(func(ctx context.Context, _ []string) error {
+		RunE: o.runAsReference(func(ctx context.Context, _ []string) error {
 			switch {
 			case w.Agent == "":
 				return frame.Usagef("--agent is missing")
@@ -45,14 +45,14 @@ Exit codes: 0, 1 if something could not be read (the rest is told), 2 usage.`,
 			if w.Since, err = mailbox.ParseSince(since, time.Now()); err != nil {
 				return frame.Usagef("%w", err)
 			}
-			if w.Home, err = o.home(); err != nil {
+			if w.Home, err = o.findHome(); err != nil {
 				return err
 			}
 			o.NoteDone("what is lost there counts as told: acpctl oacp inbox shows it")
 			if follow {
-				return o.follow(ctx, w)
+				return o.followWatch(ctx, w)
 			}
-			if !w.Scan(o.event) {
+			if !w.Scan(o.printEvent) {
 				return frame.Exit(frame.ExitLocal)
 			}
 			return nil
@@ -69,27 +69,27 @@ Exit codes: 0, 1 if something could not be read (the rest is told), 2 usage.`,
 	return cmd
 }
 
-// follow tells what is new until ctx ends or it can be told no more.
-func (o *oacp) follow(ctx context.Context, w *mailbox.Watch) error {
+// followWatch tells what is new until ctx ends or it can be told no more.
+func (o *verbs) followWatch(ctx context.Context, w *mailbox.Watch) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	err := w.Follow(ctx, func(e mailbox.Event) {
-		if o.event(e); o.Unwritten() != nil {
+		if o.printEvent(e); o.Unwritten() != nil {
 			stop()
 		}
 	})
 	return cmp.Or(o.Unwritten(), err)
 }
 
-// event prints a line as the reference does.
-func (o *oacp) event(e mailbox.Event) {
+// printEvent prints a line as the reference does.
+func (o *verbs) printEvent(e mailbox.Event) {
 	if e.Event == mailbox.WatchError {
 		about := cmp.Or(e.Path, e.File, "(unknown)")
 		fmt.Fprintf(o.Err, "ERROR: %s: %s\n", client.Line(about), client.Line(e.Error))
 	}
 	switch {
 	case o.JSON:
-		o.lines(e, false)
+		o.printJSON(e, false)
 	case e.Event != mailbox.WatchError:
 		o.PrintLine("%s", client.Line(fmt.Sprintf("%s project=%s agent=%s file=%s type=%s priority=%s %s",
 			strings.ToUpper(e.Event), *e.Project, e.Agent, e.File, e.Type, e.Priority, e.Subject)))
