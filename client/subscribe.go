@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -74,11 +75,9 @@ func persist(ctx context.Context, open func() (*jsonrpc.Conn, error)) error {
 		case !opened || !ok || !e.Retryable:
 			return err
 		}
-		select {
-		case <-time.After(pause):
-			pause = min(2*pause, longest)
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := pace.Sleep(ctx, pause); err != nil {
+			return err
 		}
+		pause = min(2*pause, longest)
 	}
 }

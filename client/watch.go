@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -79,9 +80,7 @@ func (c *Client) watched(ctx context.Context, by time.Duration, method string, p
 func (c *Client) watch(ctx context.Context, by time.Duration, method string) error {
 	patience := min(c.Patience, by)
 	for pause := by - patience; ; pause = c.Patience {
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if pace.Sleep(ctx, pause) != nil {
 			return nil
 		}
 		asking, cancel := context.WithTimeout(ctx, patience)

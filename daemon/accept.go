@@ -1,11 +1,13 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net"
-	"sync"
 	"time"
+
+	"github.com/acpd/acpd/internal/pace"
 )
 
 // The pauses between attempts to accept a connection; they double. net/http has the
@@ -21,14 +23,15 @@ const (
 // goroutine accepts.
 type patientListener struct {
 	net.Listener
-	log    *slog.Logger
-	said   time.Time // when the log was last told
-	once   sync.Once
-	closed chan struct{}
+	log   *slog.Logger
+	said  time.Time       // when the log was last told
+	open  context.Context // until Close
+	close context.CancelFunc
 }
 
 func newPatientListener(l net.Listener, log *slog.Logger) *patientListener {
-	return &patientListener{Listener: l, log: log, closed: make(chan struct{})}
+	open, end := context.WithCancel(context.Background())
+	return &patientListener{Listener: l, log: log, open: open, close: end}
 }
 
 func (l *patientListener) Accept() (net.Conn, error) {
@@ -41,15 +44,13 @@ func (l *patientListener) Accept() (net.Conn, error) {
 			l.said = time.Now()
 			l.log.Warn("no connection can be accepted just now: close programs that hold many, or start acpd with a larger ulimit -n", "socket", l.Addr(), "err", err)
 		}
-		select {
-		case <-time.After(pause):
-		case <-l.closed:
+		if pace.Sleep(l.open, pause) != nil {
 			return nil, net.ErrClosed
 		}
 	}
 }
 
 func (l *patientListener) Close() error {
-	l.once.Do(func() { close(l.closed) })
+	l.close()
 	return l.Listener.Close()
 }

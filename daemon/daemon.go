@@ -42,6 +42,7 @@ import (
 	"github.com/acpd/acpd/discovery"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/oacp/transfer"
 	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/store"
@@ -111,9 +112,9 @@ type Daemon struct {
 	channels    *channels
 
 	table      *discovery.Table
-	placing    sync.Mutex    // held from learning where a peer is to telling the table
-	rediscover chan struct{} // holds one where the settings of discovery have changed
-	hinted     hinted        // only the goroutine of discovery uses it
+	placing    sync.Mutex  // held from learning where a peer is to telling the table
+	rediscover pace.Signal // holds one where the settings of discovery have changed
+	hinted     hinted      // only the goroutine of discovery uses it
 
 	draining atomic.Bool
 	calls    sync.WaitGroup // calls to agents that outlive the message they are for
@@ -127,7 +128,7 @@ func Open(ctx context.Context, o Options) (*Daemon, error) {
 		options: o, started: time.Now(), files: shareDescriptors(descriptorLimit()),
 		agents: registry.New(), exchanges: newExchanges(), abilities: newAbilities(),
 		subscribers: new(subscribers), cuts: newCuts(), count: newCounts(),
-		rediscover: make(chan struct{}, 1), hinted: make(hinted),
+		rediscover: pace.NewSignal(), hinted: make(hinted),
 	}
 	if err := d.open(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -374,10 +375,7 @@ func (d *Daemon) reload() error {
 		}
 	}
 	if !old.Discovery.Equal(next.Discovery) {
-		select {
-		case d.rediscover <- struct{}{}:
-		default:
-		}
+		d.rediscover.Set()
 	}
 	if later := atNextStart(old, next); len(later) > 0 {
 		d.log.Warn("settings have changed that count from the next start: start acpd again for them", "settings", strings.Join(later, ", "))

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+
+	"github.com/acpd/acpd/internal/pace"
 )
 
 // places bounds the connections of a listener. Where they are that many, one that comes
@@ -13,7 +15,7 @@ import (
 type places struct {
 	net.Listener
 	most int
-	left chan struct{} // there may be a place, or an idle connection; holds one
+	left pace.Signal   // there may be a place, or an idle connection; holds one
 	done chan struct{} // closed by Close
 	end  func()        // closes done
 
@@ -25,7 +27,7 @@ type places struct {
 
 func newPlaces(l net.Listener, most int) *places {
 	done := make(chan struct{})
-	return &places{Listener: l, most: most, left: make(chan struct{}, 1), done: done, end: sync.OnceFunc(func() { close(done) })}
+	return &places{Listener: l, most: most, left: pace.NewSignal(), done: done, end: sync.OnceFunc(func() { close(done) })}
 }
 
 // placed is a connection that has a place until it is closed.
@@ -102,12 +104,8 @@ func (c *placed) rest(idle bool) {
 
 // tell has one that waits look again. The caller holds mu.
 func (l *places) tell() {
-	if !l.wants {
-		return
-	}
-	select {
-	case l.left <- struct{}{}:
-	default:
+	if l.wants {
+		l.left.Set()
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/acpd/acpd/daemon/delegation"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/store"
 )
 
@@ -32,7 +33,7 @@ type sighting struct {
 // more the where is kept in memory alone, for the case that trust comes back.
 type sightings struct {
 	db    *store.DB
-	moved chan struct{} // holds one where dirty is not empty
+	moved pace.Signal // holds one where dirty is not empty
 
 	mu    sync.Mutex // guards the rest
 	last  map[identity.ID]sighting
@@ -41,7 +42,7 @@ type sightings struct {
 }
 
 func openSightings(ctx context.Context, db *store.DB) (*sightings, error) {
-	s := &sightings{db: db, moved: make(chan struct{}, 1), left: make(map[identity.ID]string), dirty: make(map[identity.ID]bool)}
+	s := &sightings{db: db, moved: pace.NewSignal(), left: make(map[identity.ID]string), dirty: make(map[identity.ID]bool)}
 	err := db.Read(ctx, func(tx *store.Tx) (err error) {
 		s.last, err = sqlAddrs(tx)
 		return err
@@ -97,10 +98,7 @@ func (s *sightings) recall(id identity.ID) (addr string) {
 // spoil notes that the disk is behind. Callers hold mu.
 func (s *sightings) spoil(id identity.ID) {
 	s.dirty[id] = true
-	select {
-	case s.moved <- struct{}{}:
-	default:
-	}
+	s.moved.Set()
 }
 
 // run writes addresses until ctx ends, and then the rest. What cannot be written is
@@ -111,10 +109,7 @@ func (s *sightings) run(ctx context.Context, log *slog.Logger) error {
 		select {
 		case <-ctx.Done():
 		case <-s.moved:
-			select {
-			case <-ctx.Done():
-			case <-time.After(pause):
-			}
+			_ = pace.Sleep(ctx, pause)
 		}
 		err := s.save(context.WithoutCancel(ctx))
 		if err != nil && !failing {

@@ -14,6 +14,7 @@ import (
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -28,23 +29,20 @@ const (
 type cuts struct {
 	mu   sync.Mutex             // guards left
 	left map[identity.ID]string // and the names that they had
-	wake chan struct{}          // holds one where something is left
+	wake pace.Signal            // holds one where something is left
 
 	// removing is held while what a peer has left is removed, and while one is trusted
 	// again: so nothing goes that came under the new trust.
 	removing sync.Mutex
 }
 
-func newCuts() *cuts { return &cuts{left: make(map[identity.ID]string), wake: make(chan struct{}, 1)} }
+func newCuts() *cuts { return &cuts{left: make(map[identity.ID]string), wake: pace.NewSignal()} }
 
 func (c *cuts) add(id identity.ID, name string) {
 	c.mu.Lock()
 	c.left[id] = name
 	c.mu.Unlock()
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
+	c.wake.Set()
 }
 
 func (c *cuts) done(id identity.ID) {
@@ -201,10 +199,8 @@ func (d *Daemon) finishCuts(ctx context.Context) error {
 			return nil
 		case <-d.cuts.wake:
 		}
-		select {
-		case <-ctx.Done():
+		if pace.Sleep(ctx, cutRetry) != nil {
 			return nil
-		case <-time.After(cutRetry):
 		}
 		for _, id := range d.cuts.all() {
 			_ = d.space.reserve.Spend(func() error { return d.finishCut(ctx, id) }) // what fails is tried again
@@ -312,10 +308,8 @@ func (d *Daemon) saveTrust(ctx context.Context) error {
 			return nil
 		case <-d.trust.Unsaved():
 		}
-		select {
-		case <-ctx.Done():
+		if pace.Sleep(ctx, wait) != nil {
 			return nil
-		case <-time.After(wait):
 		}
 		err := d.space.reserve.Spend(d.trust.Save)
 		switch {

@@ -35,6 +35,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/pace"
 )
 
 const (
@@ -86,7 +87,7 @@ func Run(ctx context.Context, cfg Config) error {
 		zone:    &zone{},
 		browser: newBrowser(cfg.Self, cfg.Listen.Port(), cfg.Table),
 		packets: make(chan packet, waiting),
-		rewired: make(chan struct{}, 1),
+		rewired: pace.NewSignal(),
 		every:   pollTime,
 		stop:    make(chan struct{}),
 		warned:  make(map[string]bool),
@@ -128,7 +129,7 @@ type node struct {
 
 	readers sync.WaitGroup
 	packets chan packet
-	rewired chan struct{} // holds one after a notice
+	rewired pace.Signal // holds one after a notice
 	stop    chan struct{}
 }
 

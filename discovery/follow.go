@@ -15,10 +15,7 @@ func (n *node) heed() {
 		if _, err := n.notices.Read(begin[:]); err != nil && !errors.Is(err, syscall.ENOBUFS) {
 			return
 		}
-		select {
-		case n.rewired <- struct{}{}:
-		default:
-		}
+		n.rewired.Set()
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/acpd/acpd/internal/pace"
 )
 
 // MaxAddrs is how many addresses one peer may have.
@@ -51,8 +53,8 @@ func (e *PinnedError) Error() string {
 // leaves memory and files as they were. What ends trust, and pins, count at once
 // and wait for no file: see [TrustStore.Untrust] and [TrustStore.Save].
 type TrustStore struct {
-	dir     string        // "" keeps nothing
-	unsaved chan struct{} // holds one where something is in memory alone
+	dir     string      // "" keeps nothing
+	unsaved pace.Signal // holds one where something is in memory alone
 
 	// write orders the changes of the files and is held over writing them; neither
 	// readers nor what counts at once take it.
@@ -68,7 +70,7 @@ func NewTrust() *TrustStore {
 }
 
 func newTrustStore(dir string, s *snapshot) *TrustStore {
-	t := &TrustStore{dir: dir, unsaved: make(chan struct{}, 1), saved: s}
+	t := &TrustStore{dir: dir, unsaved: pace.NewSignal(), saved: s}
 	t.now.Store(s)
 	return t
 }
@@ -161,7 +163,7 @@ func (t *TrustStore) change(apply func(*snapshot) (record, Peer, error)) (Peer, 
 		if t.now.CompareAndSwap(s, changed) {
 			return p, nil
 		}
-		t.wake() // the files have what may not come to count
+		t.unsaved.Set() // the files have what may not come to count
 	}
 }
 
@@ -249,7 +251,7 @@ func (t *TrustStore) Pin(id ID, hash PQHash) error {
 		next.Peers = slices.Clone(s.Peers)
 		next.Peers[i].PQ = hash
 		if t.now.CompareAndSwap(s, &next) {
-			t.wake()
+			t.unsaved.Set()
 			return nil
 		}
 	}
@@ -257,13 +259,6 @@ func (t *TrustStore) Pin(id ID, hash PQHash) error {
 
 // Unsaved is sent to when there is something for [TrustStore.Save] to write.
 func (t *TrustStore) Unsaved() <-chan struct{} { return t.unsaved }
-
-func (t *TrustStore) wake() {
-	select {
-	case t.unsaved <- struct{}{}:
-	default:
-	}
-}
 
 // Save writes what counts and is in no file yet; it is durable in both files when
 // Save returns nil. What it cannot write it leaves to the next Save or change.
@@ -277,7 +272,7 @@ func (t *TrustStore) Save() error {
 		}
 		changed, err := t.put(s.record)
 		if err != nil {
-			t.wake()
+			t.unsaved.Set()
 			return fmt.Errorf("save the trust store: %w", err)
 		}
 		if t.now.CompareAndSwap(s, changed) {
@@ -308,7 +303,7 @@ func (t *TrustStore) Begin() error {
 		return fmt.Errorf("make the trust store: %w", err)
 	}
 	if !t.now.CompareAndSwap(s, changed) {
-		t.wake() // what counts meanwhile is in no file
+		t.unsaved.Set() // what counts meanwhile is in no file
 	}
 	return nil
 }
@@ -332,7 +327,7 @@ func (t *TrustStore) Untrust(id ID) error {
 			return fmt.Errorf("untrust: %w", err)
 		}
 		if t.now.CompareAndSwap(s, next) {
-			t.wake()
+			t.unsaved.Set()
 			return nil
 		}
 	}

@@ -35,8 +35,9 @@ var arrows = map[string][]string{
 	"oacp/mailbox":      {"oacp/message", "internal/durable"},
 	"oacp/transfer":     {"store", "oacp/message", "kinds", "budget", "internal/durable"},
 	"oacp/message":      {},
-	"identity":          {"internal/durable"},
+	"identity":          {"internal/durable", "internal/pace"},
 	"internal/durable":  {},
+	"internal/pace":     {},
 
 	"internal/cli":         {"internal/cli/channel", "internal/cli/oacp"},
 	"internal/cli/channel": {"internal/cli/frame"},

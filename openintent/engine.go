@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/openintent/chain"
 	"github.com/acpd/acpd/store"
 )
@@ -97,8 +98,8 @@ type Engine struct {
 	host      string // what ids that are made here carry
 	db        *store.DB
 	done      chan struct{} // closed when Run returns: streams and waits end
-	wake      chan struct{} // tells Run that an earlier alarm was set
-	sweep     chan struct{} // tells Run that there is something to sweep away
+	wake      pace.Signal   // tells Run that an earlier alarm was set
+	sweep     pace.Signal   // tells Run that there is something to sweep away
 	stepped   func()        // called after each step of a change, unless nil; tests let it panic
 	unhappy   unhappy
 	unread    *budget.Account // bytes of answers, and of asks' responses, that other daemons have not taken
@@ -174,7 +175,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	if cfg.Budget == nil {
 		cfg.Budget = new(budget.Book)
 	}
-	e := &Engine{cfg: cfg, host: cfg.Self[:HostDigits], db: cfg.Store, done: make(chan struct{}), wake: make(chan struct{}, 1), sweep: make(chan struct{}, 1), api: sync.OnceValue(describeAPI),
+	e := &Engine{cfg: cfg, host: cfg.Self[:HostDigits], db: cfg.Store, done: make(chan struct{}), wake: pace.NewSignal(), sweep: pace.NewSignal(), api: sync.OnceValue(describeAPI),
 		unread: cfg.Budget.Open(budget.Answers), entries: cfg.Budget.Open(budget.StreamEntries), disk: cfg.Budget.Open(budget.ChannelBytes),
 		perIntent: share{budget.IntentBytes, budget.IntentEvents}, openMost: maxOpen, relayed: cfg.Budget.Open(budget.RelayedBytes),
 		guestbook: guestbook{agents: cfg.Budget.Open(budget.ChannelAgents), records: cfg.Budget.Open(budget.ChannelAgentBytes), channels: cfg.Budget.Open(budget.Channels), tasks: cfg.Budget.Open(budget.Tasks)}}
@@ -231,10 +232,7 @@ func (e *Engine) refollow(ctx context.Context) {
 			return
 		}
 		e.cfg.Log.Error("openintent: the hosts that were followed are not known yet", "error", err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(retryAlarm):
-		}
+		_ = pace.Sleep(ctx, retryAlarm)
 	}
 }
 
@@ -284,7 +282,7 @@ func (t *tx) settle(kept bool) {
 		b.ring()
 	}
 	if t.buried {
-		t.e.startSweep()
+		t.e.sweep.Set()
 	}
 }
 

@@ -50,10 +50,7 @@ func (e *Engine) setAlarm(ch *channel) {
 	}
 	heap.Push(&e.alarms, alarm{at, ch})
 	if e.alarms[0].ch == ch {
-		select {
-		case e.wake <- struct{}{}:
-		default:
-		}
+		e.wake.Set()
 	}
 }
 

@@ -187,7 +187,7 @@ func (e *Engine) Relay(ctx context.Context, host string, stream io.Reader) error
 	lines := bufio.NewScanner(stream)
 	lines.Buffer(make([]byte, 0, 4096), maxRelayed)
 	var r *relayed
-	var pace pace
+	var rate relayPace
 	home, payer := host, peerOf(host)
 	host = host[:HostDigits]
 	turn, err := e.forgets.begin(host)
@@ -209,7 +209,7 @@ func (e *Engine) Relay(ctx context.Context, host string, stream io.Reader) error
 	for lines.Scan() {
 		line := lines.Bytes()
 		if data, ok := bytes.CutPrefix(line, []byte("data: ")); ok {
-			if err := pace.wait(ctx); err != nil {
+			if err := rate.wait(ctx); err != nil {
 				return err
 			}
 			r = &relayed{payer: payer}
@@ -231,7 +231,7 @@ func (e *Engine) Relay(ctx context.Context, host string, stream io.Reader) error
 		if r == nil || len(r.For)+len(r.Own) == 0 { // where the host's feed is, without anything of it for agents here
 			r = nil
 			cursor = at
-			if err := pace.wait(ctx); err != nil {
+			if err := rate.wait(ctx); err != nil {
 				return err
 			}
 			if time.Since(savedAt) < cursorTime {
@@ -312,14 +312,14 @@ func (k *relayedEntries) surplus(full bool) (n int) {
 	return n
 }
 
-// pace lets relayRate things happen in a second.
-type pace struct {
+// relayPace lets relayRate things happen in a second.
+type relayPace struct {
 	began time.Time
 	n     int
 }
 
 // wait waits until one more may happen, or ctx ends.
-func (p *pace) wait(ctx context.Context) error {
+func (p *relayPace) wait(ctx context.Context) error {
 	if since := time.Since(p.began); since >= time.Second {
 		p.began, p.n = time.Now(), 0
 	} else if p.n >= relayRate {

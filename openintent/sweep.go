@@ -133,14 +133,6 @@ func (t *tx) evict(ch *channel, last int64) error {
 	return nil
 }
 
-// startSweep has Run sweep away what is gone.
-func (e *Engine) startSweep() {
-	select {
-	case e.sweep <- struct{}{}:
-	default:
-	}
-}
-
 // runSweeps removes channels that are gone until ctx ends, a slice in a write.
 func (e *Engine) runSweeps(ctx context.Context) {
 	again(ctx, e.sweep, func() time.Duration {

@@ -10,6 +10,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -148,10 +149,7 @@ func (s *peerState) settleDial(verdict *failure) {
 
 // runDial races the addresses, after a pause, and settles the dial.
 func (s *peerState) runDial(ctx context.Context, d *dial, pause time.Duration) {
-	select {
-	case <-time.After(pause):
-	case <-ctx.Done():
-	}
+	_ = pace.Sleep(ctx, pause)
 	s.mu.Lock()
 	d.began = time.Now()
 	s.mu.Unlock()

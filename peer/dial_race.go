@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -34,10 +35,7 @@ func race(ctx context.Context, n int, try func(ctx context.Context, i int) *fail
 	results := make(chan *failure, n)
 	for i := range n {
 		running.Go(func() {
-			select {
-			case <-time.After(time.Duration(i) * dialStagger):
-			case <-ctx.Done():
-			}
+			_ = pace.Sleep(ctx, time.Duration(i)*dialStagger)
 			results <- try(ctx, i)
 		})
 	}

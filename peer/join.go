@@ -17,6 +17,7 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -321,8 +322,5 @@ func (n *Node) delayWrongToken(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	select {
-	case <-time.After(wrongWait):
-	case <-ctx.Done():
-	}
+	_ = pace.Sleep(ctx, wrongWait)
 }

@@ -34,6 +34,7 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -150,7 +151,7 @@ func Listen(cfg Config) (*Node, error) {
 		connections: b.Open(budget.Connections),
 		greeting:    b.Open(budget.Greeting),
 	}
-	n.unread = unreadWatch{account: b.Open(budget.Unread), sooner: make(chan struct{}, 1)}
+	n.unread = unreadWatch{account: b.Open(budget.Unread), sooner: pace.NewSignal()}
 	return n, nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -41,7 +42,7 @@ type peerState struct {
 	provedFrom   netip.AddrPort // the same, of the last connection that became ready
 	keep         bool           // reconnect in the background
 	backoff      time.Duration  // bounds the pause before the next dial of the background
-	retry        chan struct{}  // wakes the reconnecting goroutine; nil: none runs
+	retry        pace.Signal    // wakes the reconnecting goroutine; nil: none runs
 	events       []Event        // still to be told, in their order
 	telling      bool           // a call passes them on
 }

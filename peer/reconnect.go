@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -18,13 +19,10 @@ func (s *peerState) ensureReconnecting() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.retry != nil {
-		select {
-		case s.retry <- struct{}{}:
-		default:
-		}
+		s.retry.Set()
 		return
 	}
-	retry := make(chan struct{}, 1)
+	retry := pace.NewSignal()
 	if s.node.startTask(func() { s.runReconnect(retry) }) {
 		s.retry = retry
 	}

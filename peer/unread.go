@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/internal/pace"
 )
 
 // unreadWatch counts what lies unread on the connections, often while much comes and rarely
 // otherwise, and closes those of a peer over its bound (protocol, section 6).
 type unreadWatch struct {
 	account *budget.Account
-	resting atomic.Bool   // it counts rarely
-	sooner  chan struct{} // signals that it shall count often again
+	resting atomic.Bool // it counts rarely
+	sooner  pace.Signal // signals that it shall count often again
 }
 
 const (
@@ -34,10 +35,7 @@ const (
 // lookSooner makes the watch count often, if it counts rarely.
 func (w *unreadWatch) lookSooner() {
 	if w.resting.Load() {
-		select {
-		case w.sooner <- struct{}{}:
-		default:
-		}
+		w.sooner.Set()
 	}
 }
 

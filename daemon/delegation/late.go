@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/store"
 )
 
@@ -22,7 +23,7 @@ const (
 // again until they are there. There are no more than tasks.
 type records struct {
 	log  *slog.Logger
-	wake chan struct{} // holds one where waiting is not empty
+	wake pace.Signal // holds one where waiting is not empty
 
 	mu      sync.Mutex
 	waiting []record
@@ -36,14 +37,14 @@ type record struct {
 }
 
 func newRecords(log *slog.Logger) *records {
-	return &records{log: log, wake: make(chan struct{}, 1)}
+	return &records{log: log, wake: pace.NewSignal()}
 }
 
 func (l *records) add(r record) {
 	l.mu.Lock()
 	l.waiting = append(l.waiting, r)
 	l.mu.Unlock()
-	l.again()
+	l.wake.Set()
 }
 
 // run writes until ctx ends, and then once more.
@@ -69,20 +70,9 @@ func (l *records) run(ctx context.Context, ts *Table) {
 		if err == nil {
 			continue
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-			pause = min(2*pause, SlowestWrite)
-		}
-		l.again()
-	}
-}
-
-// again has what waits written, once more if it failed.
-func (l *records) again() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
+		_ = pace.Sleep(ctx, pause)
+		pause = min(2*pause, SlowestWrite)
+		l.wake.Set()
 	}
 }
 

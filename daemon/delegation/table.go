@@ -22,6 +22,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
@@ -43,7 +44,7 @@ type Table struct {
 	db     *store.DB
 	agents *registry.Registry
 	taken  *budget.Account // delegations that are not final
-	wake   chan struct{}   // something is due earlier than before
+	wake   pace.Signal     // something is due earlier than before
 	late   *records
 
 	mu    sync.Mutex // guards what follows and the fields of tasks named above
@@ -64,7 +65,7 @@ func (t *Delegation) key() taskKey { return taskKey{t.Direction, t.Peer, t.ID} }
 // Open reads the table as the last run of the daemon left it.
 func Open(ctx context.Context, db *store.DB, a *registry.Registry, book *budget.Book, log *slog.Logger) (*Table, error) {
 	ts := &Table{
-		db: db, agents: a, taken: book.Open(budget.Delegations), wake: make(chan struct{}, 1), late: newRecords(log),
+		db: db, agents: a, taken: book.Open(budget.Delegations), wake: pace.NewSignal(), late: newRecords(log),
 		table: make(map[taskKey]*Delegation), sizes: map[client.TaskDirection]map[identity.ID]int{client.Given: {}, client.Taken: {}},
 	}
 	var all []*Delegation
@@ -291,10 +292,7 @@ func (ts *Table) announce(t *Delegation) {
 		t.changed = nil
 	}
 	if ts.next.IsZero() || t.due().Before(ts.next) {
-		select {
-		case ts.wake <- struct{}{}:
-		default: // it is woken already
-		}
+		ts.wake.Set()
 	}
 }
 

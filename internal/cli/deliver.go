@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -42,10 +43,8 @@ func deliverResult(ctx context.Context, params client.ResultParams, send func(co
 			return err
 		}
 		wait := max(time.Duration(e.RetryAfterMS)*time.Millisecond, pause*3/4+rand.N(pause/2))
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := pace.Sleep(ctx, wait); err != nil {
+			return err
 		}
 	}
 }

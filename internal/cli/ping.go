@@ -12,6 +12,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/internal/cli/ui"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -98,11 +99,7 @@ func (a *app) pingPeer(ctx context.Context, peer string, count int, interval tim
 		if sent == count {
 			break
 		}
-		select {
-		case <-time.After(time.Until(next)):
-		case <-ctx.Done():
-		}
-		if ctx.Err() != nil {
+		if pace.Sleep(ctx, time.Until(next)) != nil {
 			break
 		}
 	}

@@ -161,7 +161,7 @@ func (m *Mailer) Unbind(ctx context.Context, project, agent string) (Binding, er
 	m.mu.Lock()
 	s.abandonEntries()
 	delete(m.bound, p)
-	m.signalChange() // who took mail to the peer may be needed no more
+	m.changed.Set() // who took mail to the peer may be needed no more
 	m.mu.Unlock()
 	m.removeStatusFile(p)
 	return s.Binding, nil

@@ -67,15 +67,7 @@ func (m *Mailer) loopEnded(k *peerQueue) {
 	defer m.mu.Unlock()
 	if k.running--; k.running == 0 {
 		k.stop()
-		m.signalChange() // it may be needed again by now
-	}
-}
-
-// signalChange has the Run loop go round once. The caller may hold m.mu.
-func (m *Mailer) signalChange() {
-	select {
-	case m.changed <- struct{}{}:
-	default:
+		m.changed.Set() // it may be needed again by now
 	}
 }
 

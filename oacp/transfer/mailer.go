@@ -39,6 +39,7 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/store"
 )
 
@@ -104,7 +105,7 @@ type Mailer struct {
 	shares  shares
 	parsing parseSlots // of what peers have sent
 
-	changed chan struct{} // something is dirty; capacity 1
+	changed pace.Signal // Run has something to look at
 
 	mu         sync.Mutex // guards what follows
 	bound      map[mailbox]*boundInbox
@@ -149,7 +150,7 @@ func Open(ctx context.Context, cfg Config) (*Mailer, error) {
 		cfg:        cfg,
 		shares:     openShares(cfg.Budget, cmp.Or(cfg.rows, daemonRows(cfg.Descriptors))),
 		parsing:    parseSlots{places: maxParsing},
-		changed:    make(chan struct{}, 1),
+		changed:    pace.NewSignal(),
 		bound:      make(map[mailbox]*boundInbox),
 		arrivals:   make(map[mailbox]map[string][]*arrival),
 		queues:     make(map[identity.ID]*peerQueue),
@@ -254,7 +255,7 @@ func (m *Mailer) SetConnected(peer identity.ID, up bool) {
 		s.peerStatus = "" // until the peer says more
 		m.markDirty(p, names{})
 	}
-	m.signalChange()    // it may be down since it is trusted no more
+	m.changed.Set()     // it may be down since it is trusted no more
 	if k != nil && up { // also one that has only something to report
 		k.unreachedUntil, k.unreachedPause, k.trouble = time.Time{}, 0, ""
 		m.retryRefused(peer)
@@ -295,7 +296,7 @@ func (m *Mailer) markDirty(p mailbox, which names) {
 			old[name] = struct{}{}
 		}
 	}
-	m.signalChange()
+	m.changed.Set()
 }
 
 // Run carries mail until ctx ends.

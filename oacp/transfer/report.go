@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
@@ -17,7 +18,7 @@ func (m *Mailer) reportLoop(ctx context.Context, k *peerQueue) {
 	var pause time.Duration // since the peer does not take reports, or the ledger does not give them
 	later := func() {
 		pause = min(max(2*pause, firstPause), longestRetry)
-		waitFor(ctx, nil, jitter(pause))
+		_ = pace.Sleep(ctx, jitter(pause))
 	}
 	for ctx.Err() == nil {
 		m.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
@@ -32,7 +33,7 @@ type peerQueue struct {
 
 	// Deliveries and reports each have a loop of their own, so that neither waits
 	// for the other.
-	deliverSignal, reportSignal chan struct{} // wakes; capacity 1
+	deliverSignal, reportSignal pace.Signal
 
 	todo        []*entry  // in the order of sending; made anew when stale
 	stale       bool      // something waits that is not in todo
@@ -63,30 +64,26 @@ type peerQueue struct {
 func (m *Mailer) queueOf(peer identity.ID) *peerQueue {
 	k := m.queues[peer]
 	if k == nil {
-		k = &peerQueue{peer: peer, deliverSignal: make(chan struct{}, 1), reportSignal: make(chan struct{}, 1), postponed: make(map[arrivalKey]*arrival)}
+		k = &peerQueue{peer: peer, deliverSignal: pace.NewSignal(), reportSignal: pace.NewSignal(), postponed: make(map[arrivalKey]*arrival)}
 		m.queues[peer] = k
 	}
 	return k
 }
 
 func (k *peerQueue) wake() {
-	for _, wake := range []chan struct{}{k.deliverSignal, k.reportSignal} {
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
-	}
+	k.deliverSignal.Set()
+	k.reportSignal.Set()
 }
 
-// waitFor waits for a wake, for d unless it is 0, or for the end of ctx.
-func waitFor(ctx context.Context, wake <-chan struct{}, d time.Duration) {
+// waitFor waits for a signal, for d unless it is 0, or for the end of ctx.
+func waitFor(ctx context.Context, signal pace.Signal, d time.Duration) {
 	var timer <-chan time.Time
 	if d > 0 {
 		timer = time.After(d)
 	}
 	select {
 	case <-ctx.Done():
-	case <-wake:
+	case <-signal:
 	case <-timer:
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/store"
 )
@@ -35,7 +36,7 @@ type followedHosts struct {
 
 // followedHost is a host that is followed.
 type followedHost struct {
-	wake  wake
+	wake  pace.Signal
 	tried chan struct{} // closed once the first stream has begun, or could not
 }
 
@@ -46,7 +47,7 @@ func (f *followedHosts) startFollowing(host identity.ID) (tried <-chan struct{})
 	defer f.mu.Unlock()
 	h := f.hosts[host]
 	if h == nil {
-		h = &followedHost{wake: newWake(), tried: make(chan struct{})}
+		h = &followedHost{wake: pace.NewSignal(), tried: make(chan struct{})}
 		f.hosts[host] = h
 		if !f.ended {
 			f.tasks.Go(func() { f.followUntilEnd(host, h) })
@@ -70,7 +71,7 @@ func (f *followedHosts) hostInReach(host identity.ID) {
 	f.mu.Unlock()
 	switch {
 	case h != nil:
-		h.wake.up()
+		h.wake.Set()
 	case every:
 		f.startFollowing(host)
 	}

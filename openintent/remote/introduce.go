@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/store"
@@ -37,7 +38,7 @@ type introductions struct {
 	recordOf    func(agent string) (record string, ended bool) // as hosts are to know it; "" for none
 	putRecord   putRecordFunc
 	readRecords readRecordsFunc // nil: hosts forget nothing
-	wake        wake            // records may differ from what was told
+	wake        pace.Signal     // records may differ from what was told
 
 	mu    sync.Mutex // guards the rest
 	hosts map[identity.ID]*hostGuests
@@ -65,7 +66,7 @@ type hostGuests struct {
 var errNoRecords = errors.New("it does not say which agents it knows")
 
 func openIntroductions(ctx context.Context, db *store.DB, log *slog.Logger, recordOf func(string) (string, bool), putRecord putRecordFunc, readRecords readRecordsFunc) (*introductions, error) {
-	q := &introductions{db: db, log: log, recordOf: recordOf, putRecord: putRecord, readRecords: readRecords, wake: newWake(), hosts: make(map[identity.ID]*hostGuests)}
+	q := &introductions{db: db, log: log, recordOf: recordOf, putRecord: putRecord, readRecords: readRecords, wake: pace.NewSignal(), hosts: make(map[identity.ID]*hostGuests)}
 	err := db.Read(ctx, func(tx *store.Tx) error {
 		return sqlGuests(tx, func(host identity.ID, agent, recordOf string) {
 			g := q.guestsAt(host)
@@ -73,7 +74,7 @@ func openIntroductions(ctx context.Context, db *store.DB, log *slog.Logger, reco
 			q.count++
 		})
 	})
-	q.wake.up()
+	q.wake.Set()
 	return q, err
 }
 
@@ -207,7 +208,7 @@ func (q *introductions) noteReachChange(host identity.ID) {
 		g.reachChanges++
 	}
 	q.mu.Unlock()
-	q.wake.up()
+	q.wake.Set()
 }
 
 // mayHaveForgotten reports whether a host may have forgotten what it was told, and how often it came

@@ -59,7 +59,7 @@ func TestNoHostWaitsToHearOfAgents(t *testing.T) {
 		mu.Lock()
 		record = r
 		mu.Unlock()
-		q.wake.up()
+		q.wake.Set()
 		await.Until(t, r, func() bool {
 			mu.Lock()
 			defer mu.Unlock()

@@ -108,7 +108,7 @@ func Open(ctx context.Context, cfg Config) (*Gateway, error) {
 	}
 	c.requests = e.Budget.Open(budget.ChannelRequests)
 	e.Self, e.Lines, e.OpenTo, e.Petname = cfg.Self.String(), cfg.Lines, c.isOpenTo, c.isPetname
-	e.Forward, e.Follow, e.Gather, e.Unsent, e.Changed = c.forwardRequest, c.followHosts, c.gatherLists, c.listUnsent, func() { c.introductions.wake.up() }
+	e.Forward, e.Follow, e.Gather, e.Unsent, e.Changed = c.forwardRequest, c.followHosts, c.gatherLists, c.listUnsent, func() { c.introductions.wake.Set() }
 	var err error
 	if c.Engine, err = openintent.New(ctx, e); err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 // SetConnected says that a peer is connected, or no more: what waits is tried at once.
 func (g *Gateway) SetConnected(peer identity.ID, up bool) {
 	g.introductions.noteReachChange(peer) // first: nothing may go to it before it is asked whom it knows
-	g.messages.wake.up()
+	g.messages.wake.Set()
 	if up {
 		g.announceLink()
 		g.followed.hostInReach(peer)
@@ -196,17 +196,5 @@ func (g *Gateway) forgetUntrustedHosts(ctx context.Context) {
 	}
 	if err != nil && ctx.Err() == nil {
 		g.log.Error("what a host has told that is not trusted any more is not removed", "err", err)
-	}
-}
-
-// wake holds one where it is time to look again.
-type wake chan struct{}
-
-func newWake() wake { return make(wake, 1) }
-
-func (w wake) up() {
-	select {
-	case w <- struct{}{}:
-	default:
 	}
 }

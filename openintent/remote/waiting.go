@@ -16,6 +16,7 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/store"
@@ -55,7 +56,7 @@ type messageQueue struct {
 	log     *slog.Logger
 	hostLog *budget.Log // of what hosts cause
 	post    postFunc
-	wake    wake
+	wake    pace.Signal
 
 	mu      sync.Mutex // guards the rest
 	senders map[senderKey]*sender
@@ -71,7 +72,7 @@ type messageQueue struct {
 type postFunc func(ctx context.Context, p *outgoingMessage) (status int, answer []byte, err error)
 
 func openMessageQueue(ctx context.Context, db *store.DB, log *slog.Logger, hostLog *budget.Log, post postFunc) (*messageQueue, error) {
-	q := &messageQueue{db: db, log: log, hostLog: hostLog, post: post, wake: newWake(), senders: make(map[senderKey]*sender), mostRefused: maxRefused, mostAllRefused: maxAllRefused}
+	q := &messageQueue{db: db, log: log, hostLog: hostLog, post: post, wake: pace.NewSignal(), senders: make(map[senderKey]*sender), mostRefused: maxRefused, mostAllRefused: maxAllRefused}
 	var waiting map[senderKey]int
 	err := db.Read(ctx, func(tx *store.Tx) (err error) {
 		waiting, q.bytes, err = sqlSenders(tx)
@@ -81,7 +82,7 @@ func openMessageQueue(ctx context.Context, db *store.DB, log *slog.Logger, hostL
 		q.senders[k] = &sender{turn: make(chan struct{}, 1), waiting: n}
 		q.count += n
 	}
-	q.wake.up()
+	q.wake.Set()
 	return q, err
 }
 
@@ -135,7 +136,7 @@ func (q *messageQueue) holdAndAnswer(ctx context.Context, k senderKey, p *outgoi
 		return err
 	}
 	writeAnswer(w, http.StatusCreated, p.answer)
-	q.wake.up()
+	q.wake.Set()
 	return nil
 }
 

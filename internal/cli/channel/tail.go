@@ -14,6 +14,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -107,10 +108,8 @@ func (c *verbs) showTail(ctx context.Context, id, arg string, last int, follow b
 			return nil
 		}
 		if pause = pauseAfter(pause, len(list), time.Since(began)); pause > 0 {
-			select {
-			case <-time.After(pause):
-			case <-ctx.Done():
-				return ctx.Err()
+			if err := pace.Sleep(ctx, pause); err != nil {
+				return err
 			}
 		}
 		ask = tries > 1 || len(list) == 0

@@ -3,6 +3,8 @@ package frame
 import (
 	"context"
 	"time"
+
+	"github.com/acpd/acpd/internal/pace"
 )
 
 // Retry repeats a call, which cannot have arrived, while again says so, for as
@@ -15,10 +17,8 @@ func Retry(ctx context.Context, limit, most time.Duration, again func(error) boo
 		if err == nil || ctx.Err() != nil || !again(err) || left <= 0 {
 			return err
 		}
-		select {
-		case <-time.After(min(pause, left)):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := pace.Sleep(ctx, min(pause, left)); err != nil {
+			return err
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/oacp/mailbox"
 )
@@ -38,8 +39,8 @@ type deliveryWatch struct {
 	project string
 	away    map[string]bool // the agents that are bound when the mail is sent
 	reason  string          // of the queue, for the last one that waits
-	news    chan struct{}   // capacity 1
-	refused chan error      // why there will be no news; capacity 1
+	news    pace.Signal
+	refused chan error // why there will be no news; capacity 1
 	stop    func()
 }
 
@@ -52,7 +53,7 @@ func (o *verbs) watchDeliveries(ctx context.Context, project string) (*deliveryW
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	d := &deliveryWatch{frame: o.Frame, project: project, away: make(map[string]bool), news: make(chan struct{}, 1), refused: make(chan error, 1)}
+	d := &deliveryWatch{frame: o.Frame, project: project, away: make(map[string]bool), news: pace.NewSignal(), refused: make(chan error, 1)}
 	for _, b := range bindings {
 		d.away[b.Agent] = true
 	}
@@ -61,10 +62,7 @@ func (o *verbs) watchDeliveries(ctx context.Context, project string) (*deliveryW
 	listening.Go(func() {
 		filter := client.SubscribeParams{Events: client.EventFilter{Types: []client.EventType{client.EventMail}}}
 		d.refused <- o.Daemon.Subscribe(ctx, filter, nil, func(*client.Event) {
-			select {
-			case d.news <- struct{}{}:
-			default:
-			}
+			d.news.Set()
 		})
 	})
 	return d, nil

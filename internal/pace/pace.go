@@ -1,0 +1,31 @@
+// Package pace has what loops wait for: a signal to look again, and time to pass.
+package pace
+
+import (
+	"context"
+	"time"
+)
+
+// Signal says "look again": a channel of capacity one. Whoever receives from it looks at
+// everything that has changed, so a second Set before that adds nothing.
+type Signal chan struct{}
+
+// NewSignal returns a signal that is not set.
+func NewSignal() Signal { return make(Signal, 1) }
+
+// Set has one receiver look again, now or when it receives next. It never blocks.
+func (s Signal) Set() {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
+}
+
+// Sleep waits for d, or returns ctx's error when that ends.
+func Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+	return ctx.Err()
+}

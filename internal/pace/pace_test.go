@@ -1,0 +1,41 @@
+package pace
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestSignal(t *testing.T) {
+	s := NewSignal()
+	for range 3 {
+		s.Set()
+	}
+	<-s
+	select {
+	case <-s:
+		t.Error("set three times, it is received twice")
+	default:
+	}
+	s.Set()
+	<-s
+}
+
+func TestSleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		began := time.Now()
+		if err := Sleep(ctx, 3*time.Second); err != nil || time.Since(began) != 3*time.Second {
+			t.Errorf("slept %s, %v", time.Since(began), err)
+		}
+		if err := Sleep(ctx, time.Hour); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 5*time.Second {
+			t.Errorf("slept %s until ctx ended: %v", time.Since(began), err)
+		}
+		if err := Sleep(ctx, 0); err == nil {
+			t.Error("sleeps on after the end of ctx")
+		}
+	})
+}
