@@ -42,7 +42,7 @@ func (d *Daemon) speak(_ context.Context, s *session, p *client.SpeakParams) (an
 		return nil, err
 	}
 	as := registry.Credential{Name: p.Name, KeyHash: key}
-	if err := d.agents.Check(as); err != nil {
+	if err := d.agents.CheckCredential(as); err != nil {
 		return nil, err
 	}
 	s.speaks.Store(&as)
@@ -51,10 +51,10 @@ func (d *Daemon) speak(_ context.Context, s *session, p *client.SpeakParams) (an
 
 // caller is as whom a session calls.
 func (s *session) caller() registry.Credential {
-	if a := s.daemon.agents.AgentOf(s.conn); a != nil {
+	if a := s.daemon.agents.AgentOn(s.conn); a != nil {
 		return registry.Credential{Name: a.Name, KeyHash: a.KeyHash}
 	}
-	if as := s.speaks.Load(); as != nil && s.daemon.agents.Check(*as) == nil {
+	if as := s.speaks.Load(); as != nil && s.daemon.agents.CheckCredential(*as) == nil {
 		return *as
 	}
 	return registry.Credential{KeyHash: s.key}

@@ -145,7 +145,7 @@ func (d *Daemon) onDiscover(sender identity.Peer, env *wire.Envelope) (wire.Payl
 	if err := d.gate.admit(sender, kinds.KindDiscover, ""); err != nil {
 		return nil, err
 	}
-	c, err := d.agents.Capabilities(d.name, env.Agent)
+	c, err := d.agents.DescribeCapabilities(d.name, env.Agent)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func (d *Daemon) onQuery(ctx context.Context, sender identity.Peer, query kinds.
 
 // pick chooses the agent for a query or delegate of a peer. One place of each agent
 // is left for other peers, while there are any.
-func (d *Daemon) pick(from identity.ID, kind, domain, name string) (*registry.Place, error) {
+func (d *Daemon) pick(from identity.ID, kind, domain, name string) (*registry.Reservation, error) {
 	p, err := d.agents.Reserve(from, false, kind, domain, name)
 	if _, noPlace := errors.AsType[*registry.ShareError](err); !noPlace {
 		return p, err
@@ -196,7 +196,7 @@ func (d *Daemon) onNotify(ctx context.Context, sender identity.Peer, message kin
 	if err := d.gate.admit(sender, env.Kind, ""); err != nil {
 		return refused(err)
 	}
-	return d.hand(ctx, env, env.Agent, d.agents.Takers(env.Kind, message.Topic, env.Agent), &client.Inbound{Envelope: *env, Name: sender.Name})
+	return d.hand(ctx, env, env.Agent, d.agents.FindTakers(env.Kind, message.Topic, env.Agent), &client.Inbound{Envelope: *env, Name: sender.Name})
 }
 
 // hand gives a message to the takers; if none confirms it, it goes to the inbox, for

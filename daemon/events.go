@@ -97,7 +97,7 @@ func (sub *subscription) wants(env *wire.Envelope, topic string, direction clien
 	case len(sub.Topics) == 0:
 		return true
 	}
-	return env.Kind == kinds.KindNotify && registry.LongestMatch(sub.Topics, topic) >= 0
+	return env.Kind == kinds.KindNotify && registry.MatchLongest(sub.Topics, topic) >= 0
 }
 
 // notify writes to the subscriber. A full queue loses this copy; a connection that

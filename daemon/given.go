@@ -204,7 +204,7 @@ func (d *Daemon) onReport(ctx context.Context, sender identity.Peer, env *wire.E
 		state, _ := d.tasks.State(t)
 		return refused(kinds.Errorf(kinds.NotFound, "ref: the delegation %s is %s already: nothing more is expected", t.ID, state))
 	}
-	takers := d.agents.Takers(env.Kind, "", env.Agent)
+	takers := d.agents.FindTakers(env.Kind, "", env.Agent)
 	if t.Agent != "" {
 		takers = meant(takers, t.Agent)
 	}

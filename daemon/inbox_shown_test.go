@@ -43,12 +43,12 @@ func TestWhatWasShownIsEachCallersOwn(t *testing.T) {
 	removes("the owner", owner, client.AckParams{UpTo: 999}, 1)
 
 	// More than one write takes.
-	for range inbox.MaxChanged + 3 {
+	for range inbox.MaxRowsPerWrite + 3 {
 		send()
 	}
 	planner.must("inbox", nil, nil)
 	send()
-	removes("the planner", planner, client.AckParams{UpTo: 999}, inbox.MaxChanged+3)
+	removes("the planner", planner, client.AckParams{UpTo: 999}, inbox.MaxRowsPerWrite+3)
 }
 
 // Who only peeks acknowledges nothing before it says what it has shown, and that is of

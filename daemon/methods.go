@@ -127,7 +127,7 @@ func (d *Daemon) status(ctx context.Context, _ *session, _ *none) (any, error) {
 		state = "draining"
 	}
 	return &client.Status{
-		Whoami: d.describeSelf(), State: state, PeersConnected: len(d.node.Peers()), Agents: d.agents.List(), TasksActive: active,
+		Whoami: d.describeSelf(), State: state, PeersConnected: len(d.node.Peers()), Agents: d.agents.ListAgents(), TasksActive: active,
 		Messages: client.MessageCount{In: sums(d.count.received), Out: sums(d.count.sent)}, Warnings: d.warnings(),
 	}, nil
 }
@@ -263,7 +263,7 @@ func (d *Daemon) shown(ctx context.Context, s *session, p *client.ShownParams) (
 		}
 		of = &as.Name
 	}
-	if err := d.inbox.Show(ctx, p.Seqs, of); err != nil {
+	if err := d.inbox.MarkShown(ctx, p.Seqs, of); err != nil {
 		return nil, err
 	}
 	d.markInbox(ctx)
@@ -291,9 +291,9 @@ func (d *Daemon) ack(ctx context.Context, s *session, p *client.AckParams) (any,
 		if fail != nil {
 			return nil, fail
 		}
-		n, err = d.inbox.Take(ctx, p, as.Name, peers)
+		n, err = d.inbox.AcknowledgeAsAgent(ctx, p, as.Name, peers)
 	} else {
-		n, err = d.inbox.Acknowledge(ctx, p, peers)
+		n, err = d.inbox.AcknowledgeAsOwner(ctx, p, peers)
 	}
 	if err != nil {
 		return nil, err

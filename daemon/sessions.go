@@ -52,5 +52,5 @@ func (all *sessions) leave(s *session) {
 // idle reports whether nothing is under way on the connection, and nobody is to be
 // reached by it.
 func (s *session) idle() bool {
-	return !s.conn.Busy() && s.daemon.agents.AgentOf(s.conn) == nil && !s.daemon.subscribers.has(s.conn)
+	return !s.conn.Busy() && s.daemon.agents.AgentOn(s.conn) == nil && !s.daemon.subscribers.has(s.conn)
 }

@@ -81,7 +81,7 @@ func TestPeersTakeTurnsAtAnAgent(t *testing.T) {
 			}
 		})
 	}
-	waiting := func(d *running) int { return laptop.agents.RunningFor(d.ID()) }
+	waiting := func(d *running) int { return laptop.agents.CountRunning(d.ID()) }
 	const each = 3 // as many as a peer may have in memory
 	for range each {
 		ask(hog, long(900<<10))

@@ -33,7 +33,7 @@ const (
 	MaxDelegations = 1024           // given, and as many taken
 	keptAfter      = time.Hour      // an entry outlives its deadline by this
 	keptWithout    = 24 * time.Hour // and lives this long without one
-	orphanedFor    = registry.NameKept
+	orphanedFor    = registry.NameKeptFor
 	firstReport    = 5 * time.Second // between attempts to report a lost task; doubles
 	slowestReport  = 10 * time.Minute
 )
@@ -114,7 +114,7 @@ func (ts *Table) remove(t *Delegation) {
 }
 
 // countAsWork makes t count as work of its agent, from now on without the place that it had, if any.
-func (ts *Table) countAsWork(t *Delegation, had *registry.Place) {
+func (ts *Table) countAsWork(t *Delegation, had *registry.Reservation) {
 	t.counted = true
 	ts.agents.AddDelegations(t.Agent, t.Peer, 1, had)
 }

@@ -17,7 +17,7 @@ import (
 // RecordAck records the answer to the delegation, on disk when it returns. An end that
 // came before stays. One that is accepted is work of its agent from then on, instead of the
 // place that it had, if any.
-func (ts *Table) RecordAck(ctx context.Context, t *Delegation, state client.TaskState, payload wire.Payload, had *registry.Place) error {
+func (ts *Table) RecordAck(ctx context.Context, t *Delegation, state client.TaskState, payload wire.Payload, had *registry.Reservation) error {
 	err := ts.db.Write(context.WithoutCancel(ctx), true, func(tx *store.Tx) error { return sqlAck(tx, t.Row, state, payload.Object()) })
 	if err != nil {
 		return fmt.Errorf("record the ack: %w", err)

@@ -26,38 +26,36 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// Bounds of one look into the inbox, which is also bounded by what fits a line, and
-// of one write that marks or removes messages: others wait for it. What peers may have held
-// stands in package budget.
+// Bounds of the inbox. Package budget bounds what peers may have held.
 const (
-	defaultListed = 100
-	MaxListed     = 1000
-	MaxChanged    = 64
+	defaultListed   = 100  // messages in an answer of List, unless its caller asks for more
+	MaxListed       = 1000 // the most there can be; the length of a line bounds them too
+	MaxRowsPerWrite = 64   // that are marked or removed: other writers wait meanwhile
 
-	// Beside the inbox lies what agents took that was for any of them: enough to see
-	// what one of them did in the last days. The oldest go.
+	// What agents took that was for any of them is kept for a while: enough to see what one
+	// of them did in the last days. The oldest go first.
 	maxTaken      = 1000
 	maxTakenBytes = 16 << 20
-	takenFor      = 7 * 24 * time.Hour
+	takenKeptFor  = 7 * 24 * time.Hour
 )
 
-// Inbox keeps the messages that no attached agent took, on disk, until a consumer
-// acknowledges them. Nothing promised is dropped: a full inbox takes no more.
+// Inbox keeps the messages that no attached agent took. Nothing that was promised is
+// dropped: a full inbox takes no more.
 type Inbox struct {
 	db        *store.DB
-	checkRoom func(identity.ID) error // why what a peer sends may not be kept; nil: it may
+	checkRoom func(identity.ID) error // returns an error if nothing of a peer may be kept; may be nil
 
 	mu   sync.Mutex           // guards what follows
 	held map[heldKey]heldSize // what is held or about to be
-	seen map[uint64]struct{}  // what list has returned to the owner and the disk does not know of
+	seen map[uint64]struct{}  // what List has returned to the owner and the disk does not know of
 
-	shown showings // what list has returned to agents; guarded by mu
+	shown showings // what List has returned to agents; guarded by mu
 
-	unasked, asked share
+	unasked, asked accounts
 }
 
-// share is what peers may have held of one sort of message.
-type share struct{ messages, bytes *budget.Account }
+// accounts count what peers have held of one sort of message.
+type accounts struct{ messages, bytes *budget.Account }
 
 // heldSize is what a message takes of its sender's share.
 type heldSize struct {
@@ -68,25 +66,25 @@ type heldSize struct {
 // isAsked reports whether messages of the kind come only where they were asked for.
 func isAsked(kind string) bool { return kind == kinds.KindResult || kind == kinds.KindError }
 
-// heldKey names a message: no other of the same name is held beside it.
+// heldKey names a message: no two of the same name are held.
 type heldKey struct {
 	peer identity.ID
 	id   wire.MessageID
 }
 
-// Open reads what is held. room says why what a peer sends may not be kept; nil:
-// it may.
+// Open reads what is held. room, which may be nil, returns an error if nothing of a peer
+// may be kept now.
 func Open(ctx context.Context, db *store.DB, book *budget.Book, maxMessage int, room func(identity.ID) error) (*Inbox, error) {
 	b := &Inbox{
 		db: db, checkRoom: room, held: make(map[heldKey]heldSize), seen: make(map[uint64]struct{}),
-		unasked: share{book.Open(budget.Inbox), book.Open(budget.InboxBytes(maxMessage))},
-		asked:   share{book.Open(budget.Results), book.Open(budget.ResultsBytes(maxMessage))},
+		unasked: accounts{book.Open(budget.Inbox), book.Open(budget.InboxBytes(maxMessage))},
+		asked:   accounts{book.Open(budget.Results), book.Open(budget.ResultsBytes(maxMessage))},
 	}
 	err := db.Read(ctx, func(tx *store.Tx) error {
-		return sqlHeldKeys(tx, func(k heldKey, size heldSize) {
+		return readHeldKeys(tx, func(k heldKey, size heldSize) {
 			b.held[k] = size
-			b.shareOf(size).messages.Add(k.peer, 1)
-			b.shareOf(size).bytes.Add(k.peer, size.bytes)
+			b.accountsOf(size).messages.Add(k.peer, 1)
+			b.accountsOf(size).bytes.Add(k.peer, size.bytes)
 		})
 	})
 	if err != nil {
@@ -95,8 +93,8 @@ func Open(ctx context.Context, db *store.DB, book *budget.Book, maxMessage int, 
 	return b, nil
 }
 
-// Holds reports whether the message lies in the inbox: also a restart makes no
-// second copy of a repeat. Other content under its id is invalid.
+// Holds reports whether the inbox has the message, so that a repeat makes no second copy
+// after a restart either. It returns an error if the inbox has other content under the id.
 func (b *Inbox) Holds(ctx context.Context, env *wire.Envelope) (bool, error) {
 	key := heldKey{env.From, env.ID}
 	b.mu.Lock()
@@ -107,7 +105,7 @@ func (b *Inbox) Holds(ctx context.Context, env *wire.Envelope) (bool, error) {
 	}
 	var text []byte
 	err := b.db.Read(ctx, func(tx *store.Tx) (err error) {
-		text, err = sqlHeld(tx, key)
+		text, err = readEnvelope(tx, key)
 		return err
 	})
 	if err != nil || text == nil { // acknowledged meanwhile
@@ -123,7 +121,8 @@ func (b *Inbox) Holds(ctx context.Context, env *wire.Envelope) (bool, error) {
 	return true, nil
 }
 
-// Hold returns when the message is on disk, for an agent, or "" for any.
+// Hold keeps a message for the agent of a name, or for any if that is "". The message is on
+// disk when Hold returns. The error is overloaded if the peer's share is used up.
 func (b *Inbox) Hold(ctx context.Context, env *wire.Envelope, agent string) error {
 	var buf bytes.Buffer
 	if err := env.AppendReply(&buf); err != nil {
@@ -135,25 +134,25 @@ func (b *Inbox) Hold(ctx context.Context, env *wire.Envelope, agent string) erro
 			return err
 		}
 	}
-	if err := b.reserve(key, size); err != nil {
+	if err := b.takeShare(key, size); err != nil {
 		return kinds.Errorf(kinds.Overloaded, "the inbox is full for this peer (%v): its owner has to read and acknowledge what lies there; try again later", err)
 	}
-	if err := b.db.Write(ctx, true, func(tx *store.Tx) error { return sqlHold(tx, env, agent, buf.Bytes()) }); err != nil {
-		b.release([]heldKey{key})
+	if err := b.db.Write(ctx, true, func(tx *store.Tx) error { return insertHeld(tx, env, agent, buf.Bytes()) }); err != nil {
+		b.giveBack([]heldKey{key})
 		return fmt.Errorf("hold: %w", err)
 	}
 	return nil
 }
 
-func (b *Inbox) shareOf(size heldSize) share {
+func (b *Inbox) accountsOf(size heldSize) accounts {
 	if size.asked {
 		return b.asked
 	}
 	return b.unasked
 }
 
-func (b *Inbox) reserve(key heldKey, size heldSize) error {
-	s := b.shareOf(size)
+func (b *Inbox) takeShare(key heldKey, size heldSize) error {
+	s := b.accountsOf(size)
 	if err := s.messages.Take(key.peer, 1); err != nil {
 		return err
 	}
@@ -161,14 +160,14 @@ func (b *Inbox) reserve(key heldKey, size heldSize) error {
 		s.messages.Give(key.peer, 1)
 		return err
 	}
-	b.release([]heldKey{key}) // of a run that is so old that its repeat is not known as one
+	b.giveBack([]heldKey{key}) // of a run that is so old that its repeat is not known as one
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.held[key] = size
 	return nil
 }
 
-func (b *Inbox) release(keys []heldKey) {
+func (b *Inbox) giveBack(keys []heldKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, k := range keys {
@@ -177,15 +176,16 @@ func (b *Inbox) release(keys []heldKey) {
 			continue
 		}
 		delete(b.held, k)
-		s := b.shareOf(size)
+		s := b.accountsOf(size)
 		s.messages.Give(k.peer, 1)
 		s.bytes.Give(k.peer, size.bytes)
 	}
 }
 
-// List returns held messages in their order, or those that agents took, as many as fit
-// room bytes but always one: all of them, or what an agent may see. From then on that
-// caller may acknowledge them, unless it only peeks; see show and mark.
+// List returns held messages in their order, or those that agents took. It returns as many
+// as fit room bytes, and at least one. If of is nil it lists for the owner, else for the
+// agent of that name, which sees what is for it or for any. From then on that caller may
+// acknowledge them, unless it only peeks.
 func (b *Inbox) List(ctx context.Context, p *client.InboxParams, of *string, peers []identity.ID, room int) (*client.Inbox, error) {
 	limit := p.Limit
 	if limit == 0 {
@@ -195,9 +195,9 @@ func (b *Inbox) List(ctx context.Context, p *client.InboxParams, of *string, pee
 	var rows []heldRow
 	err := b.db.Read(ctx, func(tx *store.Tx) (err error) {
 		if p.Taken {
-			rows, err = sqlTaken(tx, p.After, time.Now().Add(-takenFor).UnixMilli(), p.Kinds, peers, limit+1)
+			rows, err = readTaken(tx, p.After, time.Now().Add(-takenKeptFor).UnixMilli(), p.Kinds, peers, limit+1)
 		} else {
-			rows, err = sqlInbox(tx, p.After, of, p.Kinds, peers, limit+1)
+			rows, err = readHeld(tx, p.After, of, p.Kinds, peers, limit+1)
 		}
 		return err
 	})
@@ -234,16 +234,17 @@ func (b *Inbox) List(ctx context.Context, p *client.InboxParams, of *string, pee
 		b.seen[seq] = struct{}{}
 	}
 	if of != nil {
-		b.shown.add(*of, shown)
+		b.shown.note(*of, shown)
 	}
 	return answer, nil
 }
 
-// Show lets the owner, or an agent, acknowledge messages of those that it may see; see mark.
-func (b *Inbox) Show(ctx context.Context, seqs []uint64, of *string) error {
+// MarkShown lets the owner, or the agent of, acknowledge messages that it may see, as if
+// List had returned them.
+func (b *Inbox) MarkShown(ctx context.Context, seqs []uint64, of *string) error {
 	var shown map[uint64]wire.MessageID
 	err := b.db.Read(ctx, func(tx *store.Tx) (err error) {
-		shown, err = sqlShown(tx, seqs, of)
+		shown, err = readShown(tx, seqs, of)
 		return err
 	})
 	if err != nil {
@@ -252,7 +253,7 @@ func (b *Inbox) Show(ctx context.Context, seqs []uint64, of *string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if of != nil {
-		b.shown.add(*of, shown)
+		b.shown.note(*of, shown)
 		return nil
 	}
 	for seq := range shown {
@@ -261,17 +262,17 @@ func (b *Inbox) Show(ctx context.Context, seqs []uint64, of *string) error {
 	return nil
 }
 
-// SaveSeen writes what list has returned, a few messages a write. What cannot be
-// written, as on a full disk, waits for the next mark: reading needs no space, and an
-// ack finds what was read in this run of the daemon.
+// SaveSeen writes which messages List has returned to the owner, a few a write. What cannot
+// be written, as on a full disk, waits for the next call: reading needs no space, and the
+// owner can acknowledge what it read in this run of the daemon.
 func (b *Inbox) SaveSeen(ctx context.Context) error {
 	b.mu.Lock()
 	seen := slices.Collect(maps.Keys(b.seen))
 	b.mu.Unlock()
-	for some := range slices.Chunk(seen, MaxChanged) {
+	for some := range slices.Chunk(seen, MaxRowsPerWrite) {
 		err := b.db.Write(ctx, false, func(tx *store.Tx) error {
 			for _, seq := range some {
-				if err := sqlSeen(tx, seq); err != nil {
+				if err := markSeen(tx, seq); err != nil {
 					return err
 				}
 			}
@@ -289,23 +290,23 @@ func (b *Inbox) SaveSeen(ctx context.Context) error {
 	return nil
 }
 
-// Acknowledge removes messages that list has returned to the owner, never others. Where it fails
-// in the middle some are gone, and the same ack again removes the others.
-func (b *Inbox) Acknowledge(ctx context.Context, p *client.AckParams, peers []identity.ID) (n int, err error) {
+// AcknowledgeAsOwner removes messages that List has returned to the owner, and returns how
+// many. If it fails in the middle, some are gone, and a second call removes the others.
+func (b *Inbox) AcknowledgeAsOwner(ctx context.Context, p *client.AckParams, peers []identity.ID) (n int, err error) {
 	if err := b.SaveSeen(ctx); err != nil {
 		return 0, fmt.Errorf("ack: %w", err)
 	}
 	if p.UpTo > 0 {
-		where, args := filterSQL(p.Kinds, peers, []any{p.UpTo})
-		n, err = b.remove(ctx, false, sqlRemove, "seen = 1 AND seq <= ?"+where, args...)
+		where, args := appendFilter(p.Kinds, peers, []any{p.UpTo})
+		n, err = b.removeWhere(ctx, false, deleteHeld, "seen = 1 AND seq <= ?"+where, args...)
 	}
-	for ids := range slices.Chunk(p.IDs, MaxChanged) {
+	for ids := range slices.Chunk(p.IDs, MaxRowsPerWrite) {
 		args := make([]any, len(ids))
 		for i := range ids {
 			args[i] = ids[i][:]
 		}
 		var some int
-		if some, err = b.remove(ctx, false, sqlRemove, "seen = 1 AND id IN (?"+strings.Repeat(", ?", len(ids)-1)+")", args...); err != nil {
+		if some, err = b.removeWhere(ctx, false, deleteHeld, "seen = 1 AND id IN (?"+strings.Repeat(", ?", len(ids)-1)+")", args...); err != nil {
 			break
 		}
 		n += some
@@ -316,53 +317,54 @@ func (b *Inbox) Acknowledge(ctx context.Context, p *client.AckParams, peers []id
 	return n, nil
 }
 
-// Take is ack for an agent: of what list has returned to it. What was for any agent lies
-// beside the inbox for takenFor, with its name: it answers for what it has taken.
-func (b *Inbox) Take(ctx context.Context, p *client.AckParams, agent string, peers []identity.ID) (n int, err error) {
+// AcknowledgeAsAgent removes messages that List has returned to an agent, and returns how
+// many. What was for any agent is kept for takenKeptFor with the name of the agent, which
+// answers for what it has taken.
+func (b *Inbox) AcknowledgeAsAgent(ctx context.Context, p *client.AckParams, agent string, peers []identity.ID) (n int, err error) {
 	now := time.Now()
 	own := func(tx *store.Tx, where string, most int, args ...any) ([]heldKey, error) {
-		return sqlRemove(tx, where+" AND agent = ?", most, append(args, agent)...)
+		return deleteHeld(tx, where+" AND agent = ?", most, append(args, agent)...)
 	}
 	common := func(tx *store.Tx, where string, most int, args ...any) ([]heldKey, error) {
-		return sqlTake(tx, agent, now.UnixMilli(), where+" AND agent = ''", most, args...)
+		return moveToTaken(tx, agent, now.UnixMilli(), where+" AND agent = ''", most, args...)
 	}
 	b.mu.Lock()
-	shown := b.shown.of(agent, p)
+	shown := b.shown.find(agent, p)
 	b.mu.Unlock()
 	taken := 0
-	for seqs := range slices.Chunk(shown, MaxChanged-1) { // one more would be asked for again
+	for seqs := range slices.Chunk(shown, MaxRowsPerWrite-1) { // one more would be asked for again
 		args := make([]any, len(seqs))
 		for i, seq := range seqs {
 			args[i] = seq
 		}
-		where, args := filterSQL(p.Kinds, peers, args)
+		where, args := appendFilter(p.Kinds, peers, args)
 		where = "seq IN (?" + strings.Repeat(", ?", len(seqs)-1) + ")" + where
-		some, err := b.remove(ctx, false, own, where, args...)
+		some, err := b.removeWhere(ctx, false, own, where, args...)
 		if n += some; err != nil {
 			return n, fmt.Errorf("ack: %w", err)
 		}
-		some, err = b.remove(ctx, false, common, where, args...)
+		some, err = b.removeWhere(ctx, false, common, where, args...)
 		if taken += some; err != nil {
 			return n + taken, fmt.Errorf("ack: %w", err)
 		}
 		if len(p.Kinds)+len(peers) == 0 || p.UpTo == 0 {
 			b.mu.Lock()
-			b.shown.settled(agent, seqs)
+			b.shown.forget(agent, seqs)
 			b.mu.Unlock()
 		}
 	}
 	if taken > 0 {
-		err = b.forgetTaken(ctx, false, "at <= ? OR (SELECT count(*) > ? OR sum(size) > ? FROM daemon_taken)", now.Add(-takenFor).UnixMilli(), maxTaken, maxTakenBytes)
+		err = b.forgetTaken(ctx, false, "at <= ? OR (SELECT count(*) > ? OR sum(size) > ? FROM daemon_taken)", now.Add(-takenKeptFor).UnixMilli(), maxTaken, maxTakenBytes)
 	}
 	return n + taken, err
 }
 
-// forgetTaken removes what where says of what agents took, a few messages a write.
+// forgetTaken deletes taken messages that match where, a few a write.
 func (b *Inbox) forgetTaken(ctx context.Context, durable bool, where string, args ...any) error {
-	const atOnce = MaxChanged / 2 // each has a row in two tables
+	const atOnce = MaxRowsPerWrite / 2 // each has a row in two tables
 	for n := atOnce; n == atOnce; {
 		err := b.db.Write(ctx, durable, func(tx *store.Tx) (err error) {
-			n, err = sqlForgetTaken(tx, where, atOnce, args...)
+			n, err = deleteTaken(tx, where, atOnce, args...)
 			return err
 		})
 		if err != nil {
@@ -372,40 +374,39 @@ func (b *Inbox) forgetTaken(ctx context.Context, durable bool, where string, arg
 	return nil
 }
 
-// settling does something with the first messages of a condition, at most so many, and
-// returns those that are held no more.
-type settling func(tx *store.Tx, where string, most int, args ...any) ([]heldKey, error)
+// removal deletes, or moves, the first held messages that match where, and returns them.
+type removal func(tx *store.Tx, where string, most int, args ...any) ([]heldKey, error)
 
-// remove does it with what where says, a few messages a write, and returns how many.
-func (b *Inbox) remove(ctx context.Context, durable bool, do settling, where string, args ...any) (n int, err error) {
+// removeWhere does it with all that match where, a few a write, and returns how many.
+func (b *Inbox) removeWhere(ctx context.Context, durable bool, do removal, where string, args ...any) (n int, err error) {
 	for {
 		var removed []heldKey
 		err := b.db.Write(ctx, durable, func(tx *store.Tx) (err error) {
-			removed, err = do(tx, where, MaxChanged, args...)
+			removed, err = do(tx, where, MaxRowsPerWrite, args...)
 			return err
 		})
 		if err != nil {
 			return n, err
 		}
-		b.release(removed)
-		if n += len(removed); len(removed) < MaxChanged {
+		b.giveBack(removed)
+		if n += len(removed); len(removed) < MaxRowsPerWrite {
 			return n, nil
 		}
 	}
 }
 
-// Senders returns the peers of whom anything is left, what agents have taken included.
+// Senders returns the peers of which anything is left, taken messages included.
 func (b *Inbox) Senders(ctx context.Context) (all []identity.ID, err error) {
 	err = b.db.Read(ctx, func(tx *store.Tx) (err error) {
-		all, err = sqlSenders(tx)
+		all, err = readSenders(tx)
 		return err
 	})
 	return all, err
 }
 
-// RemovePeer removes everything of a peer, for good when it returns.
+// RemovePeer removes everything of a peer. It is gone from the disk when RemovePeer returns.
 func (b *Inbox) RemovePeer(ctx context.Context, peer identity.ID) error {
-	if _, err := b.remove(ctx, true, sqlRemove, "peer = ?", peer[:]); err != nil {
+	if _, err := b.removeWhere(ctx, true, deleteHeld, "peer = ?", peer[:]); err != nil {
 		return fmt.Errorf("purge the inbox: %w", err)
 	}
 	if err := b.forgetTaken(ctx, true, "seq IN (SELECT seq FROM daemon_inbox WHERE peer = ?)", peer[:]); err != nil {

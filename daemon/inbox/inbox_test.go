@@ -107,7 +107,7 @@ func TestRemovalsAreSmallWrites(t *testing.T) {
 		if err := b.SaveSeen(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		n, err := b.Acknowledge(t.Context(), &client.AckParams{UpTo: list.Messages[len(list.Messages)-1].Seq}, nil)
+		n, err := b.AcknowledgeAsOwner(t.Context(), &client.AckParams{UpTo: list.Messages[len(list.Messages)-1].Seq}, nil)
 		if err != nil || n == 0 {
 			t.Fatalf("%d removed: %v", n, err)
 		}
@@ -116,8 +116,8 @@ func TestRemovalsAreSmallWrites(t *testing.T) {
 	if removed != int(budget.Inbox.Peer) || len(b.held) != 0 {
 		t.Errorf("%d removed, %d left", removed, len(b.held))
 	}
-	if largest > MaxChanged {
-		t.Errorf("one write changed %d rows, want at most %d", largest, MaxChanged)
+	if largest > MaxRowsPerWrite {
+		t.Errorf("one write changed %d rows, want at most %d", largest, MaxRowsPerWrite)
 	}
 }
 
@@ -125,17 +125,17 @@ func TestRemovalsAreSmallWrites(t *testing.T) {
 // its first run is forgotten, takes the place of the first, also in its sender's share.
 func TestAMessageThatIsHeldTwiceCountsOnce(t *testing.T) {
 	var book budget.Book
-	b := &Inbox{held: make(map[heldKey]heldSize), unasked: share{book.Open(budget.Inbox), book.Open(budget.InboxBytes(1 << 20))}}
+	b := &Inbox{held: make(map[heldKey]heldSize), unasked: accounts{book.Open(budget.Inbox), book.Open(budget.InboxBytes(1 << 20))}}
 	key := heldKey{identity.ID{1}, wire.MessageID{1}}
 	for _, n := range []int64{100, 200} {
-		if err := b.reserve(key, heldSize{bytes: n}); err != nil {
+		if err := b.takeShare(key, heldSize{bytes: n}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if m, n := b.unasked.messages.Held(key.peer), b.unasked.bytes.Held(key.peer); m != 1 || n != 200 {
 		t.Errorf("%d messages of %d bytes count", m, n)
 	}
-	b.release([]heldKey{key})
+	b.giveBack([]heldKey{key})
 	if m, n := b.unasked.messages.Held(key.peer), b.unasked.bytes.Held(key.peer); m != 0 || n != 0 {
 		t.Errorf("%d messages of %d bytes count when none is held", m, n)
 	}
@@ -177,7 +177,7 @@ func TestTakenIsBounded(t *testing.T) {
 				if _, err := b.List(t.Context(), &client.InboxParams{}, &planner, nil, 1<<30); err != nil {
 					t.Fatal(err)
 				}
-				if n, err := b.Take(t.Context(), &client.AckParams{IDs: []wire.MessageID{env.ID}}, planner, nil); n != 1 || err != nil {
+				if n, err := b.AcknowledgeAsAgent(t.Context(), &client.AckParams{IDs: []wire.MessageID{env.ID}}, planner, nil); n != 1 || err != nil {
 					t.Fatal(n, err)
 				}
 			}
@@ -198,11 +198,11 @@ func TestTakenIsBounded(t *testing.T) {
 		for range maxTaken {
 			env := &wire.Envelope{V: 1, ID: wire.NewMessageID(), From: identity.ID{1}, To: identity.ID{2}, Kind: kinds.KindNotify, Payload: wire.Payload(`{"topic":"t"}`)}
 			var text bytes.Buffer
-			if err := errors.Join(env.AppendReply(&text), sqlHold(tx, env, "", text.Bytes())); err != nil {
+			if err := errors.Join(env.AppendReply(&text), insertHeld(tx, env, "", text.Bytes())); err != nil {
 				return err
 			}
 		}
-		_, err := sqlTake(tx, "reviewer", time.Now().UnixMilli(), "agent = ''", maxTaken)
+		_, err := moveToTaken(tx, "reviewer", time.Now().UnixMilli(), "agent = ''", maxTaken)
 		return err
 	}); err != nil {
 		t.Fatal(err)

@@ -15,9 +15,10 @@ import (
 // repeatsFor is how long inbound messages are remembered (protocol, section 5).
 const repeatsFor = 10 * time.Minute
 
-// Digest is the hash of a message's content: kind, ref and payload.
+// Digest is the SHA-256 of a message's content: kind, ref and payload.
 type Digest [sha256.Size]byte
 
+// HashContent returns the digest of a message.
 func HashContent(env *wire.Envelope) Digest {
 	h := sha256.New()
 	h.Write([]byte(env.Kind))
@@ -31,7 +32,7 @@ func HashContent(env *wire.Envelope) Digest {
 	return Digest(h.Sum(nil))
 }
 
-// ReusedID refuses a message whose id another one had.
+// ReusedID returns the error for a message whose id another message had.
 func ReusedID(env *wire.Envelope) *kinds.Error {
 	return kinds.Errorf(kinds.Invalid, "id: %s was used for another %s: a repeat has the same content, anything else needs an id of its own", env.ID, env.Kind)
 }
@@ -51,7 +52,7 @@ type Run struct {
 	chain   wire.Chain
 	begun   time.Time
 
-	// Under repeats.mu.
+	// Guarded by Repeats.mu.
 	over bool
 	out  Outcome
 	done chan struct{} // closed when over; made by the first who waits
@@ -59,7 +60,7 @@ type Run struct {
 
 // Repeats remembers inbound messages by peer and id, across connections, so that
 // a repeat gets the outcome of the first run and waits for it while that lasts.
-// Delegations are remembered by tasks as well, on disk and for longer.
+// Package delegation remembers delegations as well, on disk and for longer.
 type Repeats struct {
 	kept *budget.Account // never refuses: the oldest go
 
@@ -68,20 +69,21 @@ type Repeats struct {
 	n     int // runs in all peers
 }
 
-// history is what one peer sent, the oldest first in order.
+// history is what one peer sent; in order the oldest is first.
 type history struct {
 	peer  identity.ID
 	runs  map[wire.MessageID]*Run
 	order []*Run
 }
 
+// NewRepeats returns an empty memory.
 func NewRepeats(book *budget.Book) *Repeats {
 	return &Repeats{kept: book.Open(budget.Repeats), peers: make(map[identity.ID]*history)}
 }
 
-// Begin returns the run of a message and whether it is the caller's to run, who
-// then calls finish or forget. Other content under the same id is invalid.
-func (r *Repeats) Begin(from identity.ID, env *wire.Envelope) (*Run, bool, error) {
+// Begin returns the run of a message. If fresh is true, the caller handles the message and
+// calls Finish or Forget. The error is invalid if other content came under the same id.
+func (r *Repeats) Begin(from identity.ID, env *wire.Envelope) (run *Run, fresh bool, err error) {
 	hash, now := HashContent(env), time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,7 +92,7 @@ func (r *Repeats) Begin(from identity.ID, env *wire.Envelope) (*Run, bool, error
 		h = &history{peer: from, runs: make(map[wire.MessageID]*Run)}
 		r.peers[from] = h
 	}
-	r.expire(h, now)
+	r.dropExpired(h, now)
 	if old := h.runs[env.ID]; old != nil {
 		if old.Content != hash {
 			return nil, false, ReusedID(env)
@@ -98,17 +100,17 @@ func (r *Repeats) Begin(from identity.ID, env *wire.Envelope) (*Run, bool, error
 		return old, false, nil
 	}
 	if int64(len(h.order)) >= budget.Repeats.Peer {
-		r.drop(h, 1)
+		r.dropOldest(h, 1)
 	}
 	if int64(r.n) >= budget.Repeats.All {
-		r.evict()
+		r.evictOldest()
 	}
-	fresh := &Run{id: env.ID, Content: hash, chain: env.Chain(), begun: now}
-	h.runs[env.ID] = fresh
-	h.order = append(h.order, fresh)
+	run = &Run{id: env.ID, Content: hash, chain: env.Chain(), begun: now}
+	h.runs[env.ID] = run
+	h.order = append(h.order, run)
 	r.n++
 	r.kept.Add(from, 1)
-	return fresh, true, nil
+	return run, true, nil
 }
 
 // Wait returns the run's outcome; ok is false if ctx ends first.
@@ -131,7 +133,7 @@ func (r *Repeats) Wait(ctx context.Context, of *Run) (out Outcome, ok bool) {
 	}
 }
 
-// Finish records the outcome and gives it to all who wait.
+// Finish records the outcome and gives it to all callers of Wait.
 func (r *Repeats) Finish(of *Run, out Outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -141,8 +143,8 @@ func (r *Repeats) Finish(of *Run, out Outcome) {
 	}
 }
 
-// Forget is finish for a message that was refused before anything was done: those
-// who wait get the refusal, a later repeat runs anew.
+// Forget does what Finish does for a message that was refused before anything was done:
+// callers of Wait get the refusal, and a later repeat is handled anew.
 func (r *Repeats) Forget(from identity.ID, of *Run, out Outcome) {
 	r.Finish(of, out)
 	r.mu.Lock()
@@ -162,7 +164,7 @@ func (r *Repeats) Forget(from identity.ID, of *Run, out Outcome) {
 	}
 }
 
-// ForgetPeer forgets a peer.
+// ForgetPeer forgets what a peer sent.
 func (r *Repeats) ForgetPeer(peer identity.ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -173,7 +175,7 @@ func (r *Repeats) ForgetPeer(peer identity.ID) {
 	}
 }
 
-// FindChain returns the chain of a message of any peer.
+// FindChain returns the chain of a message, whichever peer sent it.
 func (r *Repeats) FindChain(id wire.MessageID) (wire.Chain, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -185,17 +187,17 @@ func (r *Repeats) FindChain(id wire.MessageID) (wire.Chain, bool) {
 	return wire.Chain{}, false
 }
 
-// expire drops what is older than ten minutes.
-func (r *Repeats) expire(h *history, now time.Time) {
+// dropExpired drops what is older than ten minutes.
+func (r *Repeats) dropExpired(h *history, now time.Time) {
 	n := 0
 	for n < len(h.order) && now.Sub(h.order[n].begun) >= repeatsFor {
 		n++
 	}
-	r.drop(h, n)
+	r.dropOldest(h, n)
 }
 
-// drop forgets the n oldest of a peer.
-func (r *Repeats) drop(h *history, n int) {
+// dropOldest forgets the n oldest of a peer.
+func (r *Repeats) dropOldest(h *history, n int) {
 	if n == 0 {
 		return
 	}
@@ -211,13 +213,13 @@ func (r *Repeats) drop(h *history, n int) {
 	}
 }
 
-// evict makes room in the whole: the peer that holds the most pays.
-func (r *Repeats) evict() {
+// evictOldest forgets an eighth of what the peer with the most messages sent, the oldest.
+func (r *Repeats) evictOldest() {
 	var most *history
 	for _, h := range r.peers {
 		if most == nil || len(h.order) > len(most.order) {
 			most = h
 		}
 	}
-	r.drop(most, (len(most.order)+7)/8)
+	r.dropOldest(most, (len(most.order)+7)/8)
 }

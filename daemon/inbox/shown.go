@@ -9,15 +9,15 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// maxShowings is for how many agents is kept what they were shown, as many as can be
-// attached. The one that has looked least recently is forgotten first.
+// maxShowings bounds the agents whose showings are kept, as many as can be attached. The
+// one that looked least recently is forgotten first.
 const maxShowings = registry.MaxAgents
 
-// maxShown is how many messages are kept for each, as many as can be held.
+// maxShown bounds the messages in a showing, as many as can be held.
 const maxShown = 20000
 
-// showings are what agents were shown of the inbox since the daemon started: only that
-// may they acknowledge. Who is forgotten has to look again.
+// showings say what agents were shown of the inbox since the daemon started: they may
+// acknowledge that alone. An agent that is forgotten has to look again.
 type showings struct{ agents []showing } // the last one looked last
 
 type showing struct {
@@ -25,8 +25,8 @@ type showing struct {
 	seqs  map[uint64]wire.MessageID
 }
 
-// add notes what an agent was shown.
-func (s *showings) add(agent string, seqs map[uint64]wire.MessageID) {
+// note adds what an agent was shown.
+func (s *showings) note(agent string, seqs map[uint64]wire.MessageID) {
 	now := showing{agent, seqs}
 	if i := slices.IndexFunc(s.agents, func(o showing) bool { return o.agent == agent }); i >= 0 {
 		now = s.agents[i]
@@ -46,8 +46,8 @@ func (s *showings) add(agent string, seqs map[uint64]wire.MessageID) {
 	}
 }
 
-// settled forgets what an agent has acknowledged.
-func (s *showings) settled(agent string, seqs []uint64) {
+// forget removes what an agent has acknowledged.
+func (s *showings) forget(agent string, seqs []uint64) {
 	for _, o := range s.agents {
 		if o.agent == agent {
 			for _, seq := range seqs {
@@ -57,8 +57,8 @@ func (s *showings) settled(agent string, seqs []uint64) {
 	}
 }
 
-// of returns what was shown to the agent of what an ack names, in its order.
-func (s *showings) of(agent string, p *client.AckParams) (seqs []uint64) {
+// find returns those messages that an ack names and the agent was shown, in their order.
+func (s *showings) find(agent string, p *client.AckParams) (seqs []uint64) {
 	i := slices.IndexFunc(s.agents, func(o showing) bool { return o.agent == agent })
 	if i < 0 {
 		return nil

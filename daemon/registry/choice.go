@@ -12,18 +12,18 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// RetryAfterMS is when it makes sense to ask an agent again that was full.
+// RetryAfterMS tells a peer when to ask again, in milliseconds, if an agent was full.
 const RetryAfterMS = 1000
 
-// requests is n of them, in words.
-func requests(n int) string {
+// countRequests returns n requests in words.
+func countRequests(n int) string {
 	if n == 1 {
 		return "1 request"
 	}
 	return fmt.Sprintf("%d requests", n)
 }
 
-// ShareError says that a peer has all the places of an agent that one may have
+// ShareError says that a peer has as many places of an agent as one peer may have
 // while others are connected.
 type ShareError struct {
 	agent string
@@ -31,79 +31,81 @@ type ShareError struct {
 }
 
 func (e *ShareError) Error() string {
-	return fmt.Sprintf("agent %s works on %s of this peer, as many as it takes of one while others are connected (budget: %s)", e.agent, requests(e.n), budget.Places.Name)
+	return fmt.Sprintf("agent %s works on %s of this peer, as many as it takes of one while others are connected (budget: %s)", e.agent, countRequests(e.n), budget.Places.Name)
 }
 
 // Reserve chooses the agent for a query or delegate of a peer and reserves a place of it,
-// which release gives back; with all, the peer may have every place. The agent is the one
-// that is named, else the one with the longest matching domain, of those the least busy,
-// then the last attached.
-func (r *Registry) Reserve(from identity.ID, all bool, kind, domain, name string) (*Place, error) {
+// which the caller gives back with Release. If all is set, the peer may have every place;
+// else it gets a [*ShareError] instead of the last one. Reserve takes the agent that is
+// named, else the one with the longest matching domain, of those the least busy, of those
+// the last attached.
+func (r *Registry) Reserve(from identity.ID, all bool, kind, domain, name string) (*Reservation, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var best *Agent
 	var bestMatch int
 	candidates := 0
 	for _, a := range r.attached {
-		if !a.takes(kind) || name != "" && a.Name != name {
+		if !a.takesKind(kind) || name != "" && a.Name != name {
 			continue
 		}
 		candidates++
 		match := 0
 		if domain != "" && name == "" {
-			if match = LongestMatch(a.Domains, domain); match < 0 {
+			if match = MatchLongest(a.Domains, domain); match < 0 {
 				continue
 			}
 		}
-		if best == nil || match > bestMatch || match == bestMatch && r.before(a, best) {
+		if best == nil || match > bestMatch || match == bestMatch && r.isPreferred(a, best) {
 			best, bestMatch = a, match
 		}
 	}
 	switch {
-	case best != nil && r.active(best) >= best.MaxConcurrent:
-		e := kinds.Errorf(kinds.Overloaded, "agent %s works on %s, as many as it takes: try again later", best.Name, requests(r.active(best)))
+	case best != nil && r.countActive(best) >= best.MaxConcurrent:
+		e := kinds.Errorf(kinds.Overloaded, "agent %s works on %s, as many as it takes: try again later", best.Name, countRequests(r.countActive(best)))
 		e.RetryAfterMS = RetryAfterMS
 		return nil, e
-	case best != nil && !all && r.activeFor(best, from) >= max(best.MaxConcurrent-1, 1):
-		return nil, &ShareError{best.Name, r.activeFor(best, from)}
+	case best != nil && !all && r.countActiveFor(best, from) >= max(best.MaxConcurrent-1, 1):
+		return nil, &ShareError{best.Name, r.countActiveFor(best, from)}
 	case best != nil:
 		best.running++
-		best.peers[from]++
-		return &Place{Agent: best, from: from}, nil
+		best.runningOf[from]++
+		return &Reservation{Agent: best, peer: from}, nil
 	case candidates > 0:
-		return nil, r.unknownDomain(kind, domain)
+		return nil, r.newUnknownDomain(kind, domain)
 	case name != "":
-		return nil, kinds.Errorf(kinds.NoAgent, "no agent %q is attached that takes a %s: name another, or none", name, noun(kind))
+		return nil, kinds.Errorf(kinds.NoAgent, "no agent %q is attached that takes a %s: name another, or none", name, nameKind(kind))
 	}
-	return nil, kinds.Errorf(kinds.NoAgent, "no agent is attached that takes a %s: try again when one is", noun(kind))
+	return nil, kinds.Errorf(kinds.NoAgent, "no agent is attached that takes a %s: try again when one is", nameKind(kind))
 }
 
-// noun is what people call a message of a kind that agents are picked for.
-func noun(kind string) string {
+// nameKind returns what people call a message of a kind for which an agent is chosen.
+func nameKind(kind string) string {
 	if kind == kinds.KindDelegate {
 		return "delegation"
 	}
 	return kind
 }
 
-// activeFor is what an agent has to do for one peer. The caller holds mu.
-func (r *Registry) activeFor(a *Agent, from identity.ID) int {
-	return a.peers[from] + r.load[a.Name][from]
+// countActiveFor counts what an agent has to do for one peer. The caller holds mu.
+func (r *Registry) countActiveFor(a *Agent, from identity.ID) int {
+	return a.runningOf[from] + r.accepted[a.Name][from]
 }
 
-// before reports whether a, attached after b, is to be chosen of two whose domains
-// match equally: one with a free place, then the less busy, then the later.
-func (r *Registry) before(a, b *Agent) bool {
-	aFull, bFull := r.active(a) >= a.MaxConcurrent, r.active(b) >= b.MaxConcurrent
+// isPreferred reports whether a, which attached after b, goes before b. Their domains match
+// equally: one with a free place goes first, then the less busy, then the later. The caller
+// holds mu.
+func (r *Registry) isPreferred(a, b *Agent) bool {
+	aFull, bFull := r.countActive(a) >= a.MaxConcurrent, r.countActive(b) >= b.MaxConcurrent
 	if aFull != bFull {
 		return bFull
 	}
-	return r.active(a) <= r.active(b)
+	return r.countActive(a) <= r.countActive(b)
 }
 
-// LongestMatch returns the length of the longest domain that matches, 0 where none is
-// declared, -1 where none matches.
-func LongestMatch(domains []string, domain string) int {
+// MatchLongest returns the length of the longest of domains that matches: 0 if there are no
+// domains, -1 if none matches.
+func MatchLongest(domains []string, domain string) int {
 	if len(domains) == 0 {
 		return 0
 	}
@@ -116,11 +118,11 @@ func LongestMatch(domains []string, domain string) int {
 	return n
 }
 
-// unknownDomain names the domains that there are. The caller holds mu.
-func (r *Registry) unknownDomain(kind, domain string) error {
+// newUnknownDomain returns the error that names the domains there are. The caller holds mu.
+func (r *Registry) newUnknownDomain(kind, domain string) error {
 	var known []string
 	for _, a := range r.attached {
-		if a.takes(kind) {
+		if a.takesKind(kind) {
 			known = append(known, a.Domains...)
 		}
 	}
@@ -133,14 +135,14 @@ func (r *Registry) unknownDomain(kind, domain string) error {
 	return e
 }
 
-// Takers returns who wants a message: of a notify those whose topics match, of
-// others all; or the one that is named.
-func (r *Registry) Takers(kind, topic, name string) []*Agent {
+// FindTakers returns the agents that take a kind: all, or the one that is named. If there
+// is a topic, theirs match it.
+func (r *Registry) FindTakers(kind, topic, name string) []*Agent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var all []*Agent
 	for _, a := range r.attached {
-		if a.takes(kind) && (name == "" || a.Name == name) && (topic == "" || LongestMatch(a.Topics, topic) >= 0) {
+		if a.takesKind(kind) && (name == "" || a.Name == name) && (topic == "" || MatchLongest(a.Topics, topic) >= 0) {
 			all = append(all, a)
 		}
 	}

@@ -77,7 +77,7 @@ func TestOnePlaceIsLeftForOtherPeers(t *testing.T) {
 			if _, _, err := r.Attach(new(jsonrpc.Conn), client.AttachParams{Name: "reviewer", MaxConcurrent: c.concurrent}, false, nil); err != nil {
 				t.Fatal(err)
 			}
-			var had []*Place
+			var had []*Reservation
 			for range 10 * c.concurrent {
 				if p, err := r.Reserve(identity.ID{1}, all, kinds.KindQuery, "", ""); err == nil {
 					had = append(had, p)
@@ -93,8 +93,8 @@ func TestOnePlaceIsLeftForOtherPeers(t *testing.T) {
 			for _, p := range had {
 				r.Release(p)
 			}
-			if a := had[0].Agent; len(a.peers) != 0 || a.running != 0 {
-				t.Errorf("%d running after all were released, of %v", a.running, a.peers)
+			if a := had[0].Agent; len(a.runningOf) != 0 || a.running != 0 {
+				t.Errorf("%d running after all were released, of %v", a.running, a.runningOf)
 			}
 		}
 	}

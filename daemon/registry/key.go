@@ -9,34 +9,34 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// NameKept is how long the name of an agent that left with open work is kept for
-// whoever has its key. It is as long as a delegation without a deadline waits.
-const NameKept = 10 * time.Minute
+// NameKeptFor is how long the name of an agent that left open work is kept for the agent
+// that has its key. A delegation without a deadline waits as long.
+const NameKeptFor = 10 * time.Minute
 
-// KeyHash is what an agent's key comes to.
+// KeyHash is the SHA-256 of an agent's key.
 type KeyHash [sha256.Size]byte
 
-// Credential is as whom a local connection calls: an agent's name, "" for none, and what
-// its key comes to. What the holder of a key sent, or was handed, is its own.
+// Credential says as which agent a local connection calls: its name, "" for none, and the
+// hash of its key. What was sent, or taken, under a key belongs to the agent with that key.
 type Credential struct {
 	Name    string
 	KeyHash KeyHash
 }
 
-// kept is a name whose agent left while it had open work.
-type kept struct {
+// keptName is a name whose agent left while it had open work.
+type keptName struct {
 	key   KeyHash
 	since time.Time
 }
 
-// NewKey draws a key for an attached agent.
+// NewKey returns a random key for an agent.
 func NewKey() string {
 	var b [32]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
 }
 
-// HashKey checks a key that an agent shows.
+// HashKey returns the hash of a key that an agent shows; the error begins with op.
 func HashKey(op, key string) (KeyHash, error) {
 	if b, err := hex.DecodeString(key); err != nil || len(b) != 32 {
 		return KeyHash{}, kinds.Errorf(kinds.Invalid, "%s: key: expected the 64 hex digits that attach returned", op)
@@ -44,9 +44,9 @@ func HashKey(op, key string) (KeyHash, error) {
 	return sha256.Sum256([]byte(key)), nil
 }
 
-// Check checks that a key is that of the agent that has the name now, or had it and
-// left open work.
-func (r *Registry) Check(as Credential) error {
+// CheckCredential returns an error unless the key is that of the agent that has the name, or
+// of one that left open work under it.
+func (r *Registry) CheckCredential(as Credential) error {
 	known, key := r.KeyHashOf(as.Name)
 	switch {
 	case !known:
@@ -57,7 +57,7 @@ func (r *Registry) Check(as Credential) error {
 	return nil
 }
 
-// KeyHashOf returns what the key comes to of the agent that has a name, if one has.
+// KeyHashOf returns the hash of the key to which a name belongs; known is false if it is free.
 func (r *Registry) KeyHashOf(name string) (known bool, key KeyHash) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,19 +66,19 @@ func (r *Registry) KeyHashOf(name string) (known bool, key KeyHash) {
 			return true, a.KeyHash
 		}
 	}
-	k, ok := r.kept[name]
-	return ok && time.Since(k.since) < NameKept, k.key
+	k, ok := r.keptNames[name]
+	return ok && time.Since(k.since) < NameKeptFor, k.key
 }
 
-// keep keeps the name of an agent that leaves for the holder of its key, if it has
-// open work, and forgets the names that have none any more. The caller holds mu.
-func (r *Registry) keep(a *Agent, open map[string]bool) {
-	for name := range r.kept {
+// keepNameOf keeps the name of an agent that leaves, if it is one of open, the names with
+// open work. It forgets the kept names that have none any more. The caller holds mu.
+func (r *Registry) keepNameOf(a *Agent, open map[string]bool) {
+	for name := range r.keptNames {
 		if !open[name] {
-			delete(r.kept, name)
+			delete(r.keptNames, name)
 		}
 	}
 	if open[a.Name] {
-		r.kept[a.Name] = kept{a.KeyHash, time.Now()}
+		r.keptNames[a.Name] = keptName{a.KeyHash, time.Now()}
 	}
 }

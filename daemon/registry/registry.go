@@ -5,8 +5,8 @@
 // agent has accepted counts as one more. One place of an agent is left to other
 // peers. The name of an agent that leaves open work is kept for whoever has its key.
 //
-// The registry calls nothing of the daemon while it is locked: others, such as the
-// table of delegations, may hold their own lock while they call it.
+// The registry calls nothing while it is locked, so a caller may hold a lock of its own,
+// as the table of delegations does.
 //
 // It leaves to others which delegations are open (package delegation), and what is
 // said to an agent (package daemon).
@@ -33,11 +33,10 @@ const (
 	defaultConcurrent = 4
 )
 
-// offered are the kinds that an agent can declare.
-var offered = [...]string{kinds.KindQuery, kinds.KindDelegate, kinds.KindCancel, kinds.KindNotify, kinds.KindResult, kinds.KindError}
+// offeredKinds are the kinds that an agent can declare.
+var offeredKinds = [...]string{kinds.KindQuery, kinds.KindDelegate, kinds.KindCancel, kinds.KindNotify, kinds.KindResult, kinds.KindError}
 
-// Agent is an attached agent: a connection that answers. Its fields but running
-// never change.
+// Agent is an attached agent: a connection that answers. Its exported fields never change.
 type Agent struct {
 	client.AttachParams
 	Conn    *jsonrpc.Conn
@@ -45,41 +44,42 @@ type Agent struct {
 	IsGuest bool    // it came through the agents' folder
 	since   time.Time
 
-	running int                 // requests under way; under agents.mu
-	peers   map[identity.ID]int // of them, by who sent them; likewise
+	running   int                 // requests under way; guarded by Registry.mu
+	runningOf map[identity.ID]int // the same by the peers that sent them
 }
 
-// Place is one of an agent's that is reserved for a request.
-type Place struct {
-	Agent *Agent
-	from  identity.ID // who sent the request
-	over  bool        // it is given back; under agents.mu
+// Reservation is a place of an agent that is reserved for a request of a peer.
+type Reservation struct {
+	Agent    *Agent
+	peer     identity.ID // that sent the request
+	released bool        // guarded by Registry.mu
 }
 
-// takes reports whether the agent wants messages of a kind.
-func (a *Agent) takes(kind string) bool { return len(a.Kinds) == 0 || slices.Contains(a.Kinds, kind) }
+// takesKind reports whether the agent wants messages of a kind.
+func (a *Agent) takesKind(kind string) bool {
+	return len(a.Kinds) == 0 || slices.Contains(a.Kinds, kind)
+}
 
-// Registry is the registry of what is attached, and the one place that chooses who
-// gets a message.
+// Registry holds the attached agents. It alone chooses which of them gets a message.
 type Registry struct {
-	mu       sync.Mutex      // guards the rest, and running of each agent
-	attached []*Agent        // the last attached last
-	kept     map[string]kept // by name; only names of open delegations, so as bounded as these
-	load     map[string]map[identity.ID]int
-	// load counts the accepted delegations by the agent's name and by who sent them:
-	// they stay its work while it is away.
+	mu        sync.Mutex          // guards the rest, and running of each agent
+	attached  []*Agent            // the last attached last
+	keptNames map[string]keptName // by name; only names of open delegations, so as bounded as these
+	accepted  map[string]map[identity.ID]int
+	// accepted counts the accepted delegations by the agent's name and by the peer that sent
+	// them. They stay the agent's work while it is away.
 }
 
+// New returns a registry without agents.
 func New() *Registry {
-	return &Registry{kept: make(map[string]kept), load: make(map[string]map[identity.ID]int)}
+	return &Registry{keptNames: make(map[string]keptName), accepted: make(map[string]map[identity.ID]int)}
 }
 
-// Attach registers an agent, whose params then hold its key. open are the names that
-// have open work: while one of them is kept, a guest needs its key. Those that it
-// replaces are returned: the one that was on the same connection, and one of the same
-// name.
+// Attach registers an agent, whose params then hold its key. open are the names that have
+// open work: while one of them is kept, a guest needs its key. Attach returns the agents
+// that it replaces: one on the same connection, and one of the same name.
 func (r *Registry) Attach(conn *jsonrpc.Conn, p client.AttachParams, guest bool, open map[string]bool) (a *Agent, replaced []*Agent, err error) {
-	if err := checkAttach(&p); err != nil {
+	if err := checkParams(&p); err != nil {
 		return nil, nil, err
 	}
 	shown := p.Key != ""
@@ -93,7 +93,7 @@ func (r *Registry) Attach(conn *jsonrpc.Conn, p client.AttachParams, guest bool,
 	if p.MaxConcurrent == 0 {
 		p.MaxConcurrent = defaultConcurrent
 	}
-	a = &Agent{AttachParams: p, Conn: conn, KeyHash: key, IsGuest: guest, since: time.Now(), peers: make(map[identity.ID]int)}
+	a = &Agent{AttachParams: p, Conn: conn, KeyHash: key, IsGuest: guest, since: time.Now(), runningOf: make(map[identity.ID]int)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var others []*Agent
@@ -119,23 +119,23 @@ func (r *Registry) Attach(conn *jsonrpc.Conn, p client.AttachParams, guest bool,
 	if len(others) >= MaxAgents || guest && guests >= maxGuests {
 		return nil, nil, kinds.Errorf(kinds.Overloaded, "attach: %d agents are attached, the most there can be: detach one first", len(others))
 	}
-	if k, ok := r.kept[p.Name]; ok && guest && k.key != a.KeyHash {
-		if left := NameKept - time.Since(k.since); left > 0 && open[p.Name] {
+	if k, ok := r.keptNames[p.Name]; ok && guest && k.key != a.KeyHash {
+		if left := NameKeptFor - time.Since(k.since); left > 0 && open[p.Name] {
 			return nil, nil, kinds.Errorf(kinds.NotAuthorized, "attach: name: the last agent %q left open delegations, and its name is kept for it for %s more: show its key, choose another name, or wait",
 				p.Name, left.Round(time.Second))
 		}
 	}
 	for _, old := range replaced {
 		if old.Name != p.Name {
-			r.keep(old, open)
+			r.keepNameOf(old, open)
 		}
 	}
-	delete(r.kept, p.Name)
+	delete(r.keptNames, p.Name)
 	r.attached = append(others, a)
 	return a, replaced, nil
 }
 
-func checkAttach(p *client.AttachParams) error {
+func checkParams(p *client.AttachParams) error {
 	switch {
 	case p.Name == "" || len(p.Name) > wire.MaxLabel || strings.Contains(p.Name, "/") || identity.Claim(p.Name) != p.Name:
 		return kinds.Errorf(kinds.Invalid, "attach: name: expected 1 to %d printable bytes without a slash", wire.MaxLabel)
@@ -145,8 +145,8 @@ func checkAttach(p *client.AttachParams) error {
 		return kinds.Errorf(kinds.Invalid, "attach: max_concurrent: expected 1 or more")
 	}
 	for _, k := range p.Kinds {
-		if !slices.Contains(offered[:], k) {
-			return kinds.Errorf(kinds.Invalid, "attach: kinds: %q: expected some of %s", k, strings.Join(offered[:], ", "))
+		if !slices.Contains(offeredKinds[:], k) {
+			return kinds.Errorf(kinds.Invalid, "attach: kinds: %q: expected some of %s", k, strings.Join(offeredKinds[:], ", "))
 		}
 	}
 	for _, d := range p.Domains {
@@ -162,10 +162,11 @@ func checkAttach(p *client.AttachParams) error {
 	return nil
 }
 
-// Detach removes the agent of a connection and returns it, nil if there was none. Its
-// name is kept if it is one of those that have open work.
+// Detach removes the agent of a connection and returns it, nil if there was none. It keeps
+// the agent's name if that is one of open, the names with open work, for which it asks
+// while it is not locked.
 func (r *Registry) Detach(conn *jsonrpc.Conn, open func() map[string]bool) *Agent {
-	if r.AgentOf(conn) == nil {
+	if r.AgentOn(conn) == nil {
 		return nil
 	}
 	working := open() // not under mu: a delegation that changes asks here while it is locked
@@ -174,15 +175,15 @@ func (r *Registry) Detach(conn *jsonrpc.Conn, open func() map[string]bool) *Agen
 	for i, a := range r.attached {
 		if a.Conn == conn {
 			r.attached = slices.Delete(r.attached, i, i+1)
-			r.keep(a, working)
+			r.keepNameOf(a, working)
 			return a
 		}
 	}
 	return nil
 }
 
-// AgentOf returns the agent of a connection, nil if it has not attached.
-func (r *Registry) AgentOf(conn *jsonrpc.Conn) *Agent {
+// AgentOn returns the agent of a connection, nil if it has not attached.
+func (r *Registry) AgentOn(conn *jsonrpc.Conn) *Agent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.attached {
@@ -193,59 +194,59 @@ func (r *Registry) AgentOf(conn *jsonrpc.Conn) *Agent {
 	return nil
 }
 
-// AddDelegations adds to the accepted delegations of a name. The place that one of them had until now,
-// if any, is given back in the same step: no delegation counts twice.
-func (r *Registry) AddDelegations(name string, from identity.ID, n int, had *Place) {
+// AddDelegations adds n to the accepted delegations of a name. It gives back the place that
+// one of them had until now, if any, in the same step, so that none counts twice.
+func (r *Registry) AddDelegations(name string, from identity.ID, n int, had *Reservation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.free(had)
-	by := r.load[name]
+	r.releaseLocked(had)
+	by := r.accepted[name]
 	if by == nil {
 		by = make(map[identity.ID]int)
-		r.load[name] = by
+		r.accepted[name] = by
 	}
 	if by[from] += n; by[from] == 0 {
 		delete(by, from)
 	}
 	if len(by) == 0 {
-		delete(r.load, name)
+		delete(r.accepted, name)
 	}
 }
 
-// active is what an agent has to do. The caller holds mu.
-func (r *Registry) active(a *Agent) int { return a.running + r.loadOf(a.Name) }
+// countActive counts what an agent has to do. The caller holds mu.
+func (r *Registry) countActive(a *Agent) int { return a.running + r.countAccepted(a.Name) }
 
-func (r *Registry) loadOf(name string) (n int) {
-	for _, m := range r.load[name] {
+func (r *Registry) countAccepted(name string) (n int) {
+	for _, m := range r.accepted[name] {
 		n += m
 	}
 	return n
 }
 
-// Release gives back a place that pick has reserved, unless that was done before.
-func (r *Registry) Release(p *Place) {
+// Release gives back a place, unless that was done before.
+func (r *Registry) Release(p *Reservation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.free(p)
+	r.releaseLocked(p)
 }
 
-// free is release of a caller that holds mu.
-func (r *Registry) free(p *Place) {
-	if p == nil || p.over {
+// releaseLocked does what Release does. The caller holds mu.
+func (r *Registry) releaseLocked(p *Reservation) {
+	if p == nil || p.released {
 		return
 	}
-	p.over = true
+	p.released = true
 	p.Agent.running--
-	if p.Agent.peers[p.from]--; p.Agent.peers[p.from] == 0 {
-		delete(p.Agent.peers, p.from)
+	if p.Agent.runningOf[p.peer]--; p.Agent.runningOf[p.peer] == 0 {
+		delete(p.Agent.runningOf, p.peer)
 	}
 }
 
-// KeepName keeps a name for the holder of a key whose agent left at a time.
+// KeepName keeps a name for the agent with a key, which left it at a time.
 func (r *Registry) KeepName(name string, key KeyHash, since time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.kept[name] = kept{key, since}
+	r.keptNames[name] = keptName{key, since}
 }
 
 // AgentNamed returns the attached agent of a name, or nil.
@@ -260,17 +261,17 @@ func (r *Registry) AgentNamed(name string) *Agent {
 	return nil
 }
 
-// Summarize is what pong says of all agents together.
+// Summarize returns what pong says of all agents together.
 func (r *Registry) Summarize() (status string, active, attached int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	full := len(r.attached) > 0
 	for _, a := range r.attached {
 		active += a.running
-		full = full && r.active(a) >= a.MaxConcurrent
+		full = full && r.countActive(a) >= a.MaxConcurrent
 	}
-	for name := range r.load {
-		active += r.loadOf(name)
+	for name := range r.accepted {
+		active += r.countAccepted(name)
 	}
 	switch {
 	case full:
@@ -283,33 +284,33 @@ func (r *Registry) Summarize() (status string, active, attached int) {
 	return status, active, len(r.attached)
 }
 
-// RunningFor returns how many requests of a peer are under way at all agents.
-func (r *Registry) RunningFor(peer identity.ID) (n int) {
+// CountRunning returns how many requests of a peer are under way at all agents.
+func (r *Registry) CountRunning(peer identity.ID) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.attached {
-		n += a.peers[peer]
+		n += a.runningOf[peer]
 	}
 	return n
 }
 
-// List describes the attached agents.
-func (r *Registry) List() []client.Agent {
+// ListAgents describes the attached agents.
+func (r *Registry) ListAgents() []client.Agent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := make([]client.Agent, 0, len(r.attached))
 	for _, a := range r.attached {
 		all = append(all, client.Agent{
 			Name: a.Name, Kinds: a.Kinds, Domains: a.Domains, Topics: a.Topics,
-			MaxConcurrent: a.MaxConcurrent, Active: r.active(a), Since: a.since.UTC(),
+			MaxConcurrent: a.MaxConcurrent, Active: r.countActive(a), Since: a.since.UTC(),
 		})
 	}
 	return all
 }
 
-// Capabilities answers discover: what the named agent registered, or all of them
-// together under the daemon's name.
-func (r *Registry) Capabilities(self, name string) (*kinds.Capabilities, error) {
+// DescribeCapabilities answers discover: with what the named agent declared, or with what
+// all declared, under the daemon's own name.
+func (r *Registry) DescribeCapabilities(self, name string) (*kinds.Capabilities, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	sum := &kinds.Capabilities{AgentName: self}

@@ -31,18 +31,18 @@ func TestNamesAreKeptForTenMinutes(t *testing.T) {
 		working := func() map[string]bool { return open }
 		r.Detach(first.Conn, working)
 		r.Detach(idle.Conn, working)
-		if len(r.kept) != 1 {
-			t.Errorf("kept: %v", r.kept)
+		if len(r.keptNames) != 1 {
+			t.Errorf("kept: %v", r.keptNames)
 		}
-		time.Sleep(NameKept - time.Nanosecond)
+		time.Sleep(NameKeptFor - time.Nanosecond)
 		if _, err := attach("planner", ""); !errors.Is(err, &kinds.Error{Code: kinds.NotAuthorized}) {
 			t.Errorf("before the time: %v", err)
 		}
-		if err := r.Check(Credential{"planner", first.KeyHash}); err != nil {
+		if err := r.CheckCredential(Credential{"planner", first.KeyHash}); err != nil {
 			t.Errorf("its key: %v", err)
 		}
 		time.Sleep(time.Nanosecond)
-		if err := r.Check(Credential{"planner", first.KeyHash}); err == nil {
+		if err := r.CheckCredential(Credential{"planner", first.KeyHash}); err == nil {
 			t.Error("its key speaks for it after the time")
 		}
 		if _, err := attach("planner", ""); err != nil {
@@ -81,8 +81,28 @@ func TestGuestsLeavePlacesForTheOwner(t *testing.T) {
 func TestEveryKindIsOffered(t *testing.T) {
 	for _, k := range kinds.Table() {
 		own := k.Name == kinds.KindPing || k.Name == kinds.KindDiscover || k.Class == kinds.Reply
-		if slices.Contains(offered[:], k.Name) == own {
+		if slices.Contains(offeredKinds[:], k.Name) == own {
 			t.Errorf("%s: offered to agents is %t", k.Name, !own)
 		}
+	}
+}
+
+// The registry asks for open work while it is not locked: the table of delegations, which
+// answers, is locked while it calls the registry.
+func TestDetachAsksUnlocked(t *testing.T) {
+	r := New()
+	a, _, err := r.Attach(new(jsonrpc.Conn), client.AttachParams{Name: "planner"}, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := false
+	r.Detach(a.Conn, func() map[string]bool {
+		if asked = r.mu.TryLock(); asked {
+			r.mu.Unlock()
+		}
+		return nil
+	})
+	if !asked {
+		t.Error("the registry is locked, or asks nothing")
 	}
 }
