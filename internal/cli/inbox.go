@@ -64,6 +64,7 @@ removes what is for it or for any; the latter --taken shows for 7 days, with its
 	return cmd
 }
 
+// showInbox prints the inbox, and tells the daemon which messages were shown.
 func (a *app) showInbox(ctx context.Context, after uint64, taken bool) error {
 	inbox, err := a.Daemon.Inbox(ctx, client.InboxParams{After: after, Taken: taken, Peek: !taken})
 	if err != nil {
@@ -122,8 +123,8 @@ func (a *app) printInbox(ctx context.Context, inbox *client.Inbox, taken bool) e
 	return nil
 }
 
-// petnames returns the petnames of the trusted peers, if there is a message to name
-// the sender of.
+// petnames returns the petnames of the peers, by their ids. It asks only if there are
+// messages.
 func (a *app) petnames(ctx context.Context, messages int) (map[identity.ID]string, error) {
 	if messages == 0 {
 		return nil, nil
@@ -139,7 +140,7 @@ func (a *app) petnames(ctx context.Context, messages int) (map[identity.ID]strin
 	return names, nil
 }
 
-// describeEnvelope is what a message says, on one line.
+// describeEnvelope returns what a message says, on one line.
 func describeEnvelope(e *wire.Envelope) string {
 	switch e.Kind {
 	case kinds.KindNotify:

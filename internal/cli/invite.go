@@ -103,7 +103,7 @@ func (a *app) listInvitations(ctx context.Context) error {
 	return nil
 }
 
-// revokeInvitations ends the invitation with that id, or all of them.
+// revokeInvitations ends the invitation with that id, or all.
 func (a *app) revokeInvitations(ctx context.Context, id string) error {
 	p := client.RevokeParams{ID: id}
 	if id == "all" {
@@ -120,7 +120,7 @@ func (a *app) revokeInvitations(ctx context.Context, id string) error {
 	return nil
 }
 
-// completeInvitations completes the id of an open invitation, or all.
+// completeInvitations completes the id of an open invitation, or "all".
 func (a *app) completeInvitations(ctx context.Context, begun string) []cobra.Completion {
 	const patience = 500 * time.Millisecond
 	a.ChooseDaemon()
@@ -137,7 +137,7 @@ func (a *app) completeInvitations(ctx context.Context, begun string) []cobra.Com
 	return slices.DeleteFunc(found, func(c cobra.Completion) bool { return !strings.HasPrefix(c, begun) })
 }
 
-// explainInvitation shows what to do with an invitation.
+// explainInvitation tells a person what to do with an invitation, with a QR code if it fits.
 func (a *app) explainInvitation(inv *client.Invitation) {
 	if code, columns, err := ui.DrawQRCode(inv.URI, a.Colours); err == nil && columns <= a.ErrWidth() {
 		fmt.Fprint(a.Err, "\n", code)

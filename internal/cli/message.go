@@ -15,7 +15,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// messageFlags is what query, delegate and notify have in common.
+// messageFlags is the flags that query, delegate and notify have in common.
 type messageFlags struct {
 	kind                string
 	id, parent, payload string // flags
@@ -28,7 +28,7 @@ func (m *messageFlags) addFlags(cmd *cobra.Command) {
 	f.StringVar(&m.payload, "payload", "", "the whole payload as JSON, @file or -, instead of what follows PEER")
 }
 
-// checkArgs are PEER and the words that --payload replaces.
+// checkArgs checks that there are PEER and, without --payload, these arguments.
 func (m *messageFlags) checkArgs(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if cmd.Flags().Changed("payload") {
@@ -41,8 +41,8 @@ func (m *messageFlags) checkArgs(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// readHead reads the flags. The id is drawn here so that it can be told where a call
-// ends without an answer.
+// readHead returns the head of the message that the flags describe. It draws the id here, so
+// that an error can name it if the call ends without an answer.
 func (m *messageFlags) readHead() (client.Head, error) {
 	h := client.Head{ID: wire.NewMessageID()}
 	if m.id != "" {
@@ -66,8 +66,8 @@ func (m *messageFlags) readHead() (client.Head, error) {
 	return h, nil
 }
 
-// encodePayload makes the payload of the words, or takes that of --payload, and checks
-// it, so that what is wrong with it is said before anything is sent.
+// encodePayload returns the value of --payload, or encodes what build returns. It checks the
+// payload, so that an error is told before anything is sent.
 func (m *messageFlags) encodePayload(ctx context.Context, a *app, build func() (any, error)) (wire.Payload, error) {
 	var p wire.Payload
 	if m.payload != "" {

@@ -73,7 +73,7 @@ agent has it), held (it lies in the peer's inbox) or, with --no-wait, sent.`,
 	return cmd
 }
 
-// jsonOrText is text as JSON: as it stands if it parses, else as a string.
+// jsonOrText returns text if it is JSON, else a JSON string of it.
 func jsonOrText(text string) (jsontext.Value, error) {
 	if v := jsontext.Value(text); v.IsValid() {
 		return v, nil
@@ -94,7 +94,7 @@ func (a *app) notifyPeer(ctx context.Context, params client.NotifyParams) error 
 	return nil
 }
 
-// notifyAll prints a line a recipient. The exit code is that of the first error.
+// notifyAll prints a line for each recipient. The exit code is that of the first error.
 func (a *app) notifyAll(ctx context.Context, params client.NotifyParams) error {
 	receipts, err := a.Daemon.NotifyAll(ctx, params)
 	if err != nil {

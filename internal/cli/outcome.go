@@ -14,8 +14,8 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// taskResult is how a delegation ended: with a result, or with an error, which
-// is also how one shows that ended without its agent's word.
+// taskResult is what delegate --wait prints with --json: the result of a delegation, or its
+// error. It also has an error if the delegation ended without its agent.
 type taskResult struct {
 	Ref     wire.MessageID `json:"ref"`
 	From    identity.ID    `json:"from"`
@@ -39,8 +39,8 @@ func newTaskResult(t *client.Task, from identity.ID) taskResult {
 	return r
 }
 
-// outcomeOf is the outcome in full, which the result says, and its data. Where it ended
-// without one there is only what the daemon says.
+// outcomeOf returns the whole outcome of a task and its data. They come from the result;
+// without one, the outcome is what the daemon says.
 func outcomeOf(t *client.Task) (words string, data jsontext.Value) {
 	row, _ := kinds.Lookup(kinds.KindResult)
 	if row.CheckPayload(t.Result) == nil {
@@ -57,19 +57,19 @@ func outcomeOf(t *client.Task) (words string, data jsontext.Value) {
 	return t.Outcome, nil
 }
 
-// isTruncated reports whether a result says that it was cut, as a response may.
+// isTruncated reports whether a result says that it was truncated, as a response may.
 func isTruncated(result wire.Payload) bool {
 	var r resultPayload
 	return json.Unmarshal(result, &r) == nil && r.Truncated
 }
 
-// tellTruncated tells, also where no person reads, that an answer is not whole: a script
-// must not take it for that.
+// tellTruncated tells that an answer is not whole. It tells scripts too: they must not take it
+// for that.
 func (a *app) tellTruncated(verb string) {
 	fmt.Fprintf(a.Err, "acpctl %s: the answer is not whole, the agent has cut it: ask for less at a time\n", verb)
 }
 
-// exitCodeOfState are by the state in which a task ended, or is to be left.
+// exitCodeOfState has the exit codes of the states in which a wait for a task ends.
 var exitCodeOfState = map[client.TaskState]int{
 	client.TaskCompleted: 0,
 	client.TaskAccepted:  0, // no report is wanted
@@ -79,8 +79,7 @@ var exitCodeOfState = map[client.TaskState]int{
 	client.TaskCancelled: frame.ExitFailed,
 }
 
-// refusalError is the error that an ack stands for which does not accept, nil for one
-// that does.
+// refusalError returns the error that an ack stands for, nil if the ack accepts.
 func refusalError(ack *kinds.Ack) *kinds.Error {
 	if ack.Accepted {
 		return nil
@@ -92,7 +91,7 @@ func refusalError(ack *kinds.Ack) *kinds.Error {
 	return kinds.FromWire(string(code), ack.Message, 0)
 }
 
-// tellRefusal tells a person of a refusal; the error carries the exit code.
+// tellRefusal tells a person of a refusal. The error sets the exit code.
 func (a *app) tellRefusal(verb string, ack *kinds.Ack) error {
 	if ack.Accepted {
 		return nil
@@ -103,7 +102,7 @@ func (a *app) tellRefusal(verb string, ack *kinds.Ack) error {
 	return frame.Exit(frame.ExitRefused)
 }
 
-// tellOutcome tells a person how a task ended; the error carries the exit code.
+// tellOutcome tells a person how a task ended. The error sets the exit code.
 func (a *app) tellOutcome(verb string, t *client.Task) error {
 	code, known := exitCodeOfState[t.State]
 	if !known {

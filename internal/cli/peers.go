@@ -57,7 +57,7 @@ an invitation), mdns (heard on the network), call (the stranger called from ther
 	}
 }
 
-// describeState is a peer's state, with what it says of this daemon if that keeps it away.
+// describeState returns a peer's state, and whether it refuses this daemon.
 func describeState(p *client.Peer) string {
 	if p.Refuses {
 		return string(p.State) + ", refuses us"
@@ -65,6 +65,7 @@ func describeState(p *client.Peer) string {
 	return string(p.State)
 }
 
+// formatRTT returns a round trip, "-" if there was none.
 func formatRTT(us *uint64) string {
 	if us == nil {
 		return "-"

@@ -116,13 +116,13 @@ func (a *app) pingPeer(ctx context.Context, peer string, count int, interval tim
 	return nil
 }
 
-// isLost reports whether the next ping may fare better.
+// isLost reports whether the next ping may succeed after this error.
 func isLost(e *kinds.Error) bool {
 	return e.Code == kinds.Unreachable || e.Code == kinds.Timeout || e.Code == kinds.Overloaded
 }
 
-// describeLoss says why a ping was lost. One that got no answer has no deadline that was
-// given, nor an id to repeat it with, as other calls have.
+// describeLoss returns why a ping was lost. The daemon's words for a timeout speak of a
+// deadline and of an id, and a ping has neither.
 func describeLoss(peer string, e *kinds.Error) string {
 	if e.Code == kinds.Timeout && e.From == "" {
 		return "no answer in time: the daemon there may be stopped or have too much to do, or the network loses packets"
@@ -153,7 +153,8 @@ func (a *app) printPingSummary(peer string, s pingSummary) error {
 	return nil
 }
 
-// summarize takes the nearest rank as the percentile.
+// summarize returns the summary of these round trips, in microseconds. The percentile is the
+// nearest rank.
 func summarize(sent int, rtts []uint64) pingSummary {
 	s := pingSummary{Sent: sent, Received: len(rtts)}
 	if len(rtts) == 0 {

@@ -91,8 +91,8 @@ func (a *app) queryAgent(ctx context.Context, params client.QueryParams, patienc
 	return nil
 }
 
-// isUnreached reports whether a peer was not reached at all, so that nothing can run
-// twice when it is asked again.
+// isUnreached reports whether a peer was not reached at all, so that nothing runs twice if it
+// is asked again.
 func isUnreached(err error) bool {
 	e, ok := errors.AsType[*kinds.Error](err)
 	return ok && e.Code == kinds.Unreachable && e.Delivered() != kinds.DeliveredUnknown

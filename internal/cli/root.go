@@ -13,7 +13,7 @@ import (
 	"github.com/acpd/acpd/internal/cli/oacp"
 )
 
-// app is the verbs of this package.
+// app is the verbs of this package in one run.
 type app struct {
 	*frame.Frame
 	version string

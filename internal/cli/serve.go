@@ -114,7 +114,7 @@ func checkKinds(list []string) error {
 	return nil
 }
 
-// nameAfterCommand makes a name of a command's.
+// nameAfterCommand makes a legal name for an agent from the file name of its command.
 func nameAfterCommand(command string) string {
 	base := filepath.Base(command)
 	base = strings.ToLower(strings.TrimSuffix(base, filepath.Ext(base)))
@@ -140,11 +140,11 @@ var (
 	errCalledOff = kinds.Errorf(kinds.Cancelled, "the delegation was cancelled")
 )
 
-// lastWords is how long results may still be sent after serving was told to end.
+// lastWords is how long results may still be sent after serving is told to end.
 const lastWords = 5 * time.Second
 
-// serveUntilSignal answers until a signal. Then it takes nothing more, ends its commands and
-// tells the owners of their tasks, before it detaches.
+// serveUntilSignal attaches an agent and answers until a signal. Then it takes nothing more,
+// ends its commands, tells the senders of their delegations, and detaches.
 func (s *server) serveUntilSignal(ctx context.Context, p client.AttachParams) (err error) {
 	stopped, release := signal.NotifyContext(ctx, endSignals()...)
 	defer release()
@@ -192,8 +192,8 @@ func (s *server) serveUntilSignal(ctx context.Context, p client.AttachParams) (e
 	return nil
 }
 
-// endSignals are the signals that end serving, beside an interrupt. A program that was
-// told to ignore that its terminal is closed (nohup) goes on doing so.
+// endSignals returns the signals that end serving, beside an interrupt. Under nohup SIGHUP is
+// not among them.
 func endSignals() []os.Signal {
 	if signal.Ignored(syscall.SIGHUP) {
 		return []os.Signal{syscall.SIGTERM}

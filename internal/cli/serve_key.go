@@ -14,8 +14,8 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// agentSocket is the socket that commands get: $ACP_SOCKET, or the one in the agents'
-// folder of the daemon that serves.
+// agentSocket returns the path of the socket that commands get: $ACP_SOCKET, or the one in the
+// agents' folder.
 func (a *app) agentSocket() (string, error) {
 	path, set, err := client.AgentSocket()
 	if err == nil && !set {
@@ -31,7 +31,7 @@ func (a *app) agentSocket() (string, error) {
 	return filepath.Abs(path) // a command may go elsewhere
 }
 
-// readKeyFile returns the key that a file holds, "" if there is none.
+// readKeyFile returns the key in a file, "" if there is no file.
 func readKeyFile(path string) (string, error) {
 	if path == "" {
 		return "", nil
@@ -64,7 +64,7 @@ func writeKeyFile(path, key string) error {
 	return durable.Replace(path, path+".new", []byte(key+"\n"), 0o600)
 }
 
-// keyRemedy tells, in the refusal of a name that is kept, how the key is shown here.
+// keyRemedy puts into the refusal of a name how its key is given on the command line.
 func (s *server) keyRemedy(err error) error {
 	e, ok := errors.AsType[*kinds.Error](err)
 	if !ok || e.Code != kinds.NotAuthorized {

@@ -172,7 +172,7 @@ func TestDeliver(t *testing.T) {
 	}
 }
 
-// An agent of the fake's own: what a real daemon would not send.
+// A daemon that sends what a real one would not.
 func TestServeTakesWhatComes(t *testing.T) {
 	f := newDaemon(t)
 	f.Answer(client.MethodStatus, &client.Status{})

@@ -8,8 +8,8 @@ import (
 	"github.com/acpd/acpd/client"
 )
 
-// showBudget shows each row of the budget for all peers together, and below it for each
-// peer that holds something of it or was refused more.
+// showBudget prints each row of the budget for all peers together. Below it stands each peer
+// that holds some of it or was refused more.
 func (a *app) showBudget(ctx context.Context) error {
 	b, err := a.Daemon.Budget(ctx)
 	if err != nil {
@@ -45,7 +45,7 @@ const (
 	unitFree  = "bytes_free" // of the disk: what is free is held against what must be left
 )
 
-// formatBound is one of a row, which may have none.
+// formatBound returns a bound of a row, "-" if it has none.
 func formatBound(unit string, n int64) string {
 	if n == 0 {
 		return "-"
@@ -53,7 +53,7 @@ func formatBound(unit string, n int64) string {
 	return formatAmount(unit, n)
 }
 
-// formatAmount writes n in the unit of its row.
+// formatAmount returns n in the unit of its row.
 func formatAmount(unit string, n int64) string {
 	switch unit {
 	case unitBytes:
@@ -64,7 +64,7 @@ func formatAmount(unit string, n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// formatBytes writes bytes, in whole units where that is exact.
+// formatBytes returns n bytes in a fitting unit, without decimals if that is exact.
 func formatBytes(n int64) string {
 	for _, u := range []struct {
 		name string

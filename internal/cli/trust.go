@@ -52,7 +52,7 @@ not in small letters, digits and hyphens, peer- and the first ten digits of its 
 			case yes:
 				return frame.Usagef("--yes: only with the full id of 64 digits, not with %q", args[0])
 			default:
-				if err := a.chooseStranger(ctx, args[0], &p); err != nil {
+				if err := a.choosePeer(ctx, args[0], &p); err != nil {
 					return err
 				}
 			}
@@ -80,7 +80,7 @@ not in small letters, digits and hyphens, peer- and the first ten digits of its 
 	return cmd
 }
 
-// describeMutualTrust says whether the other side trusts this daemon too, and else what is next.
+// describeMutualTrust says whether the peer trusts this daemon too, and else what to do next.
 func (a *app) describeMutualTrust(ctx context.Context, peer *client.NamedPeer) string {
 	_, err := a.Daemon.Ping(ctx, client.PingParams{To: peer.ID.String(), TimeoutMS: 1000})
 	switch {
@@ -94,8 +94,8 @@ func (a *app) describeMutualTrust(ctx context.Context, peer *client.NamedPeer) s
 	return "messages pass once it is reached and trusts this daemon too: acpctl ping " + peer.Name
 }
 
-// tellTrusted says who is trusted now: to a person whose key that is, to a script the
-// name alone.
+// tellTrusted tells who is trusted now: a person hears the fingerprint too, a script the name
+// alone.
 func (a *app) tellTrusted(peer *client.NamedPeer) {
 	if a.OutTTY {
 		a.PrintLine("trusted %s (%s)", peer.Name, peer.ID.Fingerprint())
@@ -122,10 +122,10 @@ func checkTrust(p *client.TrustParams) error {
 	return nil
 }
 
-// chooseStranger finds whom ref means, among peers and strangers, and fills in the full
-// id: what a person has compared is what is trusted, whoever calls meanwhile. Who
-// is trusted already needs no question.
-func (a *app) chooseStranger(ctx context.Context, ref string, p *client.TrustParams) error {
+// choosePeer looks for the peer or stranger that ref names, and sets the full id in p. So
+// the key that a person has compared is the one that is trusted, whoever calls meanwhile. A
+// stranger needs a typed yes, a peer does not.
+func (a *app) choosePeer(ctx context.Context, ref string, p *client.TrustParams) error {
 	peers, err := a.Daemon.Peers(ctx)
 	if err != nil {
 		return err
@@ -173,7 +173,7 @@ func unknownPeer(format string, args ...any) error {
 	return kinds.Errorf(kinds.UnknownPeer, format, args...)
 }
 
-// confirmTrust asks for a typed yes.
+// confirmTrust shows a stranger's fingerprint and returns an error unless yes is typed.
 func (a *app) confirmTrust(ctx context.Context, peer *client.Peer) error {
 	fmt.Fprintf(a.Err, "name         %s (what it calls itself)\naddress      %s\nid           %s\nfingerprint  %s\n",
 		ui.ShowName(peer), client.Line(strings.Join(peer.Addrs, " ")), peer.ID, peer.ID.Fingerprint())

@@ -43,8 +43,8 @@ invite --list): whoever has one can come with another key.`,
 	}
 }
 
-// warnUnwritten says what the disk has not taken yet, to scripts too: what comes next
-// may be a restart.
+// warnUnwritten tells what is not on the disk yet. It tells scripts too: a restart may be
+// next.
 func (a *app) warnUnwritten(peer *client.Untrusted) {
 	fmt.Fprintf(a.Err, "acpctl untrust: %s is cut off, but not all of it is on disk (%s): %s. The daemon tries again until it is.\n",
 		peer.Name, strings.Join(peer.Unwritten, ", "), client.Line(peer.Reason))

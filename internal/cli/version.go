@@ -28,8 +28,8 @@ func (a *app) versionCmd() *cobra.Command {
 	}
 }
 
-// addVersionFlag adds --version to root. Cobra's own needs a template, and with that come all
-// of text/template and every method of every type.
+// addVersionFlag adds --version to root. Cobra's own flag needs a template, and with that the
+// linker keeps text/template and every method of every type.
 func (a *app) addVersionFlag(root *cobra.Command) {
 	check := root.Args
 	wanted := root.Flags().BoolP("version", "v", false, "version for acpctl")
@@ -42,7 +42,7 @@ func (a *app) addVersionFlag(root *cobra.Command) {
 	}
 }
 
-// releaseOf returns the version, that of the module if it is "".
+// releaseOf returns version, or the module's if that is "".
 func releaseOf(version string) string {
 	if version != "" {
 		return version

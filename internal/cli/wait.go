@@ -35,6 +35,8 @@ func (a *app) waitCmd() *cobra.Command {
 	return cmd
 }
 
+// waitForTask waits until a delegation has ended and tells how; with follow it prints partial
+// results too.
 func (a *app) waitForTask(ctx context.Context, id wire.MessageID, follow bool) error {
 	params := client.WaitParams{ID: id}
 	var seen uint64

@@ -303,7 +303,7 @@ func (c *verbs) listIntents(ctx context.Context) (here, away []string, err error
 }
 
 // isOwnIntent reports whether an intent lives on this daemon, as all do that an operator sees.
-// of the daemon's.
+// The id of such an intent begins with digits of the daemon's.
 func (c *verbs) isOwnIntent(ctx context.Context, intent string) (bool, error) {
 	if c.callingAgent() == "" {
 		return true, nil

@@ -25,8 +25,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// A Daemon answers each method as a test says: for what a pair of real ones cannot be
-// brought to say.
+// Daemon is a daemon that answers each method as a test says.
 type Daemon struct {
 	Home string // its state directory, for --home
 
@@ -154,11 +153,11 @@ var (
 	MyID   = identity.ID{0xac, 0xdc, 31: 2}
 )
 
-// Answers of a fake that never end: it says nothing, or a little now and then.
+// Answers over HTTP that never end: with no byte, or with one now and then.
 const Silent, Trickling = "silent", "trickling"
 
-// AnswerHTTP lets the fake answer on its socket of channels: by method and path, with JSON.
-// Errors are of a host that is out of reach.
+// AnswerHTTP lets the daemon answer on its socket of channels: by method and path, with JSON.
+// An error has the status of a host that is out of reach.
 func (d *Daemon) AnswerHTTP(answers map[string]string) {
 	l, err := net.Listen("unix", filepath.Join(d.Home, client.HTTPSocketName))
 	if err != nil {
@@ -199,7 +198,7 @@ func (d *Daemon) AnswerHTTP(answers map[string]string) {
 	d.t.Cleanup(func() { s.Shutdown(context.Background()); <-done })
 }
 
-// ServeHTTP lets a handler answer on the fake's socket of channels.
+// ServeHTTP lets a handler answer on the daemon's socket of channels.
 func (d *Daemon) ServeHTTP(h http.HandlerFunc) {
 	l, err := net.Listen("unix", filepath.Join(d.Home, client.HTTPSocketName))
 	if err != nil {
@@ -210,7 +209,7 @@ func (d *Daemon) ServeHTTP(h http.HandlerFunc) {
 	d.t.Cleanup(func() { s.Shutdown(context.Background()); <-done })
 }
 
-// RemoveSocket takes a socket of the fake's away: who dials it is told that there is no daemon.
+// RemoveSocket removes a socket of the daemon, as if there were no daemon.
 func (d *Daemon) RemoveSocket(socket string) {
 	if err := os.Remove(filepath.Join(d.Home, socket)); err != nil && !os.IsNotExist(err) {
 		d.t.Error(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/acpd/acpd/internal/cli/ui"
 )
 
-// A FullDisk takes some writes, and then none.
+// FullDisk is a file on a disk that takes some writes, and then none.
 type FullDisk struct {
 	Writes int
 	Taken  bytes.Buffer

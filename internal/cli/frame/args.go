@@ -11,8 +11,8 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-// refuseEmptyFlags returns an error if a name, an address or a directory is empty: a variable that is not set in
-// a script must not mean what is meant without the flag.
+// refuseEmptyFlags returns an error if a name, an address or a path is empty. A variable that
+// is not set in a script must not mean what is meant without the flag.
 func refuseEmptyFlags(cmd *cobra.Command) error {
 	for _, name := range []string{"home", "name", "addr", "revoke", "key-file"} {
 		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && strings.Trim(f.Value.String(), "[]") == "" {
@@ -22,9 +22,9 @@ func refuseEmptyFlags(cmd *cobra.Command) error {
 	return nil
 }
 
-// NamedArgs checks that a verb gets each of its arguments once. Whom they name must not be
-// empty, nor an id that nobody has: a variable that is not set in a script is found out
-// before the daemon is asked.
+// NamedArgs checks that a verb gets each of these arguments once. A peer must not be empty,
+// nor an id that nobody has: a variable that is not set in a script is found out before the
+// daemon is asked.
 func NamedArgs(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < len(names) {
@@ -63,8 +63,8 @@ func FirstArg(args []string) string {
 	return args[0]
 }
 
-// RefuseEmpty returns an error if an argument other than TEXT or a flag is empty: a variable that is not set in
-// a script must not mean everybody, or the operator.
+// RefuseEmpty returns an error if an argument other than TEXT, or any flag, is empty. A
+// variable that is not set in a script must not mean everybody, or the operator.
 func RefuseEmpty(cmd *cobra.Command, args []string) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		words, several := f.Value.(pflag.SliceValue)

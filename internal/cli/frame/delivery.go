@@ -10,7 +10,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// arrival is what the details of an error say of a message that it ended.
+// arrival is what the details of an error say of the message that it is about.
 type arrival struct {
 	Delivered kinds.Delivered `json:"delivered"`
 	ID        wire.MessageID  `json:"id,omitzero"` // under which it can be repeated
@@ -31,8 +31,9 @@ func WithRepeatID(err error, id wire.MessageID) error {
 	return &told
 }
 
-// DescribeDelivery is the end of an error's text, which says whether the message was delivered
-// and how it is repeated; "" where the daemon does not say, or where it was refused or never sent.
+// DescribeDelivery returns the end of an error's text: whether the message was delivered, and
+// how to repeat it. It returns "" if the daemon does not say, or if the message was refused or
+// never sent.
 func DescribeDelivery(e *kinds.Error) string {
 	var a arrival
 	if len(e.Details) == 0 || json.Unmarshal(e.Details, &a) != nil || a.Delivered == "" {

@@ -24,7 +24,7 @@ type UsageError struct{ error }
 // Usagef returns a [UsageError].
 func Usagef(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
 
-// hint is an error that ends with what can be typed next.
+// hint is an error with a remedy.
 type hint struct {
 	error
 	next string
@@ -35,7 +35,7 @@ func (h hint) Unwrap() error { return h.error }
 // WithHint returns err with a remedy behind its text: what can be typed next.
 func WithHint(err error, next string) error { return hint{err, next} }
 
-// Exit is an error of which the reason has been told: it only sets the exit code.
+// Exit is an error whose reason has been told: it only sets the exit code.
 type Exit int
 
 func (e Exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
@@ -55,8 +55,8 @@ func (f *Frame) Classify(ctx context.Context, err error) (*kinds.Error, int) {
 	return kinds.Errorf(kinds.Internal, "%v", err), ExitLocal
 }
 
-// ExitCodeOf returns the exit code of the code table. ExitFailed, which that has for all
-// other errors, is for those that the other side raised; here they are ExitLocal.
+// ExitCodeOf returns the exit code of the code table. ExitFailed is for errors that the other
+// side raised; otherwise it becomes ExitLocal.
 func ExitCodeOf(e *kinds.Error) int {
 	code := e.Code.Info().Exit
 	if code == ExitFailed && e.From == "" {

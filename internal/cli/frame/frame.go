@@ -45,7 +45,7 @@ func New() *Frame {
 // Run runs one command line with the tree below root, which [Frame.Prepare] made, and
 // returns the exit code.
 func (f *Frame) Run(ctx context.Context, root *cobra.Command, args []string) int {
-	f.Guard()
+	f.GuardOutput()
 	root.SetOut(f.Out)
 	root.SetErr(f.Err)
 	root.SetArgs(args)

@@ -11,7 +11,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// helpOf returns the help of a command. It begins with what can be typed as it stands.
+// helpOf returns the help of a command. It begins with examples, which can be typed as they
+// stand.
 func helpOf(cmd *cobra.Command) string {
 	var b strings.Builder
 	if cmd.Example != "" {
@@ -46,8 +47,7 @@ func helpOf(cmd *cobra.Command) string {
 
 func trimEnd(s string) string { return strings.TrimRightFunc(s, unicode.IsSpace) }
 
-// Prepare makes root the command that all verbs are below: with the flags of every verb, the
-// help, and the check of what every verb refuses.
+// Prepare adds to root the verbs, the flags of every verb and the help.
 func (f *Frame) Prepare(root *cobra.Command, verbs ...*cobra.Command) {
 	NeedVerb(root)
 	root.SilenceErrors, root.SilenceUsage = true, true
@@ -75,7 +75,7 @@ func (f *Frame) Prepare(root *cobra.Command, verbs ...*cobra.Command) {
 	})
 }
 
-// NeedVerb makes cmd one that does nothing without a verb of its own.
+// NeedVerb makes cmd return an error if no verb of its own follows.
 func NeedVerb(cmd *cobra.Command) {
 	cmd.Args = unknownVerb
 	cmd.RunE = func(*cobra.Command, []string) error { return Usagef("name a verb") }
@@ -99,7 +99,7 @@ func newHelpCmd() *cobra.Command {
 	}
 }
 
-// unknownVerb returns an error for arguments of a command that takes none but a verb.
+// unknownVerb returns an error if there are arguments: none of them is a verb.
 func unknownVerb(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// ReadArgument reads what an argument stands for: "-" is standard input, "@file" what
-// is in a file, each without the line break at its end; anything else is itself.
+// ReadArgument returns what an argument stands for: standard input for "-", a file for
+// "@file", both without the line break at their end. Any other argument stands for itself.
 func (f *Frame) ReadArgument(ctx context.Context, name, arg string) (string, error) {
 	var text, from string
 	var err error
@@ -45,7 +45,7 @@ func (f *Frame) ReadArgument(ctx context.Context, name, arg string) (string, err
 	return text, nil
 }
 
-// ReadObject is an argument that must be a JSON object.
+// ReadObject does as ReadArgument, and returns an error unless the text is a JSON object.
 func (f *Frame) ReadObject(ctx context.Context, name, arg string) (jsontext.Value, error) {
 	text, err := f.ReadArgument(ctx, name, arg)
 	if err != nil {
@@ -74,7 +74,7 @@ func readFile(path string) (string, error) {
 	return text, err
 }
 
-// readBounded reads what a message can hold.
+// readBounded reads as much as a message can hold, and returns an error if there is more.
 func readBounded(r io.Reader) (string, error) {
 	b, err := io.ReadAll(io.LimitReader(r, wire.MaxMaxMessage+1))
 	if err == nil && len(b) > wire.MaxMaxMessage {
@@ -83,12 +83,13 @@ func readBounded(r io.Reader) (string, error) {
 	return string(b), err
 }
 
-// ReadStdin reads standard input, until an interrupt. The goroutine that is left
-// then, blocked in a read that nothing can end, is the process's last.
+// ReadStdin reads standard input until its end or an interrupt. An interrupt leaves a
+// goroutine blocked in a read that nothing can end; it is the process's last.
 func (f *Frame) ReadStdin(ctx context.Context) (string, error) {
 	return awaitText(ctx, func() (string, error) { return readBounded(f.In) })
 }
 
+// awaitText returns what read returns, or the error of ctx if that ends first.
 func awaitText(ctx context.Context, read func() (string, error)) (string, error) {
 	type answer struct {
 		text string
@@ -107,8 +108,7 @@ func awaitText(ctx context.Context, read func() (string, error)) (string, error)
 	}
 }
 
-// ReadLine reads a line of standard input byte by byte, so that what follows
-// stays there.
+// ReadLine reads a line of standard input byte by byte, and leaves what follows there.
 func (f *Frame) ReadLine(ctx context.Context) (string, error) {
 	return awaitText(ctx, func() (string, error) {
 		const longest = 4 << 10 // an invitation's limit too

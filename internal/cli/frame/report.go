@@ -24,7 +24,8 @@ var (
 	limit    = regexp.MustCompile(`at most (\w+)`)
 )
 
-// longest is the longest duration that a flag takes: what its usage says, else all that Go has.
+// longest returns the longest duration that a flag takes: what its usage says, else all that
+// Go has.
 func longest(usage string) string {
 	if most := limit.FindStringSubmatch(usage); most != nil {
 		return most[1]
@@ -32,7 +33,7 @@ func longest(usage string) string {
 	return fmt.Sprintf("%dh", time.Duration(math.MaxInt64)/time.Hour)
 }
 
-// flagError says what a flag expects, where Go's parsers say what they met.
+// flagError returns the error of a flag's value in terms of what the flag expects.
 func flagError(_ *cobra.Command, err error) error {
 	wrong, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
@@ -50,7 +51,7 @@ func flagError(_ *cobra.Command, err error) error {
 	return fmt.Errorf("--%s: %.64q: expected %s", wrong.GetFlag().Name, wrong.GetValue(), expected)
 }
 
-// report tells why a command failed and returns the exit code.
+// report tells why a command failed, and returns the exit code.
 func (f *Frame) report(ctx context.Context, cmd *cobra.Command, args []string, err error) int {
 	if code, ok := errors.AsType[Exit](err); ok {
 		return int(code)
@@ -90,12 +91,12 @@ func (f *Frame) report(ctx context.Context, cmd *cobra.Command, args []string, e
 	return code
 }
 
-// sameID replaces a remedy of the daemon's that repeatable has not put in words of
-// the command line: these calls do no harm twice.
+// sameID replaces a remedy of the daemon's that WithRepeatID has left: the verbs in question
+// do no harm twice.
 var sameID = strings.NewReplacer("repeat it with the same id", "try again", "repeat with the same id", "try again")
 
-// inWords gives the param that a daemon's error begins with the name that it has on
-// the command line.
+// inWords replaces the param that a daemon's error begins with by its name on the command
+// line.
 func inWords(cmd *cobra.Command, message string) string {
 	param, rest, ok := strings.Cut(strings.TrimPrefix(message, client.MethodAttach+": "), ": ")
 	flag := strings.ReplaceAll(param, "_", "-")
@@ -117,9 +118,9 @@ func inWords(cmd *cobra.Command, message string) string {
 	return message
 }
 
-// isTyped reports whether a message begins with a word of the usage, so that it is about
-// what was typed. The form of ids and names has been checked before the daemon was
-// asked: what it says of them is about what it knows.
+// isTyped reports whether a message begins with a word of the usage, so that it is about what
+// was typed. Ids and names do not count: their form was checked before, so the daemon's
+// message is about what it knows.
 func isTyped(cmd *cobra.Command, message string) bool {
 	word, _, ok := strings.Cut(strings.TrimPrefix(message, cmd.Name()+": "), ": ")
 	if named := quoted.FindStringSubmatch(word); ok && named != nil {
@@ -134,16 +135,16 @@ func isTyped(cmd *cobra.Command, message string) bool {
 	return ok && (word == "ACP_ID" || slices.Contains(usageWords(cmd), word))
 }
 
-// quoted is what was typed and what it is, as in: project "../demo".
+// quoted matches what was typed and what it is, as in: project "../demo".
 var quoted = regexp.MustCompile(`^([a-z]+) "[^"]*"$`)
 
-// usageWords are the words of a verb's usage, without what stands around them.
+// usageWords returns the words in a verb's usage, without brackets and dots.
 func usageWords(cmd *cobra.Command) []string {
 	_, words, _ := strings.Cut(cmd.Use, " ")
 	return strings.FieldsFunc(words, func(r rune) bool { return strings.ContainsRune(" []/,…", r) })
 }
 
-// asksJSON looks for --json in a command line that could not be read.
+// asksJSON reports whether --json stands in a command line that could not be parsed.
 func asksJSON(args []string) bool {
 	if i := slices.Index(args, "--"); i >= 0 {
 		args = args[:i]

@@ -7,8 +7,8 @@ import (
 	"github.com/acpd/acpd/internal/pace"
 )
 
-// Retry repeats a call, which cannot have arrived, while again says so, for as
-// long as limit; the pauses grow up to most.
+// Retry repeats a call, which cannot have arrived, for as long as limit while again says so.
+// The pauses grow up to most.
 func Retry(ctx context.Context, limit, most time.Duration, again func(error) bool, call func() error) error {
 	end := time.Now().Add(limit)
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, most) {

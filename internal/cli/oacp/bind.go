@@ -76,7 +76,7 @@ made, stays too: remove it where its name was mistyped.`,
 	}
 }
 
-// printBinding prints a binding that has begun.
+// printBinding prints a new binding.
 func (o *verbs) printBinding(b *client.OACPBinding) error {
 	if o.JSON {
 		return o.PrintJSON(b)

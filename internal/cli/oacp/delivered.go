@@ -27,13 +27,14 @@ const (
 	mailWithdrawn = "withdrawn"
 )
 
-// withdrawn says that a message was kept from being delivered, from here.
+// withdrawn is the error of a message that something on this machine kept from being
+// delivered.
 type withdrawn struct{ why string }
 
 func (w *withdrawn) Error() string { return w.why }
 
-// deliveryWatch looks after mail of a project on its way. It is made before the mail is
-// sent, so that it misses nothing.
+// deliveryWatch follows mail of a project on its way. It is made before the mail is sent, so
+// that it misses nothing.
 type deliveryWatch struct {
 	frame   *frame.Frame
 	project string
@@ -44,6 +45,7 @@ type deliveryWatch struct {
 	stop    func()
 }
 
+// watchDeliveries begins a watch. The caller ends it with stop.
 func (o *verbs) watchDeliveries(ctx context.Context, project string) (*deliveryWatch, error) {
 	if err := o.checkHome(ctx); err != nil {
 		return nil, err
@@ -68,7 +70,7 @@ func (o *verbs) watchDeliveries(ctx context.Context, project string) (*deliveryW
 	return d, nil
 }
 
-// awaitWithin is await for a time; its errors continue "sent, but".
+// awaitWithin does as awaitAll for at most patience. Its errors continue "sent, but".
 func (d *deliveryWatch) awaitWithin(ctx context.Context, patience time.Duration, s mailbox.Sent) error {
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -84,8 +86,8 @@ func (d *deliveryWatch) awaitWithin(ctx context.Context, patience time.Duration,
 	return err
 }
 
-// awaitAll returns when every copy of a message is stored where its recipient lives. It
-// is an error if one is parked, or withdrawn.
+// awaitAll blocks until every copy of a message is stored where its recipient lives. It
+// returns an error if a copy is parked or withdrawn.
 func (d *deliveryWatch) awaitAll(ctx context.Context, s mailbox.Sent) error {
 	const again = time.Second // events are hints
 	tick := time.NewTicker(again)
@@ -119,11 +121,11 @@ func (d *deliveryWatch) awaitAll(ctx context.Context, s mailbox.Sent) error {
 	}
 }
 
-// recipientOf is the agent in whose inbox a file is.
+// recipientOf returns the agent in whose inbox a file is.
 func recipientOf(path string) string { return filepath.Base(filepath.Dir(filepath.Dir(path))) }
 
-// askState returns what the daemon says of a message, by its file and hash. It is delivered
-// by the daemon's word alone, which it keeps when the file is gone.
+// askState asks the daemon for the state of a message, by its file and hash. Only the daemon
+// says that it is delivered, and it still does when the file is gone.
 func (d *deliveryWatch) askState(ctx context.Context, path, hash string) (client.OACPQueued, error) {
 	agent := recipientOf(path)
 	_, err := os.Lstat(path) // before the daemon is asked: then it knows why the file went

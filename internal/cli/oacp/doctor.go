@@ -66,7 +66,7 @@ Exit codes: 0 also with warnings, 1 with errors.`,
 	return cmd
 }
 
-// formatReport is a report for a person.
+// formatReport returns a report as text for people.
 func (o *verbs) formatReport(r mailbox.Report, project string, paint func(colour, s string) string) string {
 	var b strings.Builder
 	if len(r.Fixed) > 0 {

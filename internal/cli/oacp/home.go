@@ -16,7 +16,8 @@ import (
 	"github.com/acpd/acpd/oacp/mailbox"
 )
 
-// otherHomeError says that the daemon carries the mail of other mailboxes than are meant.
+// otherHomeError is the error that the daemon carries mail of other mailboxes than the user
+// means.
 type otherHomeError struct{ meant, carried string }
 
 func (e *otherHomeError) Error() string {
@@ -31,7 +32,8 @@ func (e *otherHomeError) remedy() string {
 	return fmt.Sprintf("OACP_HOME=%s names the former; for the latter set oacp.home in the daemon's config.yaml and restart acpd", e.carried)
 }
 
-// checkHome fails where no daemon answers, and with [*otherHome].
+// checkHome returns an [*otherHomeError] if the daemon carries mail of other mailboxes, and
+// another error if no daemon answers.
 func (o *verbs) checkHome(ctx context.Context) error {
 	h, err := o.findHome()
 	if err != nil {
@@ -48,9 +50,9 @@ func (o *verbs) checkHome(ctx context.Context) error {
 	return &otherHomeError{meant, carried}
 }
 
-// warnIfNotCarried says that mail lies in mailboxes that the daemon does not carry the mail of,
-// though a recipient of that name is bound at it, or that no daemon runs which would
-// carry it; "" where that is not so, and where the daemon does not answer at once.
+// warnIfNotCarried returns a warning if mail for a bound agent lies in mailboxes whose mail
+// the daemon does not carry, or if no daemon runs that would carry it. It returns "" if the
+// daemon does not answer at once.
 func (o *verbs) warnIfNotCarried(ctx context.Context, project string, to []string) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -74,8 +76,8 @@ func (o *verbs) warnIfNotCarried(ctx context.Context, project string, to []strin
 	return ""
 }
 
-// warnIfNoDaemon says, of what keeps the daemon from answering, that mail for an agent of
-// another machine waits for it; "" where all recipients live here.
+// warnIfNoDaemon returns a warning if a recipient lives on another machine, because its mail
+// waits for a daemon. The warning says why none answers.
 func (o *verbs) warnIfNoDaemon(project string, to []string, why *kinds.Error) string {
 	h, err := o.findHome()
 	if err != nil {
@@ -89,8 +91,8 @@ func (o *verbs) warnIfNoDaemon(project string, to []string, why *kinds.Error) st
 	return ""
 }
 
-// checkProject fails with a usage error where a list of what is known of a project is empty
-// since there is no project of that name; "" is all.
+// checkProject returns a usage error if there is no project of that name. An empty list then
+// means a typing error. "" stands for all projects.
 func (o *verbs) checkProject(ctx context.Context, project string) error {
 	if project == "" {
 		return nil
@@ -105,7 +107,8 @@ func (o *verbs) checkProject(ctx context.Context, project string) error {
 	return nil
 }
 
-// isSamePlace compares absolute paths, and where links in them lead.
+// isSamePlace reports whether two absolute paths lead to the same file, also over symbolic
+// links.
 func isSamePlace(a, b string) bool {
 	ours, err := os.Stat(a)
 	theirs, gone := os.Stat(b)
@@ -115,8 +118,9 @@ func isSamePlace(a, b string) bool {
 	return os.SameFile(ours, theirs)
 }
 
-// runWithDaemon makes a verb of f, which asks the daemon: not about what is empty, which would mean
-// all, nor about mailboxes that the user has named and that it does not carry the mail of.
+// runWithDaemon makes a verb of f, which asks the daemon. The verb refuses empty arguments,
+// which would mean all. It also refuses mailboxes that the user has named and whose mail the
+// daemon does not carry.
 func (o *verbs) runWithDaemon(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := frame.RefuseEmpty(cmd, args); err != nil {
@@ -131,9 +135,8 @@ func (o *verbs) runWithDaemon(f func(ctx context.Context, args []string) error) 
 	}
 }
 
-// examineDaemon is what the doctor finds about the daemon: nothing, unless it answers at
-// once, and carries the mail of other mailboxes, or knows of agents that are hosted on two
-// machines.
+// examineDaemon returns what the doctor finds if the daemon answers at once: that it carries
+// mail of other mailboxes, or knows of agents that are hosted on two machines.
 func (o *verbs) examineDaemon(ctx context.Context, project string) []mailbox.Category {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -57,8 +57,8 @@ priority requests for work or review first, then the oldest; expired ones last.`
 	return cmd
 }
 
-// formatListing is what a person reads: bare as the reference prints it, else with the
-// name of the file that read and done want, and a mark at what has expired.
+// formatListing returns a listing as text for people. bare is as the reference prints it; else
+// there is the name of the file, for read and done, and a mark at expired messages.
 func formatListing(l mailbox.Listing, bare bool) string {
 	var sections []string
 	for _, a := range l.Agents {
@@ -87,7 +87,7 @@ func formatListing(l mailbox.Listing, bare bool) string {
 	return strings.Join(sections, "\n\n") + "\n"
 }
 
-// formatGrid is a table of Markdown.
+// formatGrid returns a table of Markdown.
 func formatGrid(rows [][]string) string {
 	width := make([]int, len(rows[0]))
 	for _, row := range rows {

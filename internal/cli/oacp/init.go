@@ -52,7 +52,7 @@ run again, for one more agent.`,
 	return cmd
 }
 
-// splitNames returns what commas separate, each name once.
+// splitNames returns the names in a list with commas, each once.
 func splitNames(list string) []string {
 	var names []string
 	seen := make(map[string]bool)

@@ -19,7 +19,7 @@ import (
 	"github.com/acpd/acpd/oacp/mailbox"
 )
 
-// verbs is what the verbs share.
+// verbs is the verbs of one run, and their flags.
 type verbs struct {
 	*frame.Frame
 	dir string // --oacp-dir
@@ -53,12 +53,12 @@ Options, output and exit codes are those of the tool oacp.`,
 	return cmd
 }
 
-// misuse is a wrong call that is told as the reference tells it.
+// misuse is the error of a wrong call that is told as the reference does.
 type misuse struct{ error }
 
 func misusef(format string, args ...any) error { return misuse{fmt.Errorf(format, args...)} }
 
-// runAsReference makes a verb of f, with the reference's way to tell an error.
+// runAsReference makes a verb of f that tells errors, and exits, as the reference does.
 func (o *verbs) runAsReference(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		err := f(cmd.Context(), args)
@@ -86,7 +86,7 @@ func (o *verbs) runAsReference(f func(ctx context.Context, args []string) error)
 	}
 }
 
-// printJSON prints JSON as the reference does.
+// printJSON prints v as the reference prints JSON.
 func (o *verbs) printJSON(v any, indent bool) error {
 	b, err := mailbox.JSON(v, indent)
 	if err == nil {
@@ -152,7 +152,7 @@ func (o *verbs) completeProject(cmd *cobra.Command, args []string, s string) ([]
 	return o.completeAgent(cmd, args, s)
 }
 
-// senderName is the agent that sends: --from, else $OACP_AGENT or $AGENT_NAME.
+// senderName returns the agent that sends: --from, else $OACP_AGENT or $AGENT_NAME.
 func senderName(from string) (string, error) {
 	for _, name := range []string{from, strings.TrimSpace(os.Getenv("OACP_AGENT")), strings.TrimSpace(os.Getenv("AGENT_NAME"))} {
 		if name != "" {

@@ -43,7 +43,7 @@ no person reads. It changes nothing: only done takes a message out of the inbox.
 	}
 }
 
-// withPath names the file that an error is about, unless the error does.
+// withPath returns err with the path of the file that it is about, unless err has one.
 func withPath(path string, err error) error {
 	if _, ok := errors.AsType[*fs.PathError](err); err == nil || ok {
 		return err
@@ -51,7 +51,7 @@ func withPath(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// printMessage prints a message file.
+// printMessage prints a message file, on a terminal without what that would obey.
 func (o *verbs) printMessage(e mailbox.Entry) error {
 	b := e.Data
 	if o.OutTTY {
@@ -61,7 +61,7 @@ func (o *verbs) printMessage(e mailbox.Entry) error {
 	return err
 }
 
-// readReport is a message with --json.
+// readReport is what read prints with --json.
 type readReport struct {
 	File           string   `json:"file"`
 	Path           string   `json:"path"`

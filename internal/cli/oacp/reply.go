@@ -13,7 +13,7 @@ import (
 	oacpmsg "github.com/acpd/acpd/oacp/message"
 )
 
-// inherited is what a reply took from the message that it answers.
+// inherited is what a reply has taken from the message that it answers.
 type inherited struct {
 	To             []string `json:"to,omitempty"`
 	Type           string   `json:"type,omitempty"`
@@ -85,7 +85,7 @@ Exit codes: as of send.`,
 	return cmd
 }
 
-// inherit takes over from a message what was not given.
+// inherit takes from the parent message what the flags do not give.
 func (d *draft) inherit(a mailbox.Agent, parent mailbox.Entry) error {
 	r := a.Reply(parent.Message)
 	m, i := &d.message, &inherited{ParentID: r.ParentID}

@@ -69,8 +69,7 @@ func (d *draft) addFlags(o *verbs, cmd *cobra.Command) {
 	cmd.RegisterFlagCompletionFunc("priority", cobra.FixedCompletions(oacpmsg.Priorities(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// checkArgs are the arguments of send or reply, where a time is none: it was meant for
-// a flag.
+// checkArgs checks the arguments of send or reply. A duration among them was meant for a flag.
 func (d *draft) checkArgs(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		err := frame.NamedArgs(names...)(cmd, args)
@@ -133,6 +132,7 @@ or stored there (--wait-delivered), 6 not sent, as no daemon answers, which
 	return cmd
 }
 
+// sendDraft sends a message, prints it and waits as the flags say.
 func (o *verbs) sendDraft(ctx context.Context, project string, d *draft) error {
 	h, err := o.findHome()
 	if err == nil {
@@ -215,6 +215,7 @@ func (o *verbs) sendDraft(ctx context.Context, project string, d *draft) error {
 	return o.printMessage(answer)
 }
 
+// awaitAnswer blocks for at most d until there is an answer to a message.
 func (o *verbs) awaitAnswer(ctx context.Context, w *mailbox.Waiter, m oacpmsg.Message, d time.Duration) (mailbox.Entry, error) {
 	within, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
@@ -225,8 +226,7 @@ func (o *verbs) awaitAnswer(ctx context.Context, w *mailbox.Waiter, m oacpmsg.Me
 	return answer, err
 }
 
-// explainError says of what is wrong with a message where it comes from, if not from the
-// command line.
+// explainError adds to an error where the conversation id comes from, if no flag gave it.
 func (d *draft) explainError(err error) error {
 	if !d.given("conversation-id") && strings.Contains(err.Error(), "field 'conversation_id'") {
 		return fmt.Errorf("%w: the conversation_id is that of the message answered; --conversation-id sets another", err)
@@ -234,7 +234,7 @@ func (d *draft) explainError(err error) error {
 	return err
 }
 
-// readInputs reads and checks what must be right before anything is done.
+// readInputs reads the body and the context, and checks the flags, before anything is done.
 func (d *draft) readInputs(ctx context.Context, o *verbs) (err error) {
 	m := &d.message
 	if !slices.Contains(oacpmsg.Types(), m.Type) {
@@ -266,7 +266,7 @@ func (d *draft) readInputs(ctx context.Context, o *verbs) (err error) {
 	return nil
 }
 
-// readBody is the body: --body-file, else --body, else standard input.
+// readBody returns the body: of --body-file, else --body, else standard input.
 func (d *draft) readBody(ctx context.Context, o *verbs) (string, error) {
 	switch {
 	case d.bodyFile == "-" && o.InTTY:
@@ -285,7 +285,7 @@ func (d *draft) readBody(ctx context.Context, o *verbs) (string, error) {
 	return normalizeLineEnds(text), err
 }
 
-// readTextFile reads a file of text, up to what a message file can hold.
+// readTextFile returns the text of a file that a message can hold.
 func readTextFile(what, path string) (string, error) {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return "", misusef("%s file not found: %s", what, path)
@@ -307,7 +307,7 @@ func readTextFile(what, path string) (string, error) {
 	return normalizeLineEnds(string(b)), nil
 }
 
-// normalizeLineEnds ends every line of a text with LF alone.
+// normalizeLineEnds returns text with LF alone at the end of each line.
 func normalizeLineEnds(text string) string {
 	return strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
 }

@@ -72,7 +72,8 @@ func (o *verbs) printSent(s mailbox.Sent, d *draft) {
 	}
 }
 
-// tellNotSeen tells that a message is sent, and why its delivery or its answer was not seen.
+// tellNotSeen tells why a sent message was not seen to be delivered or answered. The error
+// sets the exit code.
 func (o *verbs) tellNotSeen(ctx context.Context, report sentReport, why error) error {
 	code := frame.ExitTimeout
 	if ctx.Err() != nil {

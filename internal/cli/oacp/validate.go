@@ -64,7 +64,7 @@ what the specification asks; a warning fails nothing.`,
 	return cmd
 }
 
-// validateFile reads a file and returns the lines of its errors.
+// validateFile reads a message file and returns its errors, a line each.
 func validateFile(path string) (oacpmsg.Message, []string, error) {
 	data, err := mailbox.ReadNamed(path)
 	switch {

@@ -82,7 +82,7 @@ Exit codes: 0 verified or not signed, 2 usage or no such file, 3 anything else.`
 	return cmd
 }
 
-// exitUnverified is the reference's exit code for a signature that proves nothing.
+// exitUnverified is the reference's exit code if a signature proves nothing.
 const exitUnverified = 3
 
 type verifyReport struct {

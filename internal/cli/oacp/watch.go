@@ -69,7 +69,7 @@ Exit codes: 0, 1 if something could not be read (the rest is told), 2 usage.`,
 	return cmd
 }
 
-// followWatch tells what is new until ctx ends or it can be told no more.
+// followWatch prints new messages until ctx ends or output cannot be written.
 func (o *verbs) followWatch(ctx context.Context, w *mailbox.Watch) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -81,7 +81,7 @@ func (o *verbs) followWatch(ctx context.Context, w *mailbox.Watch) error {
 	return cmp.Or(o.Unwritten(), err)
 }
 
-// printEvent prints a line as the reference does.
+// printEvent prints an event as the reference does.
 func (o *verbs) printEvent(e mailbox.Event) {
 	if e.Event == mailbox.WatchError {
 		about := cmp.Or(e.Path, e.File, "(unknown)")

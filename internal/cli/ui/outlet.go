@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// outlet is a standard output that remembers the first write that failed: a verb is done
-// only when what it had to say is written. Several goroutines may use it.
+// outlet is a standard output that remembers the first write that failed, because a verb has
+// succeeded only when its data is written. Several goroutines may use it.
 type outlet struct {
 	to io.Writer
 
@@ -25,8 +25,8 @@ func (u *UnwrittenError) Error() string { return fmt.Sprintf("write to standard 
 
 func (u *UnwrittenError) Unwrap() error { return u.reason }
 
-// Write writes to standard output. After the first failure it writes nothing more, so
-// that there is no gap in what was written, and returns that failure.
+// Write writes to standard output. After the first failure it writes nothing more, so that the
+// output has no gap, and returns that failure.
 func (o *outlet) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -44,8 +44,8 @@ func (o *outlet) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// Guard puts an outlet before standard output.
-func (t *Terminal) Guard() { t.Out = &outlet{to: t.Out} }
+// GuardOutput puts an outlet before standard output.
+func (t *Terminal) GuardOutput() { t.Out = &outlet{to: t.Out} }
 
 // Unwritten returns the first error of standard output, nil if there was none.
 func (t *Terminal) Unwritten() error {

@@ -12,7 +12,7 @@ import (
 func TestOutletHasNoGaps(t *testing.T) {
 	disk := &clitest.FullDisk{Writes: 1}
 	terminal := ui.Terminal{Out: disk}
-	terminal.Guard()
+	terminal.GuardOutput()
 	terminal.Out.Write([]byte("one"))
 	terminal.Out.Write([]byte("two"))
 	disk.Writes = 1

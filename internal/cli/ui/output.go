@@ -11,8 +11,8 @@ import (
 	"github.com/acpd/acpd/client"
 )
 
-// PrintJSON writes one JSON object on a line, the texts of payloads as they were written, but
-// for what a terminal would obey or not show.
+// PrintJSON writes v as one line of JSON. The texts of payloads stay as they were written,
+// without what a terminal would obey or not show.
 func (t *Terminal) PrintJSON(v any) error {
 	line, err := json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
 	if err != nil {
@@ -22,17 +22,17 @@ func (t *Terminal) PrintJSON(v any) error {
 	return err
 }
 
-// PrintLine writes a line of data for a person.
+// PrintLine writes a line of data.
 func (t *Terminal) PrintLine(format string, args ...any) { fmt.Fprintf(t.Out, format+"\n", args...) }
 
-// TellPerson writes a line beside the data, where a person reads it.
+// TellPerson writes a line to standard error, if that is a terminal.
 func (t *Terminal) TellPerson(format string, args ...any) {
 	if t.ErrTTY && !t.JSON {
 		fmt.Fprintf(t.Err, format+"\n", args...)
 	}
 }
 
-// stateColours are of words that say how something is.
+// stateColours has the colours of words that name a state.
 var stateColours = map[string]string{
 	string(client.PeerConnected): Green, string(client.TaskCompleted): Green, client.Handed: Green,
 	string(client.PeerPending): Yellow, string(client.TaskUnknown): Yellow, "overloaded": Yellow,
@@ -58,7 +58,7 @@ func (t *Terminal) Paint(colour, s string) string {
 // PaintState returns a word in the colour of the state that it names, if it names one.
 func (t *Terminal) PaintState(word string) string { return t.Paint(stateColours[word], word) }
 
-// PrintTable prints rows: aligned below a head on a terminal, else separated by tabs.
+// PrintTable prints rows: on a terminal aligned below a head, else separated by tabs.
 func (t *Terminal) PrintTable(head []string, rows [][]string) {
 	for _, row := range rows {
 		for i, cell := range row {
@@ -97,7 +97,7 @@ func (t *Terminal) PrintTable(head []string, rows [][]string) {
 	}
 }
 
-// PrintFields prints names and values, leaving out what is empty.
+// PrintFields prints names and values, without those that are empty.
 func (t *Terminal) PrintFields(rows ...[2]string) {
 	width := 0
 	for _, row := range rows {
@@ -115,7 +115,7 @@ func (t *Terminal) PrintFields(rows ...[2]string) {
 	}
 }
 
-// PrintAnswer prints what a peer answered: its words and, below, its data.
+// PrintAnswer prints a peer's answer: its words and, below, its data.
 func (t *Terminal) PrintAnswer(words string, data jsontext.Value) {
 	t.PrintLine("%s", strings.TrimRight(client.Text(words), "\n"))
 	if len(data) == 0 || data.Kind() == 'n' {

@@ -8,10 +8,9 @@ import (
 
 const quietZone = 4 // modules, ISO/IEC 18004, section 6.3.8
 
-// DrawQRCode draws text as a QR code, two modules a character, and returns how many
-// columns that takes. With colour it is black
-// on white whatever the terminal's colours are; without, it is drawn for light
-// text on a dark ground.
+// DrawQRCode draws text as a QR code, two modules a character, and returns how many columns it
+// takes. With colour it is black on white whatever the terminal's colours are. Without, it is
+// for light text on a dark ground.
 func DrawQRCode(text string, colour bool) (drawn string, columns int, err error) {
 	code, err := qr.Encode(text, qr.L)
 	if err != nil {
@@ -35,7 +34,7 @@ func DrawQRCode(text string, colour bool) (drawn string, columns int, err error)
 	return b.String(), code.Size + 2*quietZone, nil
 }
 
-// halves are the characters by whether the upper and the lower half is light.
+// halves has the characters, by whether the upper and the lower half is light.
 var halves = map[bool]map[bool]string{
 	true:  {true: "█", false: "▀"},
 	false: {true: "▄", false: " "},

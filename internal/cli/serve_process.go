@@ -29,9 +29,9 @@ const (
 	stderrLast = "last"
 )
 
-// runCommand runs the command for a message, until it ends, its deadline passes or ctx
-// ends. The error is a *kinds.Error. None of its processes is left when its time
-// was over; what a command that ended by itself left running is its own affair.
+// runCommand runs the command for a message until it ends, its deadline passes or ctx ends.
+// The error is a *kinds.Error. When its time is over all its processes are ended; a command
+// that ends by itself may leave some running.
 func (s *server) runCommand(ctx context.Context, in *client.Inbound, prompt, domain string) (*commandOutput, error) {
 	limit := time.Duration(in.DeadlineMS) * time.Millisecond
 	if s.timeout > 0 && (limit == 0 || s.timeout < limit) {
@@ -80,7 +80,7 @@ func (s *server) runCommand(ctx context.Context, in *client.Inbound, prompt, dom
 	return nil, kinds.Errorf(kinds.Internal, "%s", why)
 }
 
-// causeOfEnd says why a command was ended.
+// causeOfEnd returns the error of a command that was ended.
 func causeOfEnd(ctx context.Context, limit time.Duration) error {
 	switch cause := context.Cause(ctx); cause {
 	case context.DeadlineExceeded:
@@ -92,8 +92,8 @@ func causeOfEnd(ctx context.Context, limit time.Duration) error {
 	}
 }
 
-// endProcessGroup waits until a process group that was told to end has ended, and kills
-// what is left of it when its time is over.
+// endProcessGroup waits until a process group that was told to end has ended. At the time kill
+// it kills what is left.
 func endProcessGroup(group int, kill time.Time) {
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
@@ -103,8 +103,8 @@ func endProcessGroup(group int, kill time.Time) {
 	syscall.Kill(-group, syscall.SIGKILL)
 }
 
-// commandEnv is what a command knows of its message. What a peer wrote is made safe:
-// a variable cannot hold a NUL.
+// commandEnv returns the environment of a command, with what it may know of its message. What
+// a peer wrote is put on one line, because a variable cannot hold a NUL.
 func (s *server) commandEnv(in *client.Inbound, domain string, limit time.Duration) []string {
 	deadline := ""
 	if limit > 0 {
@@ -127,14 +127,14 @@ func (s *server) commandEnv(in *client.Inbound, domain string, limit time.Durati
 	return env
 }
 
-// commandOutput keeps what a message can hold of a command's output.
+// commandOutput keeps as much of a command's output as a message can hold.
 type commandOutput struct {
 	text []byte
 	cut  bool
 }
 
-// maxPayload is the size of a payload that a daemon takes, unless it is configured to
-// take less: the margin is the envelope's.
+// maxPayload is the size of a payload that a daemon takes unless it is configured to take
+// less. The margin is for the envelope.
 const maxPayload = wire.DefaultMaxMessage - 4<<10
 
 func (o *commandOutput) Write(p []byte) (int, error) {
@@ -144,7 +144,7 @@ func (o *commandOutput) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// lastOutput keeps the end of what is written.
+// lastOutput keeps the end of what is written to it.
 type lastOutput struct{ text []byte }
 
 func (t *lastOutput) Write(p []byte) (int, error) {

@@ -11,8 +11,8 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// asResponse is the answer to a query: the output itself if it is one, else the
-// output as the summary of one.
+// asResponse returns the answer to a query: the output if it is a response, else a response
+// with the output as its summary.
 func (o *commandOutput) asResponse() wire.Payload {
 	if p, ok := o.asPayload(kinds.KindResponse); ok {
 		return p
@@ -22,9 +22,8 @@ func (o *commandOutput) asResponse() wire.Payload {
 	})
 }
 
-// asResult is the report on a delegation: the output itself if it is one that ends
-// it, the summary and data of a response as its outcome and data, else the output
-// as its outcome.
+// asResult returns the final report on a delegation: the output if it is one. Of a response it
+// takes summary and data as outcome and data. Any other output becomes the outcome.
 func (o *commandOutput) asResult() wire.Payload {
 	if p, ok := o.asPayload(kinds.KindResult); ok {
 		if r, err := kinds.Parse[kinds.Result](p); err == nil && r.Status != "partial" {
@@ -41,7 +40,7 @@ func (o *commandOutput) asResult() wire.Payload {
 	})
 }
 
-// resultPayload is a result that may say that it was cut, as a response may.
+// resultPayload is a result that may say that it was truncated, as a response may.
 type resultPayload struct {
 	Status    string         `json:"status"`
 	Outcome   string         `json:"outcome"`
@@ -50,7 +49,8 @@ type resultPayload struct {
 	Truncated bool           `json:"truncated,omitzero"`
 }
 
-// failedResult is the report on a delegation that came to nothing.
+// failedResult returns the final report on a delegation that failed with err, nil if err is
+// nil.
 func failedResult(err error) wire.Payload {
 	if err == nil {
 		return nil
@@ -59,7 +59,7 @@ func failedResult(err error) wire.Payload {
 	return kinds.Encode(&resultPayload{Status: "failed", Outcome: e.Message, Error: string(e.Code)})
 }
 
-// asPayload is the output if it is a payload of that kind.
+// asPayload returns the output if it is a payload of that kind.
 func (o *commandOutput) asPayload(kind string) (wire.Payload, bool) {
 	text := wire.Payload(bytes.TrimSpace(o.text))
 	row, _ := kinds.Lookup(kind)
@@ -69,8 +69,8 @@ func (o *commandOutput) asPayload(kind string) (wire.Payload, bool) {
 	return text, true
 }
 
-// fitText encodes the output as text, without the line break at its end, and cuts it
-// where its encoding is too long for a message.
+// fitText encodes the output as text, without the line break at its end. It cuts the text if
+// its encoding is too long for a message.
 func (o *commandOutput) fitText(encode func(text string, cut bool) wire.Payload) wire.Payload {
 	text := bytes.TrimSuffix(o.text, []byte("\n"))
 	if p := encode(string(text), o.cut); len(p) <= maxPayload {
@@ -81,7 +81,7 @@ func (o *commandOutput) fitText(encode func(text string, cut bool) wire.Payload)
 	return encode(string(trimPartialRune(text[:n])), true)
 }
 
-// trimPartialRune drops the beginning of a character at the end.
+// trimPartialRune returns text without an incomplete character at its end.
 func trimPartialRune(text []byte) []byte {
 	for n := 1; n <= min(utf8.UTFMax, len(text)); n++ {
 		if at := len(text) - n; utf8.RuneStart(text[at]) {

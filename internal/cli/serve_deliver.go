@@ -17,11 +17,10 @@ const (
 	longestPause = 30 * time.Second
 )
 
-// deliverResult sends a result until the other side's daemon has it, its entry of the
-// delegation has expired (which reads as not_found), or it is refused. It is the
-// one message that is repeated, always with the same id: an hour's work must not
-// die of a minute's outage. A result that is too large for the peer is replaced by
-// one that says so.
+// deliverResult sends a result until the peer has it, refuses it, or does not know the
+// delegation any more (not_found). It repeats with the same id: an hour's work must not be
+// lost in a minute's outage. It replaces a result that is too large for the peer by one that
+// says so.
 func deliverResult(ctx context.Context, params client.ResultParams, send func(context.Context, client.ResultParams) (*client.Receipt, error)) error {
 	replaced := false
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {

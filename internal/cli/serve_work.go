@@ -36,7 +36,8 @@ type server struct {
 // runningTask is a delegation whose command runs.
 type runningTask struct{ callOff context.CancelCauseFunc }
 
-// beginWork counts work, unless serving ends; work.Done ends it.
+// beginWork counts a piece of work, or returns an error if serving ends. The caller ends it
+// with s.work.Done.
 func (s *server) beginWork() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,7 +48,7 @@ func (s *server) beginWork() error {
 	return nil
 }
 
-// answerQuery answers with what the command says.
+// answerQuery runs the command and returns its output as the response.
 func (s *server) answerQuery(ctx context.Context, in *client.Inbound) (any, error) {
 	if err := s.beginWork(); err != nil {
 		return nil, err
@@ -69,7 +70,7 @@ func (s *server) answerQuery(ctx context.Context, in *client.Inbound) (any, erro
 	return out.asResponse(), nil
 }
 
-// acceptDelegation accepts at once and works on.
+// acceptDelegation accepts at once and starts to work.
 func (s *server) acceptDelegation(_ context.Context, in *client.Inbound) (*kinds.Ack, error) {
 	d, err := kinds.Parse[kinds.Delegate](in.Payload)
 	if err != nil {
@@ -90,7 +91,7 @@ func (s *server) acceptDelegation(_ context.Context, in *client.Inbound) (*kinds
 	return &kinds.Ack{Accepted: true}, nil
 }
 
-// performTask runs the command of a delegation and reports.
+// performTask runs the command of a delegation and reports the result.
 func (s *server) performTask(ctx context.Context, in *client.Inbound, d *kinds.Delegate) {
 	started := time.Now()
 	out, err := s.runCommand(ctx, in, d.Task, d.Domain)
@@ -109,7 +110,7 @@ func (s *server) performTask(ctx context.Context, in *client.Inbound, d *kinds.D
 	s.reportResult(in.ID, in.Name, result, s.app.Daemon.Result)
 }
 
-// reportResult tells the owner of a delegation how it ended.
+// reportResult tells the sender of a delegation how it ended.
 func (s *server) reportResult(ref wire.MessageID, owner string, payload wire.Payload, send func(context.Context, client.ResultParams) (*client.Receipt, error)) {
 	// That work was stopped is worth a last word.
 	sending, cancel := context.WithCancel(context.WithoutCancel(s.working))
@@ -121,13 +122,12 @@ func (s *server) reportResult(ref wire.MessageID, owner string, payload wire.Pay
 	}
 }
 
-// failAbandonedTasks tells the owners of delegations that an earlier process of this name had
-// accepted that it ended before they were done: nobody works on them any more. It
-// runs before this process attaches, so that none of its own is among them; where
-// an agent of the name is attached they are that one's, and this one cannot attach.
+// failAbandonedTasks reports delegations as failed that an earlier process of this name had
+// accepted and not ended. It runs before this process attaches, so none of its own is among
+// them. If an agent of the name is attached they are its own, and it returns an error.
 //
-// On the agents' socket that takes the key of that process. Without it there is nothing
-// to disown: the daemon keeps the name, or has none of its work open.
+// The agents' socket wants the key of that process for this. Without it there is nothing to
+// report: the daemon keeps the name, or has none of its work open.
 func (s *server) failAbandonedTasks(ctx context.Context, name, key string) error {
 	if s.app.AsGuest {
 		if key == "" {
@@ -164,8 +164,7 @@ func (s *server) failAbandonedTasks(ctx context.Context, name, key string) error
 	return nil
 }
 
-// endTask makes a task one that can no longer be called off, and reports whether
-// it was.
+// endTask forgets a task, which cannot be called off any more, and reports whether it was.
 func (s *server) endTask(ctx context.Context, id wire.MessageID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +183,7 @@ func (s *server) cancelTask(_ context.Context, in *client.Inbound) (*kinds.Ack, 
 	return &kinds.Ack{Accepted: true}, nil
 }
 
-// workReport is what serve prints of each piece of work.
+// workReport is what serve prints for each piece of work.
 type workReport struct {
 	ID     wire.MessageID   `json:"id"`
 	From   string           `json:"from"`
@@ -215,7 +214,7 @@ func (s *server) log(format string, args ...any) {
 	fmt.Fprintf(s.app.Err, "acpctl serve: %s\n", client.Text(fmt.Sprintf(format, args...)))
 }
 
-// newHandler is what the daemon calls.
+// newHandler returns the handler of the kinds to take.
 func (s *server) newHandler(take []string) client.Handler {
 	h := client.Handler{}
 	for _, k := range take {
