@@ -91,44 +91,44 @@ func (a *Account) Row() Row { return a.row }
 func (a *Account) Take(who identity.ID, n int64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if err := a.room(who, n); err != nil {
+	if err := a.checkRoom(who, n); err != nil {
 		a.refused[who]++
 		return err
 	}
-	a.add(who, n)
+	a.addHeld(who, n)
 	return nil
 }
 
-// has reports whether Take would give who n more.
-func (a *Account) has(who identity.ID, n int64) bool {
+// hasRoom reports whether Take would give who n more.
+func (a *Account) hasRoom(who identity.ID, n int64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.room(who, n) == nil
+	return a.checkRoom(who, n) == nil
 }
 
-// room returns nil if who may have n more. Callers hold mu.
-func (a *Account) room(who identity.ID, n int64) error {
+// checkRoom returns nil if who may have n more. Callers hold mu.
+func (a *Account) checkRoom(who identity.ID, n int64) error {
 	held := a.held[who]
 	switch {
 	case held+n > a.row.Peer:
 		return &Exceeded{Row: a.row}
-	case a.row.All > 0 && !a.shares(held, n):
+	case a.row.All > 0 && !a.fitsSum(held, n):
 		return &Exceeded{Row: a.row, All: true}
 	}
 	return nil
 }
 
-// shares reports whether the sum has n more for a peer that holds so much. Half of
+// fitsSum reports whether the sum has n more for a peer that holds so much. Half of
 // the sum is set aside, an equal part for each trusted peer; the other half, and
 // it alone, is for what peers hold beyond their part.
-func (a *Account) shares(held, n int64) bool {
+func (a *Account) fitsSum(held, n int64) bool {
 	if a.sum+n > a.row.All {
 		return false
 	}
 	if a.sum+n <= a.row.All-a.row.All/2 {
 		return true // whoever holds it, it fits the half that is shared
 	}
-	part := a.row.All / 2 / a.book.parts()
+	part := a.row.All / 2 / a.book.countParts()
 	if held+n <= part {
 		return true
 	}
@@ -144,10 +144,10 @@ func (a *Account) shares(held, n int64) bool {
 func (a *Account) Add(who identity.ID, n int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.add(who, n)
+	a.addHeld(who, n)
 }
 
-func (a *Account) add(who identity.ID, n int64) {
+func (a *Account) addHeld(who identity.ID, n int64) {
 	a.sum += n
 	if a.held[who] += n; a.held[who] == 0 {
 		delete(a.held, who)
@@ -161,7 +161,7 @@ func (a *Account) Give(who identity.ID, n int64) {
 	if a.held[who] < n {
 		panic(fmt.Sprintf("budget: %s: %d given back of %d", a.row.Name, n, a.held[who]))
 	}
-	a.add(who, -n)
+	a.addHeld(who, -n)
 }
 
 // Held returns what who holds.
@@ -198,8 +198,8 @@ func (b *Book) Open(r Row) *Account {
 	return a
 }
 
-// parts returns into how many parts the half of a sum is divided that is set aside.
-func (b *Book) parts() int64 {
+// countParts returns into how many parts the half of a sum is divided that is set aside.
+func (b *Book) countParts() int64 {
 	if b.Peers == nil {
 		return 1
 	}
@@ -233,12 +233,12 @@ func (b *Book) Usage() []Usage {
 	b.mu.Unlock()
 	var all []Usage
 	for _, a := range accounts {
-		all = append(all, a.usage()...)
+		all = append(all, a.listUsage()...)
 	}
 	return all
 }
 
-func (a *Account) usage() []Usage {
+func (a *Account) listUsage() []Usage {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	who := maps.Clone(a.refused)

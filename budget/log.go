@@ -45,7 +45,7 @@ func (l *Log) Add(who identity.ID, level slog.Level, msg string, args ...any) {
 	if !l.to.Enabled(context.Background(), level) {
 		return
 	}
-	if l.take(who, func(m *minute) { m.lines++ }) {
+	if l.takeLine(who, func(m *minute) { m.lines++ }) {
 		l.to.Log(context.Background(), level, msg, args...)
 	}
 }
@@ -54,13 +54,13 @@ func (l *Log) Add(who identity.ID, level slog.Level, msg string, args ...any) {
 // not, the last such event of the minute is told at its end, with the number of
 // those that were left out. It calls tell at once or from another goroutine.
 func (l *Log) Tell(who identity.ID, tell func(left uint64)) {
-	if l.take(who, func(m *minute) { m.events, m.tell = m.events+1, tell }) {
+	if l.takeLine(who, func(m *minute) { m.events, m.tell = m.events+1, tell }) {
 		tell(0)
 	}
 }
 
-// take reports whether who has a line left, and notes in its minute if not.
-func (l *Log) take(who identity.ID, over func(*minute)) bool {
+// takeLine reports whether who has a line left, and notes in its minute if not.
+func (l *Log) takeLine(who identity.ID, over func(*minute)) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := l.minutes[who]
@@ -69,7 +69,7 @@ func (l *Log) take(who identity.ID, over func(*minute)) bool {
 		l.ends.Add(1)
 		m.timer = time.AfterFunc(time.Minute, func() {
 			defer l.ends.Done()
-			l.end(who)
+			l.endMinute(who)
 		})
 		l.minutes[who] = m
 	}
@@ -81,8 +81,8 @@ func (l *Log) take(who identity.ID, over func(*minute)) bool {
 	return true
 }
 
-// end tells what was left out in a peer's minute.
-func (l *Log) end(who identity.ID) {
+// endMinute tells what was left out in a peer's minute.
+func (l *Log) endMinute(who identity.ID) {
 	l.mu.Lock()
 	m := l.minutes[who]
 	delete(l.minutes, who)
@@ -116,7 +116,7 @@ func (l *Log) Close() {
 	}
 	l.mu.Unlock()
 	for _, who := range all {
-		l.end(who)
+		l.endMinute(who)
 	}
 	l.ends.Wait()
 }

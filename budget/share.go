@@ -32,15 +32,15 @@ func (s *Share) Take(n int64) error {
 	if s.used.Add(n) <= s.granted.Load() {
 		return nil
 	}
-	if err := s.grow(); err != nil {
+	if err := s.takeChunk(); err != nil {
 		s.used.Add(-n)
 		return err
 	}
 	return nil
 }
 
-// grow has the account grant what is used, and as much of a chunk as it has.
-func (s *Share) grow() error {
+// takeChunk has the account grant what is used, and as much of a chunk as it has.
+func (s *Share) takeChunk() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	granted := s.granted.Load()
@@ -49,7 +49,7 @@ func (s *Share) grow() error {
 		return nil
 	}
 	want := min(need+s.chunk-1, max(need, s.account.row.Peer-granted))
-	if want == need || !s.account.has(s.who, want) {
+	if want == need || !s.account.hasRoom(s.who, want) {
 		want = need
 	}
 	if err := s.account.Take(s.who, want); err != nil {

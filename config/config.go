@@ -162,9 +162,9 @@ const (
 	LevelError Level = "error"
 )
 
-// For returns the rate for messages of kind from a trusted peer, and false
+// RateFor returns the rate for messages of kind from a trusted peer, and false
 // where there is none. name is its petname and may be empty.
-func (l Limits) For(peer identity.ID, name, kind string) (Rate, bool) {
+func (l Limits) RateFor(peer identity.ID, name, kind string) (Rate, bool) {
 	if len(l.Rate) == 0 {
 		return Rate{}, false // the usual case, on every message: no id as text
 	}
@@ -196,21 +196,21 @@ func (l Limits) For(peer identity.ID, name, kind string) (Rate, bool) {
 	return found, best > 0
 }
 
-// fill puts the defaults where nothing was set.
-func (c *Config) fill() {
+// setDefaults puts the defaults where nothing was set.
+func (c *Config) setDefaults() {
 	if c.Name == "" {
 		host, _ := os.Hostname() // without one it is "acpd"
-		c.Name = legal(host)
+		c.Name = makePetname(host)
 	}
 	c.MaxMessage = cmp.Or(c.MaxMessage, wire.DefaultMaxMessage)
 	c.PostQuantum = cmp.Or(c.PostQuantum, Prefer)
 	c.Discovery.MDNS = cmp.Or(c.Discovery.MDNS, On)
-	c.Channels.fill()
+	c.Channels.setDefaults()
 	c.Log.Format = cmp.Or(c.Log.Format, FormatText)
 	c.Log.Level = cmp.Or(c.Log.Level, LevelInfo)
 }
 
-func (c *Channels) fill() {
+func (c *Channels) setDefaults() {
 	c.HeldList = cmp.Or(c.HeldList, time.Second)
 	c.RequestTTL = cmp.Or(c.RequestTTL, 10*time.Minute)
 	c.Retention = cmp.Or(c.Retention, 24*time.Hour)

@@ -282,7 +282,7 @@ func TestLegal(t *testing.T) {
 		strings.Repeat("desk-", 10):            "desk-desk-desk-desk-desk-desk-de",
 		"1" + strings.Repeat("23456789-", 100): "host-123456789-23456789-23456789",
 	} {
-		got := legal(host)
+		got := makePetname(host)
 		if got != want || identity.CheckName(got) != nil {
 			t.Errorf("legal(%q) = %q, want %q (%v)", host, got, want, identity.CheckName(got))
 		}
@@ -315,7 +315,7 @@ func TestReference(t *testing.T) {
 		switch v.Kind() {
 		case reflect.Struct:
 			for f, field := range v.Fields() {
-				key := join(at, f.Tag.Get("yaml"))
+				key := joinKey(at, f.Tag.Get("yaml"))
 				doc := f.Tag.Get("doc")
 				if f.Tag.Get("yaml") == "" || !strings.HasSuffix(doc, ".") || !strings.Contains(flat, doc) {
 					t.Errorf("%s (%s): documentation %q", key, f.Name, doc)
@@ -324,7 +324,7 @@ func TestReference(t *testing.T) {
 			}
 		case reflect.Map:
 			for _, key := range v.MapKeys() {
-				walk(join(at, key.String()), v.MapIndex(key))
+				walk(joinKey(at, key.String()), v.MapIndex(key))
 			}
 		case reflect.Slice:
 			for i := range v.Len() {
@@ -333,7 +333,7 @@ func TestReference(t *testing.T) {
 		}
 	}
 	walk("", reflect.ValueOf(*c))
-	for _, words := range [][]string{policed, free, limited} {
+	for _, words := range [][]string{policedKinds, freeKinds, limitedKinds} {
 		for _, kind := range words {
 			if kind != star && !strings.Contains(flat, kind) {
 				t.Errorf("the kind %s is not mentioned", kind)
@@ -365,7 +365,7 @@ func TestDistance(t *testing.T) {
 		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0},
 		{"lisen", "listen", 1}, {"levle", "level", 1}, {"ab", "ba", 1}, {"kitten", "sitting", 3},
 	} {
-		if got := distance(c.a, c.b); got != c.want || distance(c.b, c.a) != c.want {
+		if got := editDistance(c.a, c.b); got != c.want || editDistance(c.b, c.a) != c.want {
 			t.Errorf("distance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
 		}
 	}

@@ -17,18 +17,18 @@ type parser struct {
 	lines  map[string]int  // where each key stands
 }
 
-func (p *parser) fail(line int, key, problem, remedy string) {
+func (p *parser) addError(line int, key, problem, remedy string) {
 	p.failed[key] = true
 	p.errs = append(p.errs, &Error{File: p.file, Line: line, Problem: problem, Remedy: remedy})
 }
 
-func (p *parser) decode(root *yaml.Node, c *Config) {
-	p.value("", root, reflect.ValueOf(c).Elem())
+func (p *parser) decodeDocument(root *yaml.Node, c *Config) {
+	p.decodeValue("", root, reflect.ValueOf(c).Elem())
 }
 
-// value decodes n, found under key, into v, of which the type decides what is
+// decodeValue decodes n, found under key, into v, of which the type decides what is
 // allowed.
-func (p *parser) value(key string, n *yaml.Node, v reflect.Value) {
+func (p *parser) decodeValue(key string, n *yaml.Node, v reflect.Value) {
 	// want is what v takes and how that is written.
 	want, example := "", ""
 	ok := false
@@ -57,36 +57,36 @@ func (p *parser) value(key string, n *yaml.Node, v reflect.Value) {
 	}
 	switch {
 	case n.Kind == yaml.AliasNode || n.Anchor != "":
-		p.fail(n.Line, key, where+" uses an anchor or alias", "write the value out")
+		p.addError(n.Line, key, where+" uses an anchor or alias", "write the value out")
 		return
 	case isScalar(n, "!!null"):
-		p.fail(n.Line, key, where+" has no value", "give it one or remove the line")
+		p.addError(n.Line, key, where+" has no value", "give it one or remove the line")
 		return
 	case !ok:
-		p.fail(n.Line, key, fmt.Sprintf("%s must be %s, not %s", where, want, describe(n)), example)
+		p.addError(n.Line, key, fmt.Sprintf("%s must be %s, not %s", where, want, describeNode(n)), example)
 		return
 	}
 	switch v.Kind() {
 	case reflect.Struct:
-		p.object(key, n, v)
+		p.decodeObject(key, n, v)
 	case reflect.Map:
-		p.dict(key, n, v)
+		p.decodeMap(key, n, v)
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
 		for i, item := range n.Content {
 			at := fmt.Sprintf("%s[%d]", key, i)
 			p.lines[at] = item.Line
-			p.value(at, item, v.Index(i))
+			p.decodeValue(at, item, v.Index(i))
 		}
 	default:
 		if err := n.Decode(v.Addr().Interface()); err != nil {
-			p.fail(n.Line, key, fmt.Sprintf("%s cannot be %s", where, describe(n)), "use another number")
+			p.addError(n.Line, key, fmt.Sprintf("%s cannot be %s", where, describeNode(n)), "use another number")
 		}
 	}
 }
 
-// object decodes a mapping whose keys are the fields of v.
-func (p *parser) object(key string, n *yaml.Node, v reflect.Value) {
+// decodeObject decodes a mapping whose keys are the fields of v.
+func (p *parser) decodeObject(key string, n *yaml.Node, v reflect.Value) {
 	fields := make(map[string]reflect.Value)
 	var names []string
 	for f, field := range v.Fields() {
@@ -94,42 +94,42 @@ func (p *parser) object(key string, n *yaml.Node, v reflect.Value) {
 		fields[name] = field
 		names = append(names, name)
 	}
-	p.pairs(key, n, func(name, at string, line int, value *yaml.Node) {
+	p.eachPair(key, n, func(name, at string, line int, value *yaml.Node) {
 		field, ok := fields[name]
 		if !ok {
 			remedy := "valid here: " + strings.Join(names, ", ")
-			if n := near(name, names); n != "" {
-				remedy = fmt.Sprintf("did you mean %s?", quote(join(key, n)))
+			if n := findNearest(name, names); n != "" {
+				remedy = fmt.Sprintf("did you mean %s?", quote(joinKey(key, n)))
 			}
-			p.fail(line, at, "unknown key "+quote(at), remedy)
+			p.addError(line, at, "unknown key "+quote(at), remedy)
 			return
 		}
-		p.value(at, value, field)
+		p.decodeValue(at, value, field)
 	})
 }
 
-// dict decodes a mapping whose keys people choose.
-func (p *parser) dict(key string, n *yaml.Node, v reflect.Value) {
+// decodeMap decodes a mapping whose keys people choose.
+func (p *parser) decodeMap(key string, n *yaml.Node, v reflect.Value) {
 	v.Set(reflect.MakeMap(v.Type()))
-	p.pairs(key, n, func(name, at string, _ int, value *yaml.Node) {
+	p.eachPair(key, n, func(name, at string, _ int, value *yaml.Node) {
 		item := reflect.New(v.Type().Elem()).Elem()
-		p.value(at, value, item)
+		p.decodeValue(at, value, item)
 		v.SetMapIndex(reflect.ValueOf(name), item)
 	})
 }
 
-// pairs calls each for every key of n that is text and comes first.
-func (p *parser) pairs(key string, n *yaml.Node, each func(name, at string, line int, value *yaml.Node)) {
+// eachPair calls each for every key of n that is text and comes first.
+func (p *parser) eachPair(key string, n *yaml.Node, each func(name, at string, line int, value *yaml.Node)) {
 	seen := make(map[string]int)
 	for i := 0; i < len(n.Content); i += 2 {
 		k := n.Content[i]
 		if k.Kind != yaml.ScalarNode || k.Anchor != "" {
-			p.fail(k.Line, key, "a key that is no plain text", "write the key out, in quotes if it is unusual")
+			p.addError(k.Line, key, "a key that is no plain text", "write the key out, in quotes if it is unusual")
 			continue
 		}
-		at := join(key, k.Value)
+		at := joinKey(key, k.Value)
 		if first, ok := seen[k.Value]; ok {
-			p.fail(k.Line, at, fmt.Sprintf("%s is set again, after line %d", quote(at), first), "remove one of them")
+			p.addError(k.Line, at, fmt.Sprintf("%s is set again, after line %d", quote(at), first), "remove one of them")
 			continue
 		}
 		seen[k.Value], p.lines[at] = k.Line, k.Line
@@ -158,8 +158,8 @@ func isScalar(n *yaml.Node, tags ...string) bool {
 	return false
 }
 
-// describe says what n is, for an error.
-func describe(n *yaml.Node) string {
+// describeNode says what n is, for an error.
+func describeNode(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
 		return "settings"
@@ -169,8 +169,8 @@ func describe(n *yaml.Node) string {
 	return quote(n.Value)
 }
 
-// join appends a name to the key that it stands under.
-func join(key, name string) string {
+// joinKey appends a name to the key that it stands under.
+func joinKey(key, name string) string {
 	if key == "" {
 		return name
 	}

@@ -25,8 +25,8 @@ func (e *Error) Error() string {
 	return s
 }
 
-// report joins errs in the order of the file.
-func report(errs []*Error) error {
+// joinErrors joins errs in the order of the file.
+func joinErrors(errs []*Error) error {
 	slices.SortStableFunc(errs, func(a, b *Error) int { return a.Line - b.Line })
 	var list []error
 	for i, e := range errs {
@@ -39,23 +39,23 @@ func report(errs []*Error) error {
 	return errors.Join(list...)
 }
 
-// near returns the word that was most likely meant, or "".
-func near(word string, words []string) string {
+// findNearest returns the word that was most likely meant, or "".
+func findNearest(word string, words []string) string {
 	best, bound := "", len(word)/3+2
 	if len(word) > 64 {
 		return ""
 	}
 	for _, w := range words {
-		if d := distance(word, w); d < bound {
+		if d := editDistance(word, w); d < bound {
 			best, bound = w, d
 		}
 	}
 	return best
 }
 
-// distance counts the bytes to insert, delete, replace, or swap with their
+// editDistance counts the bytes to insert, delete, replace, or swap with their
 // neighbour, to make b of a (optimal string alignment).
-func distance(a, b string) int {
+func editDistance(a, b string) int {
 	var before []int
 	last := make([]int, len(b)+1)
 	for j := range last {

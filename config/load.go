@@ -22,15 +22,15 @@ const maxFile = 1 << 20
 // wrong in the file comes as one error that joins an [*Error] for each thing,
 // the first 20 of them.
 func Load(path string) (*Config, error) {
-	data, err := read(path)
+	data, err := readFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("config: %w", err)
 	}
 	return parse(path, data)
 }
 
-// read reads a file, and of one that is too long the first byte too many.
-func read(path string) ([]byte, error) {
+// readFile reads a file, and of one that is too long the first byte too many.
+func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -43,41 +43,41 @@ func read(path string) ([]byte, error) {
 func parse(file string, data []byte) (*Config, error) {
 	var c Config
 	p := parser{file: file, failed: make(map[string]bool), lines: make(map[string]int)}
-	if root := p.document(data); root != nil {
-		p.decode(root, &c)
-		p.check(&c)
+	if root := p.readDocument(data); root != nil {
+		p.decodeDocument(root, &c)
+		p.checkValues(&c)
 	}
 	if len(p.errs) > 0 {
-		return nil, report(p.errs)
+		return nil, joinErrors(p.errs)
 	}
-	c.fill()
+	c.setDefaults()
 	return &c, nil
 }
 
-// document returns the file's one YAML document, or nil if it is empty or
+// readDocument returns the file's one YAML document, or nil if it is empty or
 // something is wrong with it as a whole.
-func (p *parser) document(data []byte) *yaml.Node {
+func (p *parser) readDocument(data []byte) *yaml.Node {
 	if len(data) > maxFile {
-		p.fail(lineAt(data, maxFile), "", "the file is over 1 MiB", "shorten it")
+		p.addError(lineAt(data, maxFile), "", "the file is over 1 MiB", "shorten it")
 		return nil
 	}
-	if at := illegal(data); at >= 0 {
-		p.fail(lineAt(data, at), "", "a character that is no text", "save the file as UTF-8 without control characters")
+	if at := findNonText(data); at >= 0 {
+		p.addError(lineAt(data, at), "", "a character that is no text", "save the file as UTF-8 without control characters")
 		return nil
 	}
 	var root, second yaml.Node
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	if err := dec.Decode(&root); err != nil {
 		if !errors.Is(err, io.EOF) {
-			p.syntax(data, err)
+			p.addSyntaxError(data, err)
 		}
 		return nil
 	}
 	if err := dec.Decode(&second); err == nil {
-		p.fail(second.Line, "", "a second document begins here", "remove the line ---, or everything from it on")
+		p.addError(second.Line, "", "a second document begins here", "remove the line ---, or everything from it on")
 		return nil
 	} else if !errors.Is(err, io.EOF) {
-		p.syntax(data, err)
+		p.addSyntaxError(data, err)
 		return nil
 	}
 	top := root.Content[0]
@@ -89,9 +89,9 @@ func (p *parser) document(data []byte) *yaml.Node {
 
 var yamlError = regexp.MustCompile(`(?s)^yaml: (?:line ([0-9]+): )?(.*)$`)
 
-// syntax reports an error of the YAML parser, which knows its line only
+// addSyntaxError reports an error of the YAML parser, which knows its line only
 // roughly and leaves it out on the first.
-func (p *parser) syntax(data []byte, err error) {
+func (p *parser) addSyntaxError(data []byte, err error) {
 	line, problem := 1, err.Error()
 	if m := yamlError.FindStringSubmatch(problem); m != nil {
 		problem = m[2]
@@ -103,14 +103,14 @@ func (p *parser) syntax(data []byte, err error) {
 	if strings.Contains(problem, "alphabetic or numeric") || strings.Contains(problem, "anchor") {
 		remedy = `"*" and text that begins with * or & must be in quotes`
 	}
-	p.fail(line, "", "no valid YAML: "+problem, remedy)
+	p.addError(line, "", "no valid YAML: "+problem, remedy)
 }
 
 // lineAt returns the line, from 1, of the byte at offset at.
 func lineAt(data []byte, at int) int { return 1 + bytes.Count(data[:at], []byte{'\n'}) }
 
-// illegal returns where data is not text, or -1.
-func illegal(data []byte) int {
+// findNonText returns where data is not text, or -1.
+func findNonText(data []byte) int {
 	for i := 0; i < len(data); {
 		r, size := utf8.DecodeRune(data[i:])
 		if r == utf8.RuneError && size == 1 || r < ' ' && r != '\n' && r != '\r' && r != '\t' || r >= 0x7f && r < 0xa0 {

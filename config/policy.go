@@ -11,10 +11,12 @@ import (
 
 // Kinds returns the kinds of messages, and the words, about which a policy decides, and
 // those that it lets pass always.
-func Kinds() []string { return slices.Concat(policed, free) }
+func Kinds() []string { return slices.Concat(policedKinds, freeKinds) }
 
 // IsKind reports whether kind is one of [Kinds].
-func IsKind(kind string) bool { return slices.Contains(policed, kind) || slices.Contains(free, kind) }
+func IsKind(kind string) bool {
+	return slices.Contains(policedKinds, kind) || slices.Contains(freeKinds, kind)
+}
 
 // Decision is what a policy says of one message.
 type Decision struct {
@@ -30,14 +32,14 @@ type Decision struct {
 // one everything is allowed. A rule with domains refuses a message that names
 // none. Results, errors and cancels are allowed always.
 func (p Policy) Decide(peer identity.ID, name, kind, domain string) Decision {
-	if slices.Contains(free, kind) {
+	if slices.Contains(freeKinds, kind) {
 		return Decision{true, kind + " belongs to a delegation: always allowed"}
 	}
-	key, r, ok := p.rule(peer, name)
+	key, r, ok := p.findRule(peer, name)
 	if !ok {
 		return Decision{true, "no rule in policy for this peer: a trusted peer may initiate everything"}
 	}
-	at := join("policy", key)
+	at := joinKey("policy", key)
 	if r.Kinds != nil && !slices.Contains(r.Kinds, kind) {
 		return Decision{false, fmt.Sprintf("%s: kinds [%s] do not include %s", at, strings.Join(r.Kinds, ", "), quote(kind))}
 	}
@@ -56,8 +58,8 @@ func (p Policy) Decide(peer identity.ID, name, kind, domain string) Decision {
 	return Decision{false, fmt.Sprintf("%s: domains [%s] do not include %s", at, domains, quote(domain))}
 }
 
-// rule returns the most specific rule for a peer, and its key.
-func (p Policy) rule(peer identity.ID, name string) (string, Rule, bool) {
+// findRule returns the most specific rule for a peer, and its key.
+func (p Policy) findRule(peer identity.ID, name string) (string, Rule, bool) {
 	if len(p) == 0 {
 		return "", Rule{}, false // the usual case, on every message: no id as text
 	}

@@ -83,11 +83,11 @@ func TestEveryKindHasItsPlace(t *testing.T) {
 		words = append(words, k.Name)
 	}
 	slices.Sort(words)
-	if got := slices.Sorted(slices.Values(slices.Concat(policed, free))); !slices.Equal(got, words) {
+	if got := slices.Sorted(slices.Values(slices.Concat(policedKinds, freeKinds))); !slices.Equal(got, words) {
 		t.Errorf("policy: %q, want %q", got, words)
 	}
 	words = append([]string{star}, words...)
-	if got := slices.Sorted(slices.Values(limited)); !slices.Equal(got, words) {
+	if got := slices.Sorted(slices.Values(limitedKinds)); !slices.Equal(got, words) {
 		t.Errorf("rates: %q, want %q", got, words)
 	}
 }
@@ -111,17 +111,17 @@ func TestRateFor(t *testing.T) {
 		{laptopID, "planner", "query", 4},
 		{deskID, "planner", "query", 5},
 	} {
-		if got, ok := limits.For(c.peer, c.name, c.kind); !ok || got.Burst != c.want {
+		if got, ok := limits.RateFor(c.peer, c.name, c.kind); !ok || got.Burst != c.want {
 			t.Errorf("%q %s: %+v, want entry %d", c.name, c.kind, got, c.want)
 		}
 	}
 	some := Limits{Rate: []Rate{{Peer: "planner", Kind: "query", Burst: 1}}}
 	for _, kind := range []string{"query", "ping"} {
-		if got, ok := some.For(laptopID, "laptop", kind); ok {
+		if got, ok := some.RateFor(laptopID, "laptop", kind); ok {
 			t.Errorf("another peer's %s: %+v", kind, got)
 		}
 	}
-	if got, ok := some.For(laptopID, "planner", "ping"); ok {
+	if got, ok := some.RateFor(laptopID, "planner", "ping"); ok {
 		t.Errorf("another kind: %+v", got)
 	}
 }

@@ -168,7 +168,7 @@ func (d *Daemon) open(ctx context.Context) error {
 	}
 	if _, err := os.Stat(d.home.key()); errors.Is(err, fs.ErrNotExist) {
 		// Before the key: so a key without them always tells of a loss.
-		if err := trust.Begin(); err != nil {
+		if err := trust.CreateFiles(); err != nil {
 			return err
 		}
 	}

@@ -146,7 +146,7 @@ func (g *gate) allow(peer identity.Peer, kind string) error {
 	if len(g.limits.Rate) == 0 {
 		return nil
 	}
-	r, ok := g.limits.For(peer.ID, peer.Name, kind)
+	r, ok := g.limits.RateFor(peer.ID, peer.Name, kind)
 	if !ok {
 		return nil
 	}

@@ -30,14 +30,14 @@ type Invitation struct {
 // it, of at most 4 KiB. Everything unknown, repeated, empty or malformed is an
 // error. Errors do not quote the token.
 func ParseInvitation(uri string) (Invitation, error) {
-	inv, err := parseInvitation(strings.TrimSpace(uri))
+	inv, err := parseInvitationURI(strings.TrimSpace(uri))
 	if err != nil {
 		return Invitation{}, fmt.Errorf("invitation: %w: copy the whole line again, or ask for a new one", err)
 	}
 	return inv, nil
 }
 
-func parseInvitation(uri string) (inv Invitation, err error) {
+func parseInvitationURI(uri string) (inv Invitation, err error) {
 	if len(uri) > maxInvitation {
 		return inv, fmt.Errorf("over %d bytes", maxInvitation)
 	}
@@ -61,7 +61,7 @@ func parseInvitation(uri string) (inv Invitation, err error) {
 		if err != nil || value == "" {
 			return inv, fmt.Errorf("parameter %q is empty or badly encoded", Claim(key))
 		}
-		if err := inv.set(key, value); err != nil {
+		if err := inv.setParameter(key, value); err != nil {
 			return inv, err
 		}
 	}
@@ -71,7 +71,7 @@ func parseInvitation(uri string) (inv Invitation, err error) {
 	return inv, nil
 }
 
-func (inv *Invitation) set(key, value string) error {
+func (inv *Invitation) setParameter(key, value string) error {
 	repeated := false
 	switch key {
 	case "addr":
@@ -106,10 +106,10 @@ func (inv Invitation) String() string {
 	var b strings.Builder
 	b.WriteString(invitationScheme + inv.ID.String() + "?")
 	for _, addr := range inv.Addrs {
-		b.WriteString("addr=" + escape(addr) + "&")
+		b.WriteString("addr=" + escapeParameter(addr) + "&")
 	}
 	if inv.Name != "" {
-		b.WriteString("name=" + escape(inv.Name) + "&")
+		b.WriteString("name=" + escapeParameter(inv.Name) + "&")
 	}
 	if !inv.PQ.IsZero() {
 		b.WriteString("pq=" + inv.PQ.String() + "&")
@@ -123,8 +123,8 @@ func (inv Invitation) LogValue() slog.Value {
 	return slog.StringValue("invitation of " + inv.ID.Label() + " (token not shown)")
 }
 
-// escape leaves the colon, which a query may contain (RFC 3986, section 3.4), for
+// escapeParameter leaves the colon, which a query may contain (RFC 3986, section 3.4), for
 // the sake of people who read addresses.
-func escape(value string) string {
+func escapeParameter(value string) string {
 	return strings.NewReplacer("+", "%20", "%3A", ":").Replace(url.QueryEscape(value))
 }

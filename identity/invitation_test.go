@@ -266,7 +266,7 @@ func TestInvitationEndsInSleep(t *testing.T) {
 				t.Fatal(err)
 			}
 			v.open[0].ends.wall = v.open[0].ends.wall.Add(-tt.wall) // to the invitation that is the same
-			v.keep(v.open)
+			v.setOpen(v.open)
 			if v.Any() != tt.open || (len(v.List()) == 1) != tt.open {
 				t.Errorf("%s: open %v", name, v.Any())
 			}

@@ -29,12 +29,12 @@ var (
 // Invitations are the open invitations of one daemon: at most eight, in memory.
 // The zero value has none. It is safe for concurrent use.
 type Invitations struct {
-	last atomic.Pointer[ending] // of the one that ends last; nil: none is open
+	last atomic.Pointer[deadline] // of the one that ends last; nil: none is open
 
 	// mu is held over Redeem's admit too: that is what lets one of two win.
 	// Handshakes, which ask Any, do not wait for it.
 	mu   sync.Mutex
-	open []openInvitation
+	open []invitationEntry
 }
 
 // OpenInvitation is what a person sees of an invitation; its token is not there.
@@ -45,22 +45,22 @@ type OpenInvitation struct {
 	UsedBy  ID        // zero: nobody yet
 }
 
-type openInvitation struct {
+type invitationEntry struct {
 	OpenInvitation
 	token [16]byte
-	ends  ending
+	ends  deadline
 }
 
-// ending is when an invitation ends: when either clock has reached it. The monotonic
+// deadline is when an invitation ends: when either clock has reached it. The monotonic
 // one stands still while a machine sleeps, the wall clock may be set back.
-type ending struct{ monotonic, wall time.Time }
+type deadline struct{ monotonic, wall time.Time }
 
-func endingIn(d time.Duration) ending {
+func deadlineIn(d time.Duration) deadline {
 	at := time.Now().Add(d)
-	return ending{monotonic: at, wall: at.Round(0)}
+	return deadline{monotonic: at, wall: at.Round(0)}
 }
 
-func (e ending) reached() bool {
+func (e deadline) isReached() bool {
 	now := time.Now()
 	return !now.Before(e.monotonic) || !now.Round(0).Before(e.wall)
 }
@@ -74,16 +74,16 @@ func (v *Invitations) Open(d time.Duration, name string) (token [16]byte, opened
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.expire()
+	v.dropExpired()
 	if len(v.open) >= maxInvitations {
 		return token, opened, ErrInvitationsFull
 	}
 	rand.Read(token[:])
 	var id [4]byte // another one than the token's beginning: it is shown
 	rand.Read(id[:])
-	ends := endingIn(d)
+	ends := deadlineIn(d)
 	opened = OpenInvitation{ID: hex.EncodeToString(id[:]), Expires: ends.wall, Name: name}
-	v.keep(append(v.open, openInvitation{OpenInvitation: opened, token: token, ends: ends}))
+	v.setOpen(append(v.open, invitationEntry{OpenInvitation: opened, token: token, ends: ends}))
 	return token, opened, nil
 }
 
@@ -91,7 +91,7 @@ func (v *Invitations) Open(d time.Duration, name string) (token [16]byte, opened
 // until it ends: its joiner may not have heard the answer.
 func (v *Invitations) Any() bool {
 	last := v.last.Load()
-	return last != nil && !last.reached()
+	return last != nil && !last.isReached()
 }
 
 // List returns the open invitations in the order in which they were made. It waits
@@ -99,7 +99,7 @@ func (v *Invitations) Any() bool {
 func (v *Invitations) List() []OpenInvitation {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.expire()
+	v.dropExpired()
 	all := make([]OpenInvitation, len(v.open))
 	for i, o := range v.open {
 		all[i] = o.OpenInvitation
@@ -112,9 +112,9 @@ func (v *Invitations) List() []OpenInvitation {
 func (v *Invitations) Revoke(match func(OpenInvitation) bool) int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.expire()
+	v.dropExpired()
 	before := len(v.open)
-	v.keep(slices.DeleteFunc(v.open, func(o openInvitation) bool { return match(o.OpenInvitation) }))
+	v.setOpen(slices.DeleteFunc(v.open, func(o invitationEntry) bool { return match(o.OpenInvitation) }))
 	return before - len(v.open)
 }
 
@@ -129,8 +129,8 @@ func (v *Invitations) Revoke(match func(OpenInvitation) bool) int {
 func (v *Invitations) Redeem(token [16]byte, key ID, admit func(name string) error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.expire()
-	var found *openInvitation
+	v.dropExpired()
+	var found *invitationEntry
 	for i := range v.open {
 		// All are compared, so that time does not tell which came close.
 		if subtle.ConstantTimeCompare(v.open[i].token[:], token[:]) == 1 {
@@ -150,18 +150,18 @@ func (v *Invitations) Redeem(token [16]byte, key ID, admit func(name string) err
 	return nil
 }
 
-// expire drops the invitations that have ended. The caller holds mu.
-func (v *Invitations) expire() {
-	v.keep(slices.DeleteFunc(v.open, func(o openInvitation) bool { return o.ends.reached() }))
+// dropExpired drops the invitations that have ended. The caller holds mu.
+func (v *Invitations) dropExpired() {
+	v.setOpen(slices.DeleteFunc(v.open, func(o invitationEntry) bool { return o.ends.isReached() }))
 }
 
-// keep makes open what there is, for Any too. The caller holds mu.
-func (v *Invitations) keep(open []openInvitation) {
+// setOpen makes open what there is, for Any too. The caller holds mu.
+func (v *Invitations) setOpen(open []invitationEntry) {
 	v.open = open
-	var last *ending
+	var last *deadline
 	for i := range open {
 		if last == nil || last.monotonic.Before(open[i].ends.monotonic) {
-			last = &ending{open[i].ends.monotonic, open[i].ends.wall}
+			last = &deadline{open[i].ends.monotonic, open[i].ends.wall}
 		}
 	}
 	v.last.Store(last)

@@ -269,7 +269,7 @@ func FuzzParseKey(f *testing.F) {
 		if err != nil {
 			return
 		}
-		encoded, err := key.encode()
+		encoded, err := key.encodePEM()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -48,7 +48,7 @@ func CreateKey(path string) (*Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := key.encode()
+	data, err := key.encodePEM()
 	if err != nil {
 		return nil, fmt.Errorf("create key: %w", err)
 	}
@@ -74,22 +74,22 @@ func CreateKey(path string) (*Key, error) {
 	return key, nil
 }
 
-// removeLeft removes the keys that nobody has used: what crashes have left of
+// removeLeftovers removes the keys that nobody has used: what crashes have left of
 // CreateKey. The key at path exists.
-func removeLeft(path string) {
+func removeLeftovers(path string) {
 	files, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
 		return
 	}
 	for _, f := range files {
-		if leftName.MatchString(strings.TrimPrefix(f.Name(), filepath.Base(path))) {
+		if leftoverName.MatchString(strings.TrimPrefix(f.Name(), filepath.Base(path))) {
 			os.Remove(filepath.Join(filepath.Dir(path), f.Name()))
 		}
 	}
 }
 
-// leftName is what CreateKey appends to the name of its first file.
-var leftName = regexp.MustCompile(`^\.[A-Z2-7]{26}$`)
+// leftoverName is what CreateKey appends to the name of its first file.
+var leftoverName = regexp.MustCompile(`^\.[A-Z2-7]{26}$`)
 
 // LoadOrCreateKey loads the identity at path or, only where no file is, creates
 // it. Of several that create at once one wins, and all get its key. What a crash has
@@ -97,7 +97,7 @@ var leftName = regexp.MustCompile(`^\.[A-Z2-7]{26}$`)
 func LoadOrCreateKey(path string) (key *Key, created bool, err error) {
 	key, err = LoadKey(path)
 	if err == nil {
-		removeLeft(path)
+		removeLeftovers(path)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return key, false, err
@@ -108,12 +108,12 @@ func LoadOrCreateKey(path string) (key *Key, created bool, err error) {
 		return key, false, err
 	}
 	if err == nil {
-		removeLeft(path)
+		removeLeftovers(path)
 	}
 	return key, err == nil, err
 }
 
-func (k *Key) encode() ([]byte, error) {
+func (k *Key) encodePEM() ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(k.private())
 	if err != nil {
 		return nil, err

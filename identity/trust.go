@@ -116,15 +116,15 @@ func (t *TrustStore) Len() int { return len(t.now.Load().Peers) }
 // "peer-" and its label. A name that another id has gives a [*NameTakenError], a
 // full store [ErrTrustFull].
 func (t *TrustStore) Trust(p Peer) (Peer, error) {
-	return t.change(func(s *snapshot) (record, Peer, error) { return s.with(p) })
+	return t.applyChange(func(s *snapshot) (record, Peer, error) { return s.withPeer(p) })
 }
 
-// Admit trusts a peer that joined, as [TrustStore.Trust] does, but lifts no block: a
+// TrustJoined trusts a peer that joined, as [TrustStore.Trust] does, but lifts no block: a
 // blocked key gets a [*BlockedError], also where Untrust comes while the files are
 // written; and replaces no pin: another post-quantum key gets a [*PinnedError]. A peer that is trusted keeps its name; a new one is called claim, in lower
 // case and with a number if another has that, where it can be a petname.
-func (t *TrustStore) Admit(p Peer, claim string) (Peer, error) {
-	return t.change(func(s *snapshot) (record, Peer, error) {
+func (t *TrustStore) TrustJoined(p Peer, claim string) (Peer, error) {
+	return t.applyChange(func(s *snapshot) (record, Peer, error) {
 		if _, blocked := s.blocked[p.ID]; blocked {
 			return record{}, Peer{}, &BlockedError{ID: p.ID}
 		}
@@ -137,14 +137,14 @@ func (t *TrustStore) Admit(p Peer, claim string) (Peer, error) {
 		} else if name := strings.ToLower(claim); CheckName(name) == nil {
 			p.Name = s.freeName(name)
 		}
-		return s.with(p)
+		return s.withPeer(p)
 	})
 }
 
-// change writes what apply makes of the present state, and then lets it count. If
+// applyChange writes what apply makes of the present state, and then lets it count. If
 // something has counted at once meanwhile, it begins again with that: so apply always
 // decides on what is.
-func (t *TrustStore) change(apply func(*snapshot) (record, Peer, error)) (Peer, error) {
+func (t *TrustStore) applyChange(apply func(*snapshot) (record, Peer, error)) (Peer, error) {
 	t.write.Lock()
 	defer t.write.Unlock()
 	for {
@@ -156,7 +156,7 @@ func (t *TrustStore) change(apply func(*snapshot) (record, Peer, error)) (Peer, 
 		case next.Sequence == s.Sequence: // it is so already
 			return p, nil
 		}
-		changed, err := t.put(next)
+		changed, err := t.writeRecord(next)
 		if err != nil {
 			return Peer{}, fmt.Errorf("trust: nothing is changed: %w", err)
 		}
@@ -167,9 +167,9 @@ func (t *TrustStore) change(apply func(*snapshot) (record, Peer, error)) (Peer, 
 	}
 }
 
-// with returns the record in which p is trusted, and p as it is there; the same
+// withPeer returns the record in which p is trusted, and p as it is there; the same
 // record if it is so already.
-func (s *snapshot) with(p Peer) (record, Peer, error) {
+func (s *snapshot) withPeer(p Peer) (record, Peer, error) {
 	i, known := s.byID[p.ID]
 	if known {
 		p = p.over(s.Peers[i])
@@ -270,7 +270,7 @@ func (t *TrustStore) Save() error {
 		if s == t.saved {
 			return nil
 		}
-		changed, err := t.put(s.record)
+		changed, err := t.writeRecord(s.record)
 		if err != nil {
 			t.unsaved.Set()
 			return fmt.Errorf("save the trust store: %w", err)
@@ -289,16 +289,16 @@ func (t *TrustStore) IsNew() bool {
 	return t.saved.Sequence == 0
 }
 
-// Begin writes the files of a store that has none, so that it can be told later that
+// CreateFiles writes the files of a store that has none, so that it can be told later that
 // they are gone. It is durable when Begin returns nil.
-func (t *TrustStore) Begin() error {
+func (t *TrustStore) CreateFiles() error {
 	t.write.Lock()
 	defer t.write.Unlock()
 	if t.saved.Sequence > 0 {
 		return nil
 	}
 	s := t.now.Load()
-	changed, err := t.put(s.record)
+	changed, err := t.writeRecord(s.record)
 	if err != nil {
 		return fmt.Errorf("make the trust store: %w", err)
 	}
@@ -322,7 +322,7 @@ func (t *TrustStore) Untrust(id ID) error {
 		if _, blocked := s.blocked[id]; blocked {
 			return nil
 		}
-		next, err := newSnapshot(s.without(id))
+		next, err := newSnapshot(s.withBlock(id))
 		if err != nil {
 			return fmt.Errorf("untrust: %w", err)
 		}
@@ -333,8 +333,8 @@ func (t *TrustStore) Untrust(id ID) error {
 	}
 }
 
-// without returns the record in which an id is blocked.
-func (s *snapshot) without(id ID) record {
+// withBlock returns the record in which an id is blocked.
+func (s *snapshot) withBlock(id ID) record {
 	block := Block{ID: id}
 	if i, known := s.byID[id]; known {
 		block.Name, block.Addrs = s.Peers[i].Name, s.Peers[i].Addrs
@@ -349,9 +349,9 @@ func (s *snapshot) without(id ID) record {
 	return next
 }
 
-// put makes next the content of the files. Its sequence number goes up where the files
+// writeRecord makes next the content of the files. Its sequence number goes up where the files
 // have one as high, of a change that came to nothing. The caller holds write.
-func (t *TrustStore) put(next record) (*snapshot, error) {
+func (t *TrustStore) writeRecord(next record) (*snapshot, error) {
 	next.Sequence = max(next.Sequence, t.saved.Sequence+1)
 	changed, err := newSnapshot(next)
 	if err != nil {

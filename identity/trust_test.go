@@ -149,7 +149,7 @@ func TestAdmit(t *testing.T) {
 	store := NewTrust()
 	admit := func(id ID, claim string) Peer {
 		t.Helper()
-		p, err := store.Admit(Peer{ID: id}, claim)
+		p, err := store.TrustJoined(Peer{ID: id}, claim)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,7 +167,7 @@ func TestAdmit(t *testing.T) {
 	}
 	for _, id := range []ID{testID(1), testID(9)} {
 		untrust(t, store, id)
-		_, err := store.Admit(Peer{ID: id, Name: "desk"}, "desk")
+		_, err := store.TrustJoined(Peer{ID: id, Name: "desk"}, "desk")
 		blocked, ok := errors.AsType[*BlockedError](err)
 		if _, trusted := store.Get(id); !ok || blocked.ID != id || trusted || !store.Blocked(id) {
 			t.Errorf("a blocked key joins: %v", err)

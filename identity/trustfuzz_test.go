@@ -111,7 +111,7 @@ func FuzzTrustStore(f *testing.F) {
 				}
 				w.trusted, w.blocked = true, false
 			case 1: // a join
-				_, err := store.Admit(Peer{ID: id, PQ: hash}, name)
+				_, err := store.TrustJoined(Peer{ID: id, PQ: hash}, name)
 				_, blocked := errors.AsType[*BlockedError](err)
 				_, pinned := errors.AsType[*PinnedError](err)
 				switch {

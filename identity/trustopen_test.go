@@ -242,7 +242,7 @@ func TestTrustWriteFails(t *testing.T) {
 				if _, trusted := store.Get(testID(1)); trusted || !store.Blocked(testID(1)) {
 					t.Error("untrusted, and trusted still")
 				}
-				if err := second(store.Admit(Peer{ID: testID(1)}, "desk")); err == nil {
+				if err := second(store.TrustJoined(Peer{ID: testID(1)}, "desk")); err == nil {
 					t.Error("a join lifts a block that is in memory alone")
 				}
 				for range 2 {
@@ -280,11 +280,11 @@ func TestUntrustWaitsForNoDisk(t *testing.T) {
 
 	trust(t, store, Peer{ID: testID(1)})
 	apply := func(during func()) error {
-		return second(store.change(func(s *snapshot) (record, Peer, error) {
+		return second(store.applyChange(func(s *snapshot) (record, Peer, error) {
 			if _, blocked := s.blocked[testID(1)]; blocked {
 				return record{}, Peer{}, &BlockedError{ID: testID(1)}
 			}
-			next, p, err := s.with(Peer{ID: testID(1), Addrs: []string{"desk.example:7117"}})
+			next, p, err := s.withPeer(Peer{ID: testID(1), Addrs: []string{"desk.example:7117"}})
 			during()
 			return next, p, err
 		}))

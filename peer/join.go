@@ -155,7 +155,7 @@ func (n *Node) requestJoin(ctx context.Context, qc *quic.Conn, inv identity.Invi
 	if p.PQ.IsZero() {
 		p.PQ = pq
 	}
-	p, err = n.cfg.Trust.Admit(p, claim)
+	p, err = n.cfg.Trust.TrustJoined(p, claim)
 	if blocked, ok := errors.AsType[*identity.BlockedError](err); ok {
 		return p, kinds.Errorf(kinds.NotTrusted, "join: %v", blocked)
 	}
@@ -287,7 +287,7 @@ func (n *Node) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, id id
 		if name == "" {
 			name = req.Name
 		}
-		p, err = n.cfg.Trust.Admit(p, name)
+		p, err = n.cfg.Trust.TrustJoined(p, name)
 		return err
 	})
 	_, blocked := errors.AsType[*identity.BlockedError](err)

@@ -72,7 +72,7 @@ type Node struct {
 	tasks   sync.WaitGroup // every goroutine of the node
 	workers workers        // of them, those that handle streams
 
-	mu      sync.RWMutex // guards remotes, closing
+	mu      sync.RWMutex // guards peers, closing
 	peers   map[identity.ID]*peerState
 	closing bool
 }
@@ -298,10 +298,10 @@ func waitEnded(conns []*conn, d time.Duration) bool {
 // allConns returns the ready connections of all peers.
 func (n *Node) allConns() []*conn {
 	n.mu.RLock()
-	remotes := slices.Collect(maps.Values(n.peers))
+	peers := slices.Collect(maps.Values(n.peers))
 	n.mu.RUnlock() // before that of a peerState: its holder may ask whether the node is closing
 	var all []*conn
-	for _, r := range remotes {
+	for _, r := range peers {
 		r.mu.Lock()
 		all = append(all, r.conns...)
 		r.mu.Unlock()

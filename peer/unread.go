@@ -65,13 +65,13 @@ func (n *Node) watchUnread() {
 // left of their shares.
 func (n *Node) countAllUnread() (much bool) {
 	n.mu.RLock()
-	remotes := make([]*peerState, 0, len(n.peers))
+	peers := make([]*peerState, 0, len(n.peers))
 	for _, r := range n.peers {
-		remotes = append(remotes, r)
+		peers = append(peers, r)
 	}
 	n.mu.RUnlock()
 	var sum int64
-	for _, r := range remotes {
+	for _, r := range peers {
 		r.streams.Trim()
 		r.envelopes.Trim()
 		r.replies.Trim()
@@ -82,7 +82,7 @@ func (n *Node) countAllUnread() (much bool) {
 		sum += r.unread
 	}
 	for sum > n.unread.account.Row().All {
-		sum -= slices.MaxFunc(remotes, func(a, b *peerState) int { return cmp.Compare(a.unread, b.unread) }).closeMostUnread()
+		sum -= slices.MaxFunc(peers, func(a, b *peerState) int { return cmp.Compare(a.unread, b.unread) }).closeMostUnread()
 	}
 	return much
 }

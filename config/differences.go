@@ -5,16 +5,16 @@ import "reflect"
 // Changed returns the names of the settings in which two configurations differ, as in
 // policy and channels.open_to, in the order of the reference file.
 func (c *Config) Changed(o *Config) (names []string) {
-	return changed("", reflect.ValueOf(c).Elem(), reflect.ValueOf(o).Elem())
+	return changedUnder("", reflect.ValueOf(c).Elem(), reflect.ValueOf(o).Elem())
 }
 
-func changed(above string, a, b reflect.Value) (names []string) {
+func changedUnder(above string, a, b reflect.Value) (names []string) {
 	for i := range a.NumField() {
 		field := a.Type().Field(i)
-		name := join(above, field.Tag.Get("yaml"))
+		name := joinKey(above, field.Tag.Get("yaml"))
 		switch {
 		case field.Type.Kind() == reflect.Struct:
-			names = append(names, changed(name, a.Field(i), b.Field(i))...)
+			names = append(names, changedUnder(name, a.Field(i), b.Field(i))...)
 		case !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()):
 			names = append(names, name)
 		}

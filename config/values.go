@@ -1,0 +1,326 @@
+package config
+
+import (
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"math"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+const (
+	minFree  = 1 << 20
+	maxRate  = 1_000_000
+	maxAgent = 128 // bytes of an agent's id in channels
+
+	maxUIDs     = 64
+	overflowUID = 65534 // nobody, and whoever a user namespace does not map
+
+	maxInterfaces = 64
+	maxOpenTo     = 256 // they are looked through for each request of another daemon's agent; "*" is all
+	maxInterface  = 64  // bytes of a name; systems allow less
+)
+
+// policed are the kinds and words that a rule may name: what a peer
+// initiates. limited are the kinds and words that a rate may name, and free the kinds of a
+// delegation that is under way, which no rule stops.
+var (
+	policedKinds = []string{kinds.KindPing, kinds.KindDiscover, kinds.KindQuery, kinds.KindDelegate, kinds.KindNotify, "mail", "channel"}
+	freeKinds    = []string{kinds.KindCancel, kinds.KindResult, kinds.KindError}
+	limitedKinds = []string{kinds.KindPing, kinds.KindDiscover, kinds.KindQuery, kinds.KindDelegate, kinds.KindNotify,
+		kinds.KindCancel, kinds.KindResult, kinds.KindError, "mail", "channel", star}
+)
+
+// checkValues reports values that their type allows and their meaning does not.
+func (p *parser) checkValues(c *Config) {
+	if p.isSet("name") {
+		p.reject("name", identity.CheckName(c.Name))
+	}
+	if p.isSet("listen") {
+		p.reject("listen", checkListen(c.Listen))
+	}
+	if p.isSet("max_message") && (c.MaxMessage < wire.MinMaxMessage || c.MaxMessage > wire.MaxMaxMessage) {
+		p.reject("max_message", fmt.Errorf("%d: use bytes from %d to %d", c.MaxMessage, wire.MinMaxMessage, wire.MaxMaxMessage))
+	}
+	p.checkWord("post_quantum", string(c.PostQuantum), string(Prefer), string(Require))
+	p.checkWord("discovery.mdns", string(c.Discovery.MDNS), string(On), string(Off))
+	p.checkInterfaces("discovery.include", c.Discovery.Include)
+	p.checkInterfaces("discovery.exclude", c.Discovery.Exclude)
+	if p.isSet("oacp.home") {
+		p.reject("oacp.home", checkFolder(c.OACP.Home))
+	}
+	p.checkChannels(&c.Channels)
+	p.checkUIDs(c.Agents.UIDs)
+	p.checkWord("log.format", string(c.Log.Format), string(FormatText), string(FormatJSON))
+	p.checkWord("log.level", string(c.Log.Level), string(LevelDebug), string(LevelInfo), string(LevelWarn), string(LevelError))
+	for _, name := range slices.Sorted(maps.Keys(c.Peers)) {
+		at := joinKey("peers", name)
+		p.reject(at, checkPeer(name))
+		p.checkAddrs(at, c.Peers[name].Addrs)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Policy)) {
+		at := joinKey("policy", name)
+		if name != star {
+			p.reject(at, checkPeer(name))
+		}
+		p.checkRule(at, c.Policy[name])
+	}
+	if p.isSet("limits.min_free") && c.Limits.MinFree < minFree {
+		p.reject("limits.min_free", fmt.Errorf("%d: use bytes from %d", c.Limits.MinFree, minFree))
+	}
+	p.checkRates(c.Limits.Rate)
+}
+
+func (p *parser) isSet(key string) bool { return p.lines[key] != 0 }
+
+// reject reports err, if any, at key, unless something was reported there.
+func (p *parser) reject(key string, err error) {
+	if err == nil || p.failed[key] {
+		return
+	}
+	p.addError(p.lines[key], key, "bad "+quote(key), err.Error())
+}
+
+// checkWord reports a value that is not one of words.
+func (p *parser) checkWord(key, value string, words ...string) {
+	if !p.isSet(key) || slices.Contains(words, value) {
+		return
+	}
+	err := fmt.Errorf("%s: use %s", quote(value), strings.Join(words, ", "))
+	if n := findNearest(value, words); n != "" {
+		err = fmt.Errorf("%s: did you mean %q?", quote(value), n)
+	}
+	p.reject(key, err)
+}
+
+func (p *parser) checkAddrs(at string, addrs []string) {
+	switch key := joinKey(at, "addrs"); {
+	case !p.isSet(key):
+		p.reject(at, fmt.Errorf("no addresses: add addrs, or remove the entry"))
+	case len(addrs) == 0 || len(addrs) > identity.MaxAddrs:
+		p.reject(key, fmt.Errorf("%d addresses: give 1 to %d", len(addrs), identity.MaxAddrs))
+	}
+	for i, addr := range addrs {
+		p.reject(fmt.Sprintf("%s.addrs[%d]", at, i), identity.CheckAddr(addr))
+	}
+}
+
+func (p *parser) checkInterfaces(at string, names []string) {
+	if len(names) > maxInterfaces {
+		p.reject(at, fmt.Errorf("%d interfaces: give at most %d", len(names), maxInterfaces))
+	}
+	for i, name := range names {
+		if name == "" || len(name) > maxInterface || strings.ContainsAny(name, " /") {
+			p.reject(fmt.Sprintf("%s[%d]", at, i), fmt.Errorf("%s: use the name of an interface, like eth0", quote(name)))
+		}
+	}
+}
+
+func (p *parser) checkChannels(c *Channels) {
+	if p.isSet("channels.listen") {
+		p.reject("channels.listen", checkLoopback(c.Listen))
+		if len(c.Keys) == 0 {
+			p.reject("channels.listen", fmt.Errorf("nobody could come there: add keys"))
+		}
+	}
+	for i, k := range c.Keys {
+		at := fmt.Sprintf("channels.keys[%d]", i)
+		switch hash, err := hex.DecodeString(k.SHA256); {
+		case !p.isSet(at + ".sha256"):
+			p.reject(at, fmt.Errorf("no key: add sha256"))
+		case err != nil || len(hash) != 32 || k.SHA256 != strings.ToLower(k.SHA256):
+			p.reject(at+".sha256", fmt.Errorf("use 64 lower-case hex digits, as printf %%s KEY | sha256sum prints them"))
+		}
+		if p.isSet(at+".agent") && (k.Agent == "" || len(k.Agent) > maxAgent) {
+			p.reject(at+".agent", fmt.Errorf("%s: use the id of an agent, at most %d bytes", quote(k.Agent), maxAgent))
+		}
+	}
+	if len(c.OpenTo) > maxOpenTo {
+		p.reject("channels.open_to", fmt.Errorf("%d daemons: give at most %d, or \"*\"", len(c.OpenTo), maxOpenTo))
+	}
+	for i, name := range c.OpenTo {
+		if name != star {
+			p.reject(fmt.Sprintf("channels.open_to[%d]", i), checkPeer(name))
+		}
+	}
+	p.checkDuration("channels.held_list", &c.HeldList, 0, 10*time.Second)
+	p.checkDuration("channels.request_ttl", &c.RequestTTL, time.Second, 24*time.Hour)
+	p.checkDuration("channels.retention", &c.Retention, 0, 1_000_000*time.Hour)
+	if n := c.MaxPayload; p.isSet("channels.max_payload") && (n < 1<<10 || n > 1<<20) {
+		p.reject("channels.max_payload", fmt.Errorf("%d: use bytes from %d to %d", n, 1<<10, 1<<20))
+	}
+}
+
+// checkUIDs reports numbers that are no user, or not one user.
+func (p *parser) checkUIDs(uids []int) {
+	if len(uids) > maxUIDs {
+		p.reject("agents.uids", fmt.Errorf("%d users: give at most %d", len(uids), maxUIDs))
+	}
+	for i, uid := range uids {
+		at := fmt.Sprintf("agents.uids[%d]", i)
+		switch {
+		case uid < 0 || uint64(uid) >= math.MaxUint32:
+			p.reject(at, fmt.Errorf("%d: use the number of a user, from 0 to %d", uid, uint32(math.MaxUint32-1)))
+		case uid == overflowUID:
+			p.reject(at, fmt.Errorf("%d: the system says that of every user that has no number here: run the agents as another user", uid))
+		}
+	}
+}
+
+// checkDuration reports one that is out of range. None at all becomes the shortest
+// there is, since zero means the default.
+func (p *parser) checkDuration(key string, d *time.Duration, least, most time.Duration) {
+	if !p.isSet(key) {
+		return
+	}
+	if *d < least || *d > most {
+		p.reject(key, fmt.Errorf("%v: use a time from %v to %v", *d, least, most))
+	}
+	*d = max(*d, time.Nanosecond)
+}
+
+func (p *parser) checkRule(at string, r Rule) {
+	if !p.isSet(at+".kinds") && !p.isSet(at+".domains") {
+		p.reject(at, fmt.Errorf("an empty rule: say what is allowed with kinds, domains or both"))
+	}
+	for i, kind := range r.Kinds {
+		key := fmt.Sprintf("%s.kinds[%d]", at, i)
+		if slices.Contains(freeKinds, kind) {
+			p.reject(key, fmt.Errorf("%q: it belongs to a delegation and is always allowed: remove it", kind))
+		}
+		p.checkWord(key, kind, policedKinds...)
+	}
+	if p.isSet(at+".domains") && len(r.Domains) == 0 {
+		p.reject(at+".domains", fmt.Errorf("an empty list: name a domain, or remove the line to allow all"))
+	}
+	for i, domain := range r.Domains {
+		p.reject(fmt.Sprintf("%s.domains[%d]", at, i), checkDomain(domain))
+	}
+}
+
+func (p *parser) checkRates(rates []Rate) {
+	type bucket struct{ peer, kind string }
+	seen := make(map[bucket]bool)
+	for i := range rates {
+		r, at := &rates[i], fmt.Sprintf("limits.rate[%d]", i)
+		if !p.isSet(at + ".peer") {
+			r.Peer = star
+		}
+		if !p.isSet(at + ".kind") {
+			r.Kind = star
+		}
+		if r.Peer != star {
+			p.reject(at+".peer", checkPeer(r.Peer))
+		}
+		p.checkWord(at+".kind", r.Kind, limitedKinds...)
+		switch key := at + ".per_second"; {
+		case !p.isSet(key):
+			p.reject(at, fmt.Errorf("no rate: add per_second"))
+		case !(r.PerSecond > 0 && r.PerSecond <= maxRate): // also not a number
+			p.reject(key, fmt.Errorf("%v: use a number above 0, at most %d", r.PerSecond, maxRate))
+		}
+		switch key := at + ".burst"; {
+		case !p.isSet(key):
+			r.Burst = int(math.Ceil(min(r.PerSecond, maxRate)))
+		case r.Burst < 1 || r.Burst > maxRate:
+			p.reject(key, fmt.Errorf("%d: use a number from 1 to %d", r.Burst, maxRate))
+		}
+		if b := (bucket{r.Peer, r.Kind}); seen[b] {
+			p.reject(at, fmt.Errorf("a second rate for peer %q and kind %q: remove one", r.Peer, r.Kind))
+		} else {
+			seen[b] = true
+		}
+	}
+}
+
+// checkPeer reports whether s can name a peer in a setting.
+func checkPeer(s string) error {
+	if _, err := identity.ParseID(s); err == nil {
+		return nil
+	}
+	if err := identity.CheckName(s); err != nil {
+		return fmt.Errorf("%w; or write the whole id, 64 lower-case hex digits", err)
+	}
+	return nil
+}
+
+// checkListen allows what an address to dial must not be: no host, and port 0.
+func checkListen(s string) error {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return fmt.Errorf("%s: use host:port, like :7117 or 192.0.2.1:7117", quote(s))
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("%s: use a port from 0 to 65535", quote(s))
+	}
+	if host == "" {
+		return nil
+	}
+	return identity.CheckAddr(net.JoinHostPort(host, "7117"))
+}
+
+// checkLoopback allows addresses that only programs of this host can reach.
+func checkLoopback(s string) error {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return fmt.Errorf("%s: use host:port, like 127.0.0.1:7118", quote(s))
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("%s: use a port from 0 to 65535", quote(s))
+	}
+	if ip, err := netip.ParseAddr(host); err != nil || !ip.IsLoopback() {
+		return fmt.Errorf("%s: use 127.0.0.1 or [::1]; agents of other machines come through the daemon there", quote(s))
+	}
+	return nil
+}
+
+// checkFolder allows paths that mean the same wherever the daemon is started.
+func checkFolder(s string) error {
+	if rest, ok := strings.CutPrefix(s, "~/"); ok && rest != "" || filepath.IsAbs(s) {
+		return nil
+	}
+	return fmt.Errorf("%s: use a path that begins with / or ~/", quote(s))
+}
+
+// checkDomain reports whether s is lower-case labels with dots between them.
+func checkDomain(s string) error {
+	bad := func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
+	}
+	if s == "" || len(s) > kinds.MaxDomain || strings.ContainsFunc(s, bad) || slices.Contains(strings.Split(s, "."), "") {
+		return fmt.Errorf("%s: use lower-case words with dots between them, like code or code.go", quote(s))
+	}
+	return nil
+}
+
+// makePetname makes a petname of a host name.
+func makePetname(host string) string {
+	host, _, _ = strings.Cut(strings.ToLower(host), ".")
+	host = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, host)
+	host = strings.Trim(host, "-")
+	if host == "" {
+		return "acpd"
+	}
+	for _, name := range []string{host, "host-" + host} {
+		name = strings.TrimRight(name[:min(len(name), identity.MaxName)], "-")
+		if identity.CheckName(name) == nil {
+			return name
+		}
+	}
+	return "acpd"
+}
