@@ -124,17 +124,17 @@ type MailEvent struct {
 
 // OACPBind makes an agent one that lives at a peer.
 func (c *Client) OACPBind(ctx context.Context, p OACPBindParams) (*OACPBinding, error) {
-	return own[OACPBinding](ctx, c, MethodOACPBind, &p)
+	return callDaemon[OACPBinding](ctx, c, MethodOACPBind, &p)
 }
 
 // OACPUnbind makes an agent one that lives here.
 func (c *Client) OACPUnbind(ctx context.Context, p OACPUnbindParams) (*OACPBinding, error) {
-	return own[OACPBinding](ctx, c, MethodOACPUnbind, &p)
+	return callDaemon[OACPBinding](ctx, c, MethodOACPUnbind, &p)
 }
 
 // OACPBindings returns the bindings of a project, or of all for "".
 func (c *Client) OACPBindings(ctx context.Context, project string) ([]OACPBinding, error) {
-	r, err := own[OACPBindings](ctx, c, MethodOACPBindings, &OACPBindingsParams{Project: project})
+	r, err := callDaemon[OACPBindings](ctx, c, MethodOACPBindings, &OACPBindingsParams{Project: project})
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (c *Client) OACPBindings(ctx context.Context, project string) ([]OACPBindin
 // OACPTwins returns the agents of a project, or of all for "", that live here and, by the
 // word of a connected peer, there too.
 func (c *Client) OACPTwins(ctx context.Context, project string) ([]OACPTwin, error) {
-	r, err := own[OACPBindings](ctx, c, MethodOACPBindings, &OACPBindingsParams{Project: project})
+	r, err := callDaemon[OACPBindings](ctx, c, MethodOACPBindings, &OACPBindingsParams{Project: project})
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func (c *Client) OACPTwins(ctx context.Context, project string) ([]OACPTwin, err
 // OACPHome returns the home of the mailboxes whose mail the daemon carries; "" from
 // a daemon that does not say it.
 func (c *Client) OACPHome(ctx context.Context) (string, error) {
-	r, err := own[OACPBindings](ctx, c, MethodOACPBindings, &OACPBindingsParams{})
+	r, err := callDaemon[OACPBindings](ctx, c, MethodOACPBindings, &OACPBindingsParams{})
 	if err != nil {
 		return "", err
 	}
@@ -166,7 +166,7 @@ func (c *Client) OACPHome(ctx context.Context) (string, error) {
 func (c *Client) OACPQueue(ctx context.Context, project string) ([]OACPQueued, error) {
 	var all []OACPQueued
 	for p := (OACPQueueParams{Project: project}); ; {
-		r, err := own[OACPQueue](ctx, c, MethodOACPQueue, &p)
+		r, err := callDaemon[OACPQueue](ctx, c, MethodOACPQueue, &p)
 		if err != nil {
 			return nil, err
 		}
@@ -180,7 +180,7 @@ func (c *Client) OACPQueue(ctx context.Context, project string) ([]OACPQueued, e
 // OACPFile returns what became of a file that was put into the inbox of a bound agent;
 // nil if it is not in the queue and was not delivered.
 func (c *Client) OACPFile(ctx context.Context, project, agent, file string) (*OACPQueued, error) {
-	r, err := own[OACPQueue](ctx, c, MethodOACPQueue, &OACPQueueParams{Project: project, Agent: agent, File: file})
+	r, err := callDaemon[OACPQueue](ctx, c, MethodOACPQueue, &OACPQueueParams{Project: project, Agent: agent, File: file})
 	if err != nil || len(r.Entries) == 0 {
 		return nil, err
 	}
@@ -189,5 +189,5 @@ func (c *Client) OACPFile(ctx context.Context, project, agent, file string) (*OA
 
 // OACPDrop gives up a file that is for another machine.
 func (c *Client) OACPDrop(ctx context.Context, p OACPDropParams) (*OACPDropped, error) {
-	return own[OACPDropped](ctx, c, MethodOACPDrop, &p)
+	return callDaemon[OACPDropped](ctx, c, MethodOACPDrop, &p)
 }

@@ -13,14 +13,13 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// Handler is what an attached agent does with messages. Each function is called in
-// a goroutine of its own; its context ends when the sender gave up or the
-// connection broke, for Query also at the deadline. An error goes to the sender; a
-// *kinds.Error as it is, any other as internal.
+// Handler is what an attached agent does with messages. Each function is called in a
+// goroutine of its own. Its context ends if the sender gives up or the connection breaks,
+// and for Query also at the deadline. An error goes to the sender: a *kinds.Error as it
+// is, any other as internal.
 //
-// A nil function means that the agent does not take the kind: the daemon is told
-// so when the agent attaches, and answers the sender, or keeps the message in the
-// inbox.
+// A nil function means that the agent does not take the kind. The daemon is told so when
+// the agent attaches. It then answers the sender, or keeps the message in the inbox.
 type Handler struct {
 	// Query returns the payload of the response: a *kinds.Response, a wire.Payload,
 	// or whatever marshals to one.
@@ -43,35 +42,35 @@ type Handler struct {
 	Attached func()
 }
 
-type agent struct {
+type attachedAgent struct {
 	params  AttachParams
 	handler Handler
 	key     atomic.Pointer[string] // once it was attached
 }
 
-// Attach lets an agent answer, until ctx ends; unless p names kinds they are those
-// that h has functions for. When the connection breaks it is renewed, with the key
-// that the first attach returned. The error is
-// ctx's, that of the first attempt to attach, or a later refusal.
+// Attach lets an agent answer until ctx ends. If p names no kinds, they are those that h
+// has functions for. If the connection breaks, Attach renews it with the key that the
+// first attach returned. The error is that of ctx, that of the first attempt to attach,
+// or a later refusal.
 //
-// A client has one agent at a time, since its calls count as that agent's: the
-// daemon hands the result of a delegation to the agent that delegated. At the end
-// the connection closes, and with it calls that are still in flight; Attach
-// returns when the handler's functions have.
+// A client has one agent at a time, because its calls count as that agent's: the daemon
+// hands the result of a delegation to the agent that delegated. At the end Attach closes
+// the connection, and calls that are under way fail. It returns when the functions of h
+// have returned.
 func (c *Client) Attach(ctx context.Context, p AttachParams, h Handler) error {
 	if len(p.Kinds) == 0 {
-		p.Kinds = h.kinds()
+		p.Kinds = h.handledKinds()
 	}
-	a := &agent{params: p, handler: h}
+	a := &attachedAgent{params: p, handler: h}
 	c.mu.Lock()
-	if c.agent != nil {
+	if c.attached != nil {
 		c.mu.Unlock()
 		return errors.New("attach: this client has an agent attached already: use another client")
 	}
-	c.agent = a
+	c.attached = a
 	c.mu.Unlock()
 	defer c.detach()
-	return persist(ctx, func() (*jsonrpc.Conn, error) {
+	return keepConnected(ctx, func() (*jsonrpc.Conn, error) {
 		conn, err := c.connect(ctx)
 		if err == nil && h.Attached != nil {
 			h.Attached()
@@ -83,8 +82,8 @@ func (c *Client) Attach(ctx context.Context, p AttachParams, h Handler) error {
 // detach closes the connection: there is no other way to detach.
 func (c *Client) detach() {
 	c.mu.Lock()
-	conn, ended, joined := c.conn, c.ended, c.joined
-	c.agent, c.joined = nil, false
+	conn, ended, joined := c.conn, c.handlersEnded, c.attachedOnConn
+	c.attached, c.attachedOnConn = nil, false
 	c.mu.Unlock()
 	if joined {
 		conn.Close()
@@ -92,7 +91,7 @@ func (c *Client) detach() {
 	}
 }
 
-func (h *Handler) kinds() []string {
+func (h *Handler) handledKinds() []string {
 	var list []string
 	for kind, set := range map[string]bool{
 		kinds.KindQuery:    h.Query != nil,
@@ -109,16 +108,16 @@ func (h *Handler) kinds() []string {
 	return list
 }
 
-// serve answers the daemon's requests to the attached agent.
-func (c *Client) serve(ctx context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) {
+// serveRequest answers the daemon's requests to the attached agent.
+func (c *Client) serveRequest(ctx context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) {
 	c.mu.Lock()
-	a := c.agent
+	a := c.attached
 	c.mu.Unlock()
 	if a == nil {
 		r.ReplyError(kinds.Errorf(kinds.NoAgent, "%s: the agent has detached", r.Method))
 		return
 	}
-	result, err := a.handler.serve(ctx, r)
+	result, err := a.handler.call(ctx, r)
 	if err != nil {
 		r.ReplyError(err)
 		return
@@ -126,7 +125,7 @@ func (c *Client) serve(ctx context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request)
 	r.Reply(result)
 }
 
-func (h *Handler) serve(ctx context.Context, r *jsonrpc.Request) (any, error) {
+func (h *Handler) call(ctx context.Context, r *jsonrpc.Request) (any, error) {
 	in := new(Inbound)
 	if err := r.BindKnown(in); err != nil {
 		return nil, err
@@ -142,9 +141,9 @@ func (h *Handler) serve(ctx context.Context, r *jsonrpc.Request) (any, error) {
 		answer, err := h.Query(ctx, in)
 		switch text := answer.(type) {
 		case wire.Payload:
-			err = errors.Join(err, delimited(text))
+			err = errors.Join(err, checkPayload(text))
 		case jsontext.Value:
-			err = errors.Join(err, delimited(wire.Payload(text)))
+			err = errors.Join(err, checkPayload(wire.Payload(text)))
 		}
 		return answer, err
 	case r.Method == MethodDelegate && h.Delegate != nil:

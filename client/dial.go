@@ -26,8 +26,8 @@ const (
 const AgentFolder = "agent"
 
 const (
-	userFolder = ".acp"         // a daemon's home in that of its user
-	keyName    = "identity.key" // which lies in every daemon's home
+	homeFolder = ".acp"         // a daemon's home in that of its user
+	keyFile    = "identity.key" // which lies in every daemon's home
 )
 
 // Home returns the state directory of the daemon that is meant where none is
@@ -40,7 +40,7 @@ func Home() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the state directory: %w: name it with ACP_HOME", err)
 	}
-	return filepath.Join(dir, userFolder), nil
+	return filepath.Join(dir, homeFolder), nil
 }
 
 // AgentSocket returns the socket that $ACP_SOCKET names, and whether it is set: then
@@ -55,22 +55,22 @@ func AgentSocket() (path string, set bool, err error) {
 		return path, true, fmt.Errorf("ACP_SOCKET is %s: set it to the path of %s in the agents' folder", path, SocketName)
 	}
 	if set {
-		if home, is := ownersHome(path); is {
+		if home, is := ownerHome(path); is {
 			return path, true, fmt.Errorf("ACP_SOCKET names the owner's socket: agents use %s", filepath.Join(home, AgentFolder, SocketName))
 		}
 	}
 	return path, set, nil
 }
 
-// ownersHome returns the state directory in which a socket lies, also where a link leads
-// to it, and whether it lies in one: what is the owner's lies beside it.
-func ownersHome(path string) (dir string, is bool) {
+// ownerHome returns the state directory in which a socket or the target of its symbolic
+// link lies, and whether it lies in one.
+func ownerHome(path string) (dir string, is bool) {
 	paths := []string{path}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		paths = append(paths, real)
 	}
 	for _, path := range paths {
-		for _, name := range []string{AgentFolder, keyName} {
+		for _, name := range []string{AgentFolder, keyFile} {
 			if _, err := os.Stat(filepath.Join(filepath.Dir(path), name)); err == nil {
 				return filepath.Dir(path), true
 			}
@@ -109,7 +109,7 @@ func dial(ctx context.Context, path, name string) (net.Conn, error) {
 	if path == "" {
 		var err error
 		if path, agents, err = socketPath(name); err != nil {
-			return nil, unavailable(false, "%v", err)
+			return nil, errUnavailable(false, "%v", err)
 		}
 	}
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
@@ -120,48 +120,49 @@ func dial(ctx context.Context, path, name string) (net.Conn, error) {
 		return nil, ctx.Err()
 	}
 	if agents && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)) {
-		return nil, unavailable(true, "no daemon at %s, which ACP_SOCKET names: try again when whoever it belongs to has started it", path)
+		return nil, errUnavailable(true, "no daemon at %s, which ACP_SOCKET names: try again when whoever it belongs to has started it", path)
 	}
-	return nil, refused(err, path)
+	return nil, dialError(err, path)
 }
 
-// refused says why the socket cannot be had and what to do.
-func refused(err error, path string) error {
-	switch usual, never := noState(filepath.Dir(path)); {
+// dialError says why the socket at path cannot be reached, and what to do.
+func dialError(err error, path string) error {
+	switch usual, never := neverADaemons(filepath.Dir(path)); {
 	case (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) && never:
-		return unavailable(true, "no daemon at %s, nor the state of one in that directory: name the one that acpd was started with, usually %s, or start one with: acpd --home %s", path, usual, filepath.Dir(path))
+		return errUnavailable(true, "no daemon at %s, nor the state of one in that directory: name the one that acpd was started with, usually %s, or start one with: acpd --home %s", path, usual, filepath.Dir(path))
 	case errors.Is(err, fs.ErrNotExist):
-		return unavailable(true, "no daemon at %s: start one with: acpd --home %s", path, filepath.Dir(path))
+		return errUnavailable(true, "no daemon at %s: start one with: acpd --home %s", path, filepath.Dir(path))
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return unavailable(true, "no daemon at %s, where one was killed: start one with: acpd --home %s", path, filepath.Dir(path))
+		return errUnavailable(true, "no daemon at %s, where one was killed: start one with: acpd --home %s", path, filepath.Dir(path))
 	case errors.Is(err, syscall.EAGAIN):
-		return unavailable(true, "the daemon at %s takes no connections, as many as can wait for it: if it stays so, look at its log and start it again", path)
+		return errUnavailable(true, "the daemon at %s takes no connections, as many as can wait for it: if it stays so, look at its log and start it again", path)
 	case errors.Is(err, fs.ErrPermission):
-		return unavailable(false, "a sandbox or file permission forbids the socket %s (%v): a daemon may well be running; "+
-			"allow this program to connect to the socket", path, reason(err))
+		return errUnavailable(false, "a sandbox or file permission forbids the socket %s (%v): a daemon may well be running; "+
+			"allow this program to connect to the socket", path, withoutPreamble(err))
 	case errors.Is(err, syscall.EINVAL):
-		return unavailable(false, "the socket's path %s has %d bytes, more than the system allows: choose a shorter home with --home or ACP_HOME", path, len(path))
+		return errUnavailable(false, "the socket's path %s has %d bytes, more than the system allows: choose a shorter home with --home or ACP_HOME", path, len(path))
 	}
-	return unavailable(true, "connect to the daemon at %s: %v", path, reason(err))
+	return errUnavailable(true, "connect to the daemon at %s: %v", path, withoutPreamble(err))
 }
 
-// noState reports whether a directory was never a daemon's, and which one usually is. The
-// usual one may be one that no daemon was started in yet.
-func noState(dir string) (usual string, never bool) {
+// neverADaemons reports whether no daemon ever had dir as its state directory, and which
+// directory is the usual one.
+func neverADaemons(dir string) (usual string, never bool) {
 	user, err := os.UserHomeDir()
 	if err != nil {
 		return "", false
 	}
-	usual = filepath.Join(user, userFolder)
+	usual = filepath.Join(user, homeFolder)
 	if whole, err := filepath.Abs(dir); err == nil && whole == filepath.Clean(usual) {
 		return usual, false
 	}
-	_, err = os.Stat(filepath.Join(dir, keyName))
+	_, err = os.Stat(filepath.Join(dir, keyFile))
 	return usual, errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// silence says that a call got no answer, and the daemon gave none for that long.
-func (c *Client) silence(method string, waited time.Duration) error {
+// silenceError returns the error of a call during which the daemon has not answered for
+// waited.
+func (c *Client) silenceError(method string, waited time.Duration) error {
 	path := c.Socket
 	if path == "" {
 		path, _, _ = socketPath(SocketName)
@@ -171,19 +172,19 @@ func (c *Client) silence(method string, waited time.Duration) error {
 	case MethodQuery, MethodDelegate, MethodNotify, MethodCancel, MethodResult, MethodError:
 		remedy = "repeat it with the same id"
 	}
-	return unavailable(true, "%s: connected to %s, and the daemon has not answered for %s: it may be stopped, without descriptors or waiting for its disk; look at its log, then %s",
+	return errUnavailable(true, "%s: connected to %s, and the daemon has not answered for %s: it may be stopped, without descriptors or waiting for its disk; look at its log, then %s",
 		method, path, waited.Round(min(time.Millisecond, waited)), remedy).WithDelivered(kinds.DeliveredUnknown)
 }
 
-// reason is the error without the net package's preamble.
-func reason(err error) error {
+// withoutPreamble returns err without the net package's preamble.
+func withoutPreamble(err error) error {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Err
 	}
 	return err
 }
 
-func unavailable(retryable bool, format string, args ...any) *kinds.Error {
+func errUnavailable(retryable bool, format string, args ...any) *kinds.Error {
 	e := kinds.Errorf(kinds.DaemonUnavailable, format, args...).WithDelivered(kinds.DeliveredNo)
 	e.Retryable = retryable
 	return e

@@ -123,7 +123,7 @@ func TestAgentSocketIsNotTheOwners(t *testing.T) {
 func TestForbiddenSocket(t *testing.T) {
 	for _, errno := range []error{syscall.EPERM, syscall.EACCES} {
 		err := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", errno)}
-		if e := unavailableError(t, refused(err, "/x/acp.sock"), "sandbox or file permission"); e.Retryable {
+		if e := unavailableError(t, dialError(err, "/x/acp.sock"), "sandbox or file permission"); e.Retryable {
 			t.Errorf("%v: retryable", errno)
 		}
 	}

@@ -13,12 +13,12 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// Subscribe gives copies of messages, and events, to the functions, one after the
-// other, until ctx ends. A nil function gets nothing. It has a connection of its
-// own, so the functions may call the client; they must return soon, for the daemon
-// drops a subscriber that reads nothing for 5 s. When the connection breaks it is
-// renewed; what happened meanwhile is not made up for. The error is ctx's, that of
-// the first attempt to subscribe, or a later refusal.
+// Subscribe gives copies of messages, and events, to the functions, one after the other,
+// until ctx ends. A nil function gets nothing. Subscribe has a connection of its own, so
+// the functions may call the client. They must return soon: the daemon drops a subscriber
+// that reads nothing for 5 s. If the connection breaks, Subscribe renews it; what
+// happened meanwhile is lost. The error is that of ctx, that of the first attempt to
+// subscribe, or a later refusal.
 func (c *Client) Subscribe(ctx context.Context, p SubscribeParams, message func(*Message), event func(*Event)) error {
 	notified := func(method string, params jsontext.Value) {
 		switch {
@@ -34,7 +34,7 @@ func (c *Client) Subscribe(ctx context.Context, p SubscribeParams, message func(
 	}
 	var running sync.WaitGroup
 	defer running.Wait()
-	return persist(ctx, func() (*jsonrpc.Conn, error) {
+	return keepConnected(ctx, func() (*jsonrpc.Conn, error) {
 		stream, err := dial(ctx, c.Socket, SocketName)
 		if err != nil {
 			return nil, err
@@ -44,10 +44,10 @@ func (c *Client) Subscribe(ctx context.Context, p SubscribeParams, message func(
 		if err := conn.CallWithin(ctx, c.Patience, MethodSubscribe, &p, nil); err != nil {
 			conn.Close()
 			if c.Patience > 0 && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-				err = c.silence(MethodSubscribe, c.Patience)
+				err = c.silenceError(MethodSubscribe, c.Patience)
 			}
 			if errors.Is(err, jsonrpc.ErrClosed) {
-				err = unavailable(true, "subscribe: the daemon went away")
+				err = errUnavailable(true, "subscribe: the daemon went away")
 			}
 			return nil, err
 		}
@@ -55,8 +55,9 @@ func (c *Client) Subscribe(ctx context.Context, p SubscribeParams, message func(
 	})
 }
 
-// persist keeps up what open sets up on a connection, until ctx ends.
-func persist(ctx context.Context, open func() (*jsonrpc.Conn, error)) error {
+// keepConnected calls open, and again after the connection broke, until ctx ends. It
+// returns if the first open fails, or a later one for good.
+func keepConnected(ctx context.Context, open func() (*jsonrpc.Conn, error)) error {
 	const first, longest = 50 * time.Millisecond, 2 * time.Second
 	pause := first
 	for opened := false; ; {

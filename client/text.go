@@ -13,20 +13,20 @@ import (
 // reorder what stands around them are taken out, invalid UTF-8 becomes U+FFFD.
 // What is shown is then all that is there. It says nothing about the truth of it.
 func Text(s string) string {
-	if shown(s) {
+	if isPrintableASCII(s) {
 		return s
 	}
 	var b strings.Builder
 	b.Grow(len(s))
 	unended := 0 // no control string ends before this index
 	for i := 0; i < len(s); {
-		n, line := sequence(s[i:], i >= unended)
+		n, line := controlSequence(s[i:], i >= unended)
 		if line > 0 {
 			unended = i + line
 		}
 		if n == 0 {
 			var r rune
-			if r, n = utf8.DecodeRuneInString(s[i:]); visible(r) {
+			if r, n = utf8.DecodeRuneInString(s[i:]); isVisible(r) {
 				b.WriteRune(r)
 			}
 		}
@@ -43,14 +43,14 @@ func Line(s string) string {
 // JSON makes a JSON text fit for a terminal: what [Text] takes out of a string is written
 // as \uXXXX there, which means the same.
 func JSON(b []byte) []byte {
-	if shown(string(b)) {
+	if isPrintableASCII(string(b)) {
 		return b
 	}
 	out := make([]byte, 0, len(b)+len(b)/8)
 	for len(b) > 0 {
 		r, n := utf8.DecodeRune(b)
 		b = b[n:]
-		if visible(r) {
+		if isVisible(r) {
 			out = utf8.AppendRune(out, r)
 			continue
 		}
@@ -61,8 +61,8 @@ func JSON(b []byte) []byte {
 	return out
 }
 
-// shown reports whether s is printable ASCII, as most text is.
-func shown(s string) bool {
+// isPrintableASCII reports whether s is printable ASCII, as most text is.
+func isPrintableASCII(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; (c < ' ' && c != '\n' && c != '\t') || c > '~' {
 			return false
@@ -76,7 +76,7 @@ const (
 	zeroWidthJoiner    = '\u200d' // there too, and composed emoji
 )
 
-func visible(r rune) bool {
+func isVisible(r rune) bool {
 	switch {
 	case r == '\n', r == '\t', r == zeroWidthJoiner, r == zeroWidthNonJoiner:
 		return true
@@ -86,12 +86,12 @@ func visible(r rune) bool {
 	return unicode.IsGraphic(r)
 }
 
-// sequence returns the length n of the control sequence that s begins with, 0 if
+// controlSequence returns the length n of the control sequence that s begins with, 0 if
 // there is none. A control string that does not end in its line is none: only the
 // control character that introduces it is taken out, and the rest shows. line is
 // then the length of that line, so that its end is not sought again: search false.
-func sequence(s string, search bool) (n, line int) {
-	kind, n := introducer(s)
+func controlSequence(s string, search bool) (n, line int) {
+	kind, n := sequenceIntroducer(s)
 	switch kind {
 	case 0:
 		return 0, 0
@@ -99,7 +99,7 @@ func sequence(s string, search bool) (n, line int) {
 		for n < len(s) && s[n] >= 0x20 && s[n] <= 0x3f {
 			n++
 		}
-		return final(s, n, 0x40), 0
+		return skipFinalByte(s, n, 0x40), 0
 	case ']', 'P', 'X', '^', '_': // up to the string terminator
 		if !search {
 			return 0, 0
@@ -119,20 +119,20 @@ func sequence(s string, search bool) (n, line int) {
 	for n = 1; n < len(s) && s[n] >= 0x20 && s[n] <= 0x2f; {
 		n++
 	}
-	return final(s, n, 0x30), 0
+	return skipFinalByte(s, n, 0x30), 0
 }
 
-// final returns the index after the final byte of a sequence, if s[n] is one.
-func final(s string, n int, lowest byte) int {
+// skipFinalByte returns the index after the final byte of a sequence, if s[n] is one.
+func skipFinalByte(s string, n int, lowest byte) int {
 	if n < len(s) && s[n] >= lowest && s[n] <= 0x7e {
 		n++
 	}
 	return n
 }
 
-// introducer returns what kind of sequence begins, in its 7-bit form's letter, and
+// sequenceIntroducer returns what kind of sequence begins, in its 7-bit form's letter, and
 // the introducer's length; 0 if none.
-func introducer(s string) (kind byte, n int) {
+func sequenceIntroducer(s string) (kind byte, n int) {
 	if strings.HasPrefix(s, "\x1b") {
 		if len(s) == 1 || s[1] < 0x20 || s[1] > 0x7e {
 			return 0, 0

@@ -10,20 +10,20 @@ import (
 	"github.com/acpd/acpd/openintent"
 )
 
-// boundBodies bounds the bodies that a server reads: in all those that are not whole, and in
-// answering those that are whole and whose requests go on. One that is answered before it is
-// whole, and of which the rest does not come, ends its connection.
-func boundBodies(next http.Handler, all *jsonrpc.Unfinished, answering *underWay) http.Handler {
+// limitBodies bounds the bodies that a server reads: unfinished ones by inputs, and whole
+// ones whose requests are under way by whole. If a request is answered before its body is
+// whole, and the rest does not come, its connection ends.
+func limitBodies(next http.Handler, inputs *jsonrpc.InputLimit, whole *bodyLimit) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body == nil || r.Body == http.NoBody {
 			next.ServeHTTP(w, r)
 			return
 		}
-		b := &body{ReadCloser: r.Body, part: all.Open(http.NewResponseController(w).SetReadDeadline), answering: answering}
+		b := &body{ReadCloser: r.Body, input: inputs.Track(http.NewResponseController(w).SetReadDeadline), limit: whole}
 		defer func() {
-			answering.give(b.held)
+			whole.release(b.held)
 			if !b.whole {
-				b.part.Leave(b.failed)
+				b.input.Discard(b.failed)
 			}
 		}()
 		with := r.WithContext(r.Context())
@@ -32,47 +32,49 @@ func boundBodies(next http.Handler, all *jsonrpc.Unfinished, answering *underWay
 	})
 }
 
-// body is the body of a request that is in an account until it is read.
+// body is the body of a request, counted while it is read and until the request is
+// answered.
 type body struct {
 	io.ReadCloser
-	part   *jsonrpc.Part
+	input  *jsonrpc.PartialInput
 	read   int
 	whole  bool // it was read to its end
 	failed bool // a read has
 
-	answering *underWay
-	held      int // of that
+	limit *bodyLimit
+	held  int // of that
 }
 
-// Read reads; its error is what the request is answered with.
+// Read reads. Its error is the answer to the request.
 func (b *body) Read(p []byte) (n int, err error) {
-	if err = b.part.Await(); err == nil {
+	if err = b.input.AllowRead(); err == nil {
 		n, err = b.ReadCloser.Read(p)
 		b.read += n
 		switch {
 		case err == io.EOF:
 			b.whole = true
-			b.part.Finish()
-			if more := max(b.read-jsonrpc.FreePart, 0); b.held == 0 && !b.answering.take(more) {
-				err = errUnderWay()
+			b.input.Finish()
+			if more := max(b.read-jsonrpc.FreeInput, 0); b.held == 0 && !b.limit.reserve(more) {
+				err = errBodyLimit()
 				break
 			} else if b.held == 0 {
 				b.held = more
 			}
 			return n, err
 		case err != nil:
-			err = b.part.Explain(err)
-		case b.read > jsonrpc.FreePart:
+			err = b.input.ExplainError(err)
+		case b.read > jsonrpc.FreeInput:
 			// Who reads it all has a buffer of up to twice that.
-			err = b.part.Hold(2 * b.read)
+			err = b.input.Reserve(2 * b.read)
 		}
 	}
 	b.failed = b.failed || err != nil
-	return n, asAnswer(err)
+	return n, httpError(err)
 }
 
-// asAnswer is an error of the account as an answer over HTTP, any other as it is.
-func asAnswer(err error) error {
+// httpError returns an error of a limit as an answer over HTTP, and any other error as it
+// is.
+func httpError(err error) error {
 	e, ok := err.(*kinds.Error)
 	if !ok {
 		return err
@@ -84,36 +86,36 @@ func asAnswer(err error) error {
 	return &openintent.Error{Status: status, Code: string(e.Code), Message: e.Message}
 }
 
-// maxUnderWay bounds the bytes of bodies that are whole and whose requests are under way.
-const maxUnderWay = 64 << 20
+// maxBodyBytes bounds the bytes of whole bodies whose requests are under way.
+const maxBodyBytes = 64 << 20
 
-// underWay counts the bytes of bodies that are whole until their requests are answered, beyond
-// what each has free. What it has no room for is refused, for those that are there may be asks
-// that wait. Any number of goroutines may use it.
-type underWay struct {
-	most int
+// bodyLimit counts the bytes of whole bodies until their requests are answered, beyond
+// what each has free. It refuses what has no room, because the requests that hold the
+// room may be asks that wait. Any number of goroutines may use it.
+type bodyLimit struct {
+	maxBytes int
 
 	mu   sync.Mutex // guards held
 	held int
 }
 
-func (u *underWay) take(n int) (ok bool) {
+func (u *bodyLimit) reserve(n int) (ok bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if n > 0 && u.held+n > u.most {
+	if n > 0 && u.held+n > u.maxBytes {
 		return false
 	}
 	u.held += n
 	return true
 }
 
-func (u *underWay) give(n int) {
+func (u *bodyLimit) release(n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.held -= n
 }
 
-func errUnderWay() error {
+func errBodyLimit() error {
 	e := kinds.Errorf(kinds.Overloaded, "read: the bodies of requests that agents here have not had answered yet hold all the room there is for them: come again when some have ended, or send a shorter one")
 	e.RetryAfterMS = 1000
 	return e

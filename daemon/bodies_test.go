@@ -57,8 +57,8 @@ func TestABodyThatStandsStillIsAnswered(t *testing.T) {
 				near, far := net.Pipe()
 				l := once{c: make(chan net.Conn, 1)}
 				l.c <- far
-				all := jsonrpc.NewUnfinished(maxUnfinished)
-				s := &http.Server{Handler: boundBodies(c.handler, all, &underWay{most: maxUnderWay})}
+				all := jsonrpc.NewInputLimit(maxInputBytes)
+				s := &http.Server{Handler: limitBodies(c.handler, all, &bodyLimit{maxBytes: maxBodyBytes})}
 				served := make(chan error, 1)
 				go func() { served <- s.Serve(l) }()
 				near.SetDeadline(time.Now().Add(time.Hour)) // instead of a test that hangs
@@ -101,8 +101,8 @@ func TestABodyThatStandsStillIsAnswered(t *testing.T) {
 func TestWholeBodiesThatAreUnderWayAreBounded(t *testing.T) {
 	const size, fit = 1 << 20, 4
 	end, reads := make(chan struct{}), make(chan error)
-	all, answering := jsonrpc.NewUnfinished(maxUnfinished), &underWay{most: fit * size}
-	s := httptest.NewServer(boundBodies(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	all, answering := jsonrpc.NewInputLimit(maxInputBytes), &bodyLimit{maxBytes: fit * size}
+	s := httptest.NewServer(limitBodies(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(r.Body)
 		reads <- err
 		if e, ok := errors.AsType[*openintent.Error](err); ok {
@@ -147,7 +147,7 @@ func TestWholeBodiesThatAreUnderWayAreBounded(t *testing.T) {
 			}
 		}
 	}
-	if err := post("/", jsonrpc.FreePart); err != nil {
+	if err := post("/", jsonrpc.FreeInput); err != nil {
 		t.Errorf("a short one: %v", err)
 	}
 	close(end)

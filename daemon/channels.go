@@ -40,7 +40,7 @@ const (
 type channels struct {
 	*remote.Gateway
 	servers  []*http.Server
-	bodies   *jsonrpc.Unfinished // of the requests that agents make
+	bodies   *jsonrpc.InputLimit // of the requests that agents make
 	listener []net.Listener
 }
 
@@ -90,9 +90,9 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 		return err
 	}
 	c.add(d.log, limited(guests, min(maxGuestHTTP, most)), openintent.Agents(d.speaksFor))
-	c.bodies = guests.begun
+	c.bodies = guests.inputLimit
 	last := c.servers[len(c.servers)-1]
-	last.Handler = boundBodies(last.Handler, c.bodies, &underWay{most: maxUnderWay})
+	last.Handler = limitBodies(last.Handler, c.bodies, &bodyLimit{maxBytes: maxBodyBytes})
 	if how.Listen == "" {
 		return nil
 	}

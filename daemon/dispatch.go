@@ -272,7 +272,7 @@ func ask(ctx context.Context, limit time.Duration, a *registry.Agent, in *client
 		return nil
 	}
 	coded, isCoded := errors.AsType[*kinds.Error](err)
-	rpc, isRPC := errors.AsType[*jsonrpc.RPCError](err)
+	rpc, isRPC := errors.AsType[*jsonrpc.Error](err)
 	switch {
 	case ctx.Err() != nil:
 		return ended(ctx)

@@ -15,9 +15,9 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// maxUnfinished bounds the bytes of lines, or of bodies, that have begun to come in by a
+// maxInputBytes bounds the bytes of lines, or of bodies, that have begun to come in by a
 // socket of the agents' folder and are not whole, beyond the first 64 KiB of each.
-const maxUnfinished = 64 << 20
+const maxInputBytes = 64 << 20
 
 // Requests of agents on acp.sock there that are not answered yet, and the bytes of their
 // lines, beyond what each connection has of its own.
@@ -29,11 +29,11 @@ const (
 // door is a unix socket that lets in some users.
 type door struct {
 	*net.UnixListener
-	path   string
-	guests bool                // who comes in here is an agent, and no more
-	others []int               // users beside the one whom the state directory belongs to
-	begun  *jsonrpc.Unfinished // what comes in here and is not whole; nil: not bounded in sum
-	calls  *jsonrpc.Underway   // what is asked here; nil: bounded by each connection alone
+	path         string
+	guests       bool                  // who comes in here is an agent, and no more
+	others       []int                 // users beside the one whom the state directory belongs to
+	inputLimit   *jsonrpc.InputLimit   // what comes in here and is not whole; nil: not bounded in sum
+	requestLimit *jsonrpc.RequestLimit // what is asked here; nil: bounded by each connection alone
 }
 
 // openDoor opens a socket of the state directory, for its owner alone.
@@ -78,7 +78,7 @@ func (h home) openGuestDoor(ctx context.Context, name string, others []int) (*do
 		return nil, err
 	}
 	l.SetUnlinkOnClose(false)
-	d := &door{UnixListener: l, path: path, guests: true, others: others, begun: jsonrpc.NewUnfinished(maxUnfinished), calls: jsonrpc.NewUnderway(maxRequests, maxRequestBytes)}
+	d := &door{UnixListener: l, path: path, guests: true, others: others, inputLimit: jsonrpc.NewInputLimit(maxInputBytes), requestLimit: jsonrpc.NewRequestLimit(maxRequests, maxRequestBytes)}
 	if err := d.moveIn(made); err != nil {
 		l.Close()
 		return nil, fmt.Errorf("socket: %w", err)

@@ -99,7 +99,7 @@ func forgetKey(said []byte, key string) []byte {
 func converse(d *running, said []byte) (lines []string) {
 	near, far := net.Pipe()
 	ctx, cancel := context.WithCancel(context.Background())
-	s := d.newSession(ctx, far, &door{guests: true, begun: jsonrpc.NewUnfinished(maxUnfinished)})
+	s := d.newSession(ctx, far, &door{guests: true, inputLimit: jsonrpc.NewInputLimit(maxInputBytes)})
 	var ended sync.WaitGroup
 	ended.Go(func() { s.converse(ctx) })
 	ended.Go(func() {

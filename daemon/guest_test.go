@@ -59,14 +59,14 @@ func TestAgentsAreServedWhatAgentsDo(t *testing.T) {
 	for name, m := range methods {
 		// Params that no method has tell what was refused from what was tried.
 		err := g.call(name, map[string]any{"no such": "param"}, nil)
-		rpc, tried := errors.AsType[*jsonrpc.RPCError](err)
+		rpc, tried := errors.AsType[*jsonrpc.Error](err)
 		tried = tried && rpc.Code == jsonrpc.CodeInvalidParams
 		barred := errors.Is(err, &kinds.Error{Code: kinds.NotAuthorized})
 		if want := slices.Contains(served, name); tried != want || barred == want || (m.by == forAgents) != want {
 			t.Errorf("%s: %v", name, err)
 		}
 		err = desk.dial().call(name, map[string]any{"no such": "param"}, nil)
-		if rpc, ok := errors.AsType[*jsonrpc.RPCError](err); !ok || rpc.Code != jsonrpc.CodeInvalidParams {
+		if rpc, ok := errors.AsType[*jsonrpc.Error](err); !ok || rpc.Code != jsonrpc.CodeInvalidParams {
 			t.Errorf("%s is not served to the owner: %v", name, err)
 		}
 	}
@@ -89,7 +89,7 @@ func TestAgentsAreServedWhatAgentsDo(t *testing.T) {
 			t.Errorf("%s: %s", name, e.Message)
 		}
 	}
-	if err := g.call("reload", nil, nil); !errors.As(err, new(*jsonrpc.RPCError)) {
+	if err := g.call("reload", nil, nil); !errors.As(err, new(*jsonrpc.Error)) {
 		t.Errorf("reload: %v", err)
 	}
 	if after := desk.state(t, owner); after != before || desk.config.Load() != config || desk.subscribers.list() != nil {

@@ -20,7 +20,7 @@ import (
 
 // hog opens connections to a socket of the agents' folder, each of which writes text and
 // no more, and checks what they hold together.
-func (d *running) hog(socket string, n int, text string, all *jsonrpc.Unfinished) []net.Conn {
+func (d *running) hog(socket string, n int, text string, all *jsonrpc.InputLimit) []net.Conn {
 	d.t.Helper()
 	if raceEnabled && n > 1 {
 		n /= 5 // each byte that is read costs much there
@@ -36,8 +36,8 @@ func (d *running) hog(socket string, n int, text string, all *jsonrpc.Unfinished
 		io.WriteString(c, text) // cut off it fails
 		c.SetDeadline(time.Time{})
 		open = append(open, c)
-		if held := all.Held(); held > maxUnfinished {
-			d.t.Fatalf("%d bytes are held, over %d", held, maxUnfinished)
+		if held := all.Held(); held > maxInputBytes {
+			d.t.Fatalf("%d bytes are held, over %d", held, maxInputBytes)
 		}
 	}
 	return open
@@ -68,8 +68,8 @@ func TestLinesWithoutEndFillNoMemory(t *testing.T) {
 	owner, agent := desk.dial(), desk.guest(nil)
 	text := strings.Repeat("x", 15<<20)
 	before := heap()
-	open := desk.hog("acp.sock", 45, text, desk.guests.begun) // ten times
-	if more := heap() - before; more > 2*maxUnfinished {
+	open := desk.hog("acp.sock", 45, text, desk.guests.inputLimit) // ten times
+	if more := heap() - before; more > 2*maxInputBytes {
 		t.Errorf("the heap has grown by %d bytes", more)
 	}
 	owner.must("whoami", nil, nil)
@@ -85,7 +85,7 @@ func TestLinesWithoutEndFillNoMemory(t *testing.T) {
 	for _, c := range open {
 		c.Close()
 	}
-	await.Until(t, "all is given back", func() bool { return desk.guests.begun.Held() == 0 })
+	await.Until(t, "all is given back", func() bool { return desk.guests.inputLimit.Held() == 0 })
 }
 
 // So it is with the bodies of requests.
@@ -99,7 +99,7 @@ func TestBodiesWithoutEndFillNoMemory(t *testing.T) {
 	body := `{"title":"` + strings.Repeat("x", size)
 	before := heap()
 	open := desk.hog("http.sock", 500, head+body[:size-1], desk.channels.bodies) // ten times
-	if more := heap() - before; more > 2*maxUnfinished {
+	if more := heap() - before; more > 2*maxInputBytes {
 		t.Errorf("the heap has grown by %d bytes", more)
 	}
 	owner.must("whoami", nil, nil)

@@ -82,10 +82,10 @@ func refuse(c *net.UnixConn, cause error) {
 		return
 	}
 	line, err := json.Marshal(struct {
-		Version string            `json:"jsonrpc"`
-		ID      *int              `json:"id"`
-		Error   *jsonrpc.RPCError `json:"error"`
-	}{"2.0", nil, &jsonrpc.RPCError{Code: jsonrpc.CodeProtocol, Message: e.Message, Data: data}})
+		Version string         `json:"jsonrpc"`
+		ID      *int           `json:"id"`
+		Error   *jsonrpc.Error `json:"error"`
+	}{"2.0", nil, &jsonrpc.Error{Code: jsonrpc.CodeProtocol, Message: e.Message, Data: data}})
 	if err != nil {
 		return
 	}
@@ -108,11 +108,11 @@ func (d *Daemon) newSession(ctx context.Context, c net.Conn, at *door) *session 
 		rand.Read(s.key[:])
 	}
 	s.conn = jsonrpc.NewConn(c, jsonrpc.Options{
-		MaxLine:    d.config.Load().MaxMessage + jsonrpc.LineMargin,
-		Unfinished: at.begun,
-		Underway:   at.calls,
-		Handler:    s.handle,
-		PushBack:   true,
+		MaxLine:      d.config.Load().MaxMessage + jsonrpc.LineMargin,
+		InputLimit:   at.inputLimit,
+		RequestLimit: at.requestLimit,
+		Handler:      s.handle,
+		PushBack:     true,
 	})
 	return s
 }

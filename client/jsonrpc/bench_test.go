@@ -141,12 +141,12 @@ func BenchmarkParse(b *testing.B) {
 			b.SetBytes(int64(len(line)))
 			b.ReportAllocs()
 			for b.Loop() {
-				m := messagePool.Get().(*message)
+				m := parsedLines.Get().(*parsedLine)
 				if fail := m.parse(line); fail != nil {
 					b.Fatal(fail)
 				}
 				var q question
-				if err := readValue(m.params, &m.inner, &q, true); err != nil {
+				if err := readValue(m.params, &m.paramsObject, &q, true); err != nil {
 					b.Fatal(err)
 				}
 				m.release()

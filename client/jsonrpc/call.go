@@ -11,38 +11,38 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// call is one that waits for its response.
-type call struct {
+// pendingCall is a call that waits for its response.
+type pendingCall struct {
 	done   chan struct{} // closed when the others are set
-	answer *message
+	answer *parsedLine
 	err    error
 }
 
-// Call calls a method and waits for its result, which it reads into result: a
-// pointer, or nil. When ctx ends first the other end is told (rpc.cancel).
+// Call calls a method, waits for its result and reads it into result: a pointer, or nil.
+// If ctx ends first, Call tells the other end (rpc.cancel).
 //
-// An error of the other end is a *kinds.Error where it names a code of the
-// protocol, else an *RPCError. If the connection ends first it is [ErrClosed].
+// An error of the other end is a *kinds.Error if it names a code of the protocol, else an
+// *Error. If the connection ends first the error is [ErrClosed].
 func (c *Conn) Call(ctx context.Context, method string, params, result any) error {
 	return c.CallWithin(ctx, 0, method, params, result)
 }
 
-// CallWithin is [Conn.Call] that waits for limit at most, if that is not 0, and
-// then fails with context.DeadlineExceeded. A context with the deadline would do the
-// same for five times the price.
+// CallWithin is [Conn.Call] that waits for limit at most, unless limit is 0, and then
+// fails with context.DeadlineExceeded. A context with a deadline does the same for five
+// times the price.
 func (c *Conn) CallWithin(ctx context.Context, limit time.Duration, method string, params, result any) error {
 	return c.CallFor(ctx, identity.ID{}, limit, method, params, result)
 }
 
-// CallFor is [Conn.CallWithin] for a peer. Where many lines wait to be written, those
-// for different peers take turns.
+// CallFor is [Conn.CallWithin] for a peer. If many lines wait to be written, those for
+// different peers take turns.
 func (c *Conn) CallFor(ctx context.Context, peer identity.ID, limit time.Duration, method string, params, result any) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	w := &call{done: make(chan struct{})}
-	c.active.Add(1)
-	defer c.active.Add(-1)
+	w := &pendingCall{done: make(chan struct{})}
+	c.underWay.Add(1)
+	defer c.underWay.Add(-1)
 	c.mu.Lock()
 	if c.calls == nil {
 		cause := c.err
@@ -50,16 +50,16 @@ func (c *Conn) CallFor(ctx context.Context, peer identity.ID, limit time.Duratio
 		if cause == nil {
 			cause = io.EOF // the other end has finished writing
 		}
-		return closed(cause, kinds.DeliveredNo)
+		return errClosedBy(cause, kinds.DeliveredNo)
 	}
 	c.lastID++
 	id := c.lastID
 	c.calls[id] = w
 	c.mu.Unlock()
 
-	err := c.send(ctx, peer, id, method, params)
+	err := c.writeRequest(ctx, peer, id, method, params)
 	if err != nil {
-		if c.take(id) == nil {
+		if c.removeCall(id) == nil {
 			if <-w.done; !errors.Is(w.err, ErrClosed) { // abandoned meanwhile
 				return w.err
 			}
@@ -68,10 +68,10 @@ func (c *Conn) CallFor(ctx context.Context, peer identity.ID, limit time.Duratio
 	}
 	if limit > 0 {
 		timer := time.AfterFunc(limit, func() {
-			if c.take(id) != nil {
+			if c.removeCall(id) != nil {
 				w.err = context.DeadlineExceeded
 				close(w.done)
-				c.giveUp(peer, id)
+				c.writeCancel(peer, id)
 			}
 		})
 		defer timer.Stop()
@@ -79,8 +79,8 @@ func (c *Conn) CallFor(ctx context.Context, peer identity.ID, limit time.Duratio
 	select {
 	case <-w.done:
 	case <-ctx.Done():
-		if c.take(id) != nil {
-			c.giveUp(peer, id)
+		if c.removeCall(id) != nil {
+			c.writeCancel(peer, id)
 			return ctx.Err()
 		}
 		<-w.done // the response was quicker
@@ -88,10 +88,10 @@ func (c *Conn) CallFor(ctx context.Context, peer identity.ID, limit time.Duratio
 	if w.err != nil {
 		return w.err
 	}
-	err = readValue(w.answer.params, &w.answer.inner, result, false)
+	err = readValue(w.answer.params, &w.answer.paramsObject, result, false)
 	w.answer.release()
 	if err != nil {
-		return &RPCError{Code: CodeInvalidRequest, Message: "the answer to " + method + " is malformed: " + problem(err)}
+		return &Error{Code: CodeInvalidRequest, Message: "the answer to " + method + " is malformed: " + withoutPreamble(err)}
 	}
 	return nil
 }
@@ -103,18 +103,18 @@ func (c *Conn) CanCall() bool {
 	return c.calls != nil
 }
 
-// Notify sends a notification. That it returns nil does not mean that it arrived.
+// Notify sends a notification. A nil error does not mean that it arrived.
 func (c *Conn) Notify(method string, params any) error {
-	return c.send(context.Background(), identity.ID{}, 0, method, params)
+	return c.writeRequest(context.Background(), identity.ID{}, 0, method, params)
 }
 
-// send writes a request, or a notification where id is 0.
-func (c *Conn) send(ctx context.Context, peer identity.ID, id uint64, method string, params any) error {
-	mode := wait
+// writeRequest writes a request, or a notification if id is 0.
+func (c *Conn) writeRequest(ctx context.Context, peer identity.ID, id uint64, method string, params any) error {
+	mode := waitWhenFull
 	if c.opts.PushBack {
-		mode = refuse
+		mode = failWhenFull
 	}
-	return c.write(ctx, peer, mode, func(b []byte) ([]byte, error) {
+	return c.writeLine(ctx, peer, mode, func(b []byte) ([]byte, error) {
 		b = append(b, `{"jsonrpc":"2.0"`...)
 		if id != 0 {
 			b = append(b, `,"id":`...)
@@ -130,32 +130,34 @@ func (c *Conn) send(ctx context.Context, peer identity.ID, id uint64, method str
 	})
 }
 
-func (c *Conn) giveUp(peer identity.ID, id uint64) {
-	c.write(context.Background(), peer, force, func(b []byte) ([]byte, error) {
+// writeCancel tells the other end that nobody waits for the response to id any more.
+func (c *Conn) writeCancel(peer identity.ID, id uint64) {
+	c.writeLine(context.Background(), peer, insertWhenFull, func(b []byte) ([]byte, error) {
 		b = append(b, `{"jsonrpc":"2.0","method":"rpc.cancel","params":{"id":`...)
 		return append(strconv.AppendUint(b, id, 10), '}'), nil
 	})
 }
 
-// resolve hands a response to its call, which releases it. An error without an
-// id is about a line of ours that could not be read: its call would wait for ever.
-func (c *Conn) resolve(m *message, fail *RPCError) error {
-	if m.id == nil && m.fault != nil {
-		return fromRPC(m.fault)
+// completeCall hands a response to its call, which releases the line. An error without an
+// id concerns a line of this end that the other end could not read. Its call would wait
+// for ever, so completeCall returns the error, which ends the connection.
+func (c *Conn) completeCall(m *parsedLine, fail *Error) error {
+	if m.id == nil && m.errorText != nil {
+		return readErrorObject(m.errorText)
 	}
 	id, err := strconv.ParseUint(string(m.id), 10, 64)
 	if err != nil {
 		return nil
 	}
-	w := c.take(id)
+	w := c.removeCall(id)
 	if w == nil {
 		return nil // given up
 	}
 	switch {
 	case fail != nil:
 		w.err = fail
-	case m.fault != nil:
-		w.err = fromRPC(m.fault)
+	case m.errorText != nil:
+		w.err = readErrorObject(m.errorText)
 	default:
 		w.answer = m
 	}
@@ -163,7 +165,9 @@ func (c *Conn) resolve(m *message, fail *RPCError) error {
 	return nil
 }
 
-func (c *Conn) take(id uint64) *call {
+// removeCall takes a call out of those under way. It returns nil if the call has ended
+// already.
+func (c *Conn) removeCall(id uint64) *pendingCall {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w := c.calls[id]

@@ -15,9 +15,8 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// The types that every message passes through write and read themselves, so that
-// payloads are spliced and nothing is looked up by reflection. A test holds them
-// to what their tags say.
+// The types of frequent messages write and read their members themselves. That splices
+// payloads and needs no reflection. A test compares them with what their tags say.
 type (
 	// MemberWriter writes its members.
 	MemberWriter interface{ WriteMembers(*ObjectWriter) }
@@ -36,9 +35,9 @@ func AppendValue(b []byte, v any) ([]byte, error) {
 	case nil:
 		return append(b, "{}"...), nil
 	case wire.Payload:
-		return appendText(b, v.Object()), nil
+		return appendOnOneLine(b, v.Object()), nil
 	case jsontext.Value:
-		return appendText(b, v), nil
+		return appendOnOneLine(b, v), nil
 	case MemberWriter:
 		m := ObjectWriter{b: b, start: len(b)}
 		v.WriteMembers(&m)
@@ -48,9 +47,9 @@ func AppendValue(b []byte, v any) ([]byte, error) {
 	return append(b, text...), err
 }
 
-// appendText splices JSON text: the line breaks that it may hold stand between
-// its tokens, where a space does as well.
-func appendText(b, text []byte) []byte {
+// appendOnOneLine appends JSON text. Its line breaks stand between tokens, so spaces
+// replace them.
+func appendOnOneLine(b, text []byte) []byte {
 	start := len(b)
 	b = append(b, text...)
 	for _, c := range [...]byte{'\n', '\r'} {
@@ -69,8 +68,8 @@ func appendText(b, text []byte) []byte {
 // ReadValue reads JSON text into v. Payloads, and a jsontext.Value, are kept as text that
 // is not validated and aliases text. With strict, unknown members are an error.
 func ReadValue(text []byte, v any, strict bool) error {
-	var o object
-	text = text[space(text, 0):]
+	var o scannedObject
+	text = text[skipSpace(text, 0):]
 	if len(text) == 0 {
 		return errSyntax
 	}
@@ -80,10 +79,9 @@ func ReadValue(text []byte, v any, strict bool) error {
 	return readValue(text, &o, v, strict)
 }
 
-// readValue reads JSON text into v; o is the text's scan where it is an object.
-// Payloads, and a jsontext.Value, are kept as text that is not validated and
-// aliases text. With strict, unknown members are an error.
-func readValue(text []byte, o *object, v any, strict bool) error {
+// readValue is [ReadValue] for text that is scanned already: o is its scan if it is an
+// object.
+func readValue(text []byte, o *scannedObject, v any, strict bool) error {
 	switch v := v.(type) {
 	case nil:
 		return nil
@@ -96,14 +94,14 @@ func readValue(text []byte, o *object, v any, strict bool) error {
 		if text[0] != '{' {
 			return errors.New("expected an object")
 		}
-		return o.read(v, strict)
+		return o.readMembers(v, strict)
 	}
 	return json.Unmarshal(text, v, json.RejectUnknownMembers(strict))
 }
 
-// read reads the members into v.
-func (o *object) read(v MemberReader, strict bool) error {
-	for i := range o.n {
+// readMembers reads the members into v. With strict, an unknown member is an error.
+func (o *scannedObject) readMembers(v MemberReader, strict bool) error {
+	for i := range o.count {
 		name, text := o.member(i)
 		if err := v.ReadMember(name, text); err != nil && (strict || err != ErrUnknownMember) {
 			return fmt.Errorf("%.64s: %w", name, err)
@@ -112,7 +110,8 @@ func (o *object) read(v MemberReader, strict bool) error {
 	return o.err
 }
 
-// ObjectWriter writes one JSON object.
+// ObjectWriter writes the members of one JSON object. Each method writes one member of
+// that name; the Optional ones write nothing for a zero value.
 type ObjectWriter struct {
 	b     []byte
 	start int
@@ -191,7 +190,7 @@ func (m *ObjectWriter) PeerID(name string, id identity.ID) {
 func (m *ObjectWriter) Payload(p wire.Payload) {
 	m.b = slices.Grow(m.b, len(p)+64)
 	m.add("payload")
-	m.b = appendText(m.b, p.Object())
+	m.b = appendOnOneLine(m.b, p.Object())
 }
 
 func (m *ObjectWriter) Any(name string, v any) {

@@ -15,35 +15,35 @@ import (
 
 func TestLines(t *testing.T) {
 	big := strings.Repeat("x", 300<<10)
-	in := lines{r: io.MultiReader(
+	in := lineReader{source: io.MultiReader(
 		iotest.HalfReader(strings.NewReader("a\n\n"+big+"\n")),
-		strings.NewReader("b\n"), strings.NewReader("last")), max: 1 << 20}
+		strings.NewReader("b\n"), strings.NewReader("last")), maxLine: 1 << 20}
 	for _, want := range []string{"a", "", big, "b", "last"} {
-		line, err := in.next()
+		line, err := in.readLine()
 		if err != nil || string(line) != want {
 			t.Fatalf("got %.20q, %v, want %.20q", line, err, want)
 		}
 	}
-	if _, err := in.next(); err != io.EOF {
+	if _, err := in.readLine(); err != io.EOF {
 		t.Errorf("got %v", err)
 	}
-	if len(in.buf) > kept {
+	if len(in.buf) > maxKeptBuffer {
 		t.Errorf("a buffer of %d bytes stays", len(in.buf))
 	}
 	small := strings.Repeat("x", 99) + "\n"
-	in = lines{r: strings.NewReader(strings.Repeat(small, 10000)), max: 1 << 20}
+	in = lineReader{source: strings.NewReader(strings.Repeat(small, 10000)), maxLine: 1 << 20}
 	for range 10000 {
-		if line, err := in.next(); err != nil || string(line) != small[:99] {
+		if line, err := in.readLine(); err != nil || string(line) != small[:99] {
 			t.Fatalf("got %.20q, %v", line, err)
 		}
 	}
-	if len(in.buf) != readAtOnce {
-		t.Errorf("a buffer of %d bytes for many small lines, want %d", len(in.buf), readAtOnce)
+	if len(in.buf) != maxSharedReadBuffer {
+		t.Errorf("a buffer of %d bytes for many small lines, want %d", len(in.buf), maxSharedReadBuffer)
 	}
-	for n, want := range map[int]error{10: nil, 11: errLong, 30: errLong} {
+	for n, want := range map[int]error{10: nil, 11: errLongLine, 30: errLongLine} {
 		for name, r := range map[string]io.Reader{"at once": strings.NewReader(strings.Repeat("x", n) + "\n"), "bytewise": iotest.OneByteReader(strings.NewReader(strings.Repeat("x", n) + "\n"))} {
-			in := lines{r: r, max: 10}
-			if _, err := in.next(); err != want {
+			in := lineReader{source: r, maxLine: 10}
+			if _, err := in.readLine(); err != want {
 				t.Errorf("%d bytes %s: got %v, want %v", n, name, err, want)
 			}
 		}
@@ -55,7 +55,7 @@ func TestTooManyMembers(t *testing.T) {
 	for i := range maxMembers {
 		text = append(text, []byte(`,"`+strings.Repeat("b", i+1)+`":0`)...)
 	}
-	var o object
+	var o scannedObject
 	if o.scan(append(text, '}'), 0, nil); o.err == nil {
 		t.Error("accepted")
 	}
@@ -67,15 +67,15 @@ func FuzzScan(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		var o object
-		end := o.scan(text, space(text, 0), nil)
+		var o scannedObject
+		end := o.scan(text, skipSpace(text, 0), nil)
 		if end > len(text) {
 			t.Fatal("scanned beyond the end")
 		}
 		if !jsontext.Value(text).IsValid() {
 			return
 		}
-		if at := space(text, 0); skip(text, at) < 0 || space(text, skip(text, at)) != len(text) {
+		if at := skipSpace(text, 0); skipValue(text, at) < 0 || skipSpace(text, skipValue(text, at)) != len(text) {
 			t.Fatalf("valid, but not delimited: %s", text)
 		}
 		if jsontext.Value(text).Kind() != '{' {
@@ -94,10 +94,10 @@ func FuzzScan(f *testing.F) {
 		if len(members)/2 > maxMembers {
 			return
 		}
-		if end < 0 || o.err != nil || o.n != len(members)/2 {
-			t.Fatalf("valid, but scanned as %d members to %d, %v: %s", o.n, end, o.err, text)
+		if end < 0 || o.err != nil || o.count != len(members)/2 {
+			t.Fatalf("valid, but scanned as %d members to %d, %v: %s", o.count, end, o.err, text)
 		}
-		for i := range o.n {
+		for i := range o.count {
 			name, v := o.member(i)
 			want, _ := jsontext.AppendUnquote(nil, members[2*i])
 			if !bytes.Equal(name, want) || !bytes.Equal(v, members[2*i+1]) {
@@ -122,14 +122,14 @@ func FuzzParse(f *testing.F) {
 		if bytes.IndexByte(line, '\n') >= 0 {
 			return
 		}
-		m := new(message)
+		m := new(parsedLine)
 		fail := m.parse(line)
 		if m.id != nil && !m.id.IsValid() {
 			t.Fatalf("an id that is no JSON: %s", m.id)
 		}
 		switch {
 		case fail != nil:
-			if text, err := AppendValue(nil, toRPC(fail)); err != nil || !jsontext.Value(text).IsValid() {
+			if text, err := AppendValue(nil, errorObject(fail)); err != nil || !jsontext.Value(text).IsValid() {
 				t.Fatalf("the error cannot be sent: %v", err)
 			}
 			if fail.Code == CodeParse && jsontext.Value(line).IsValid() {
@@ -137,13 +137,13 @@ func FuzzParse(f *testing.F) {
 			}
 		case m.hasMethod == m.isResponse:
 			t.Fatal("neither a request nor a response, or both")
-		case m.isResponse && m.fault != nil:
-			if fromRPC(m.fault) == nil {
+		case m.isResponse && m.errorText != nil:
+			if readErrorObject(m.errorText) == nil {
 				t.Fatal("an error that is none")
 			}
 		default:
 			for _, v := range []any{new(question), new(reply), new(wire.Payload), new(wire.Envelope)} {
-				r := Request{Method: m.method, Params: m.params, message: m}
+				r := Request{Method: m.method, Params: m.params, line: m}
 				if len(m.params) > 0 || !m.isResponse {
 					r.Bind(v)
 				}

@@ -22,24 +22,24 @@ type Options struct {
 	// would go out is an error of its call. 0: the largest that any daemon takes.
 	MaxLine int
 
-	// Unfinished, if set, bounds the lines that come in and are not whole, of all
-	// connections that have it. One that takes too much of it or too long is told so,
-	// as overloaded or timeout, and the connection ends. nil: MaxLine alone bounds them.
-	Unfinished *Unfinished
+	// InputLimit, if set, bounds the unfinished lines of all connections that share it.
+	// A line that takes too much room or time is answered with overloaded or timeout, and
+	// its connection ends. nil: MaxLine alone bounds the line.
+	InputLimit *InputLimit
 
-	// Underway, if set, bounds the requests that are served or wait, of all connections
-	// that have it. One that has no room is answered with overloaded. nil: MaxInFlight and
-	// what waits beyond it bound those of this connection alone.
-	Underway *Underway
+	// RequestLimit, if set, bounds the requests under way of all connections that share
+	// it. A request without room is answered with overloaded. nil: MaxInFlight and what
+	// waits beyond it are the only bounds.
+	RequestLimit *RequestLimit
 
 	// Handler is called for each request and notification, in a goroutine of its
 	// own, which it may block. ctx ends when the caller gives up (rpc.cancel) and
-	// when the connection ends. A request that it has not replied to when it
-	// returns is answered with internal. nil: there are no methods.
+	// when the connection ends. If Handler returns without a reply, the caller gets
+	// internal. nil: there are no methods.
 	Handler func(ctx context.Context, c *Conn, r *Request)
 
-	// Notified, if set, gets the notifications instead, one after the other in
-	// their order. Nothing is read while it runs. params is not validated.
+	// Notified, if set, gets the notifications instead of Handler, one after the other
+	// in their order. The connection reads nothing while it runs. params is not validated.
 	Notified func(method string, params jsontext.Value)
 
 	// MaxInFlight bounds the handlers that run at once, 1,024 unless set. Requests
@@ -60,109 +60,109 @@ const (
 	methodCancel    = "rpc.cancel"
 )
 
-// Conn is one end of a JSON-RPC 2.0 connection with one object per line. Both
-// ends may call. Any number of goroutines may use it.
+// Conn is one end of a JSON-RPC 2.0 connection with one object per line. Both ends may
+// call. Any number of goroutines may use it.
 //
-// What differs from the text of JSON-RPC 2.0: batches are refused as invalid
-// requests, a request's id is not null, params by position are for the handler to
-// take, and the notification rpc.cancel {id} gives up a request. The inside of
-// params is validated when it is read, by [Request.Bind].
+// It differs from JSON-RPC 2.0 in four points: it refuses batches as invalid requests,
+// the id of a request is not null, handlers decide about params by position, and the
+// notification rpc.cancel {id} gives up a request. [Request.Bind] validates the inside of
+// params.
 type Conn struct {
-	conn     net.Conn
-	opts     Options
-	out      outbox
-	done     chan struct{}
-	handlers sync.WaitGroup
-	active   atomic.Int32  // calls and handlers under way
-	work     chan *Request // for parked goroutines; closed when nothing more is read
+	conn       net.Conn
+	opts       Options
+	queue      lineQueue
+	done       chan struct{}
+	handlers   sync.WaitGroup
+	underWay   atomic.Int32  // calls and handlers under way
+	parkedWork chan *Request // for parked goroutines; closed when nothing more is read
 
-	mu       sync.Mutex
-	err      error
-	lastID   uint64
-	calls    map[uint64]*call
-	requests map[string]*Request // by id, running or waiting
-	running  int
-	parked   int // goroutines that wait on work
-	waiting  []*Request
-	bytes    int // of the waiting requests' params
+	mu              sync.Mutex
+	err             error
+	lastID          uint64
+	calls           map[uint64]*pendingCall
+	requestsByID    map[string]*Request // by id, running or waiting
+	handlersRunning int
+	handlersParked  int // goroutines that wait on work
+	waiting         []*Request
+	waitingBytes    int // of the waiting requests' params
 
-	load load // in Options.Underway, which guards it
+	requestLoad requestLoad // guarded by Options.RequestLimit
 }
 
-// NewConn makes a connection over a stream and starts nothing: see [Conn.Run].
+// NewConn returns a connection over conn and starts nothing: see [Conn.Run].
 func NewConn(conn net.Conn, o Options) *Conn {
 	o.MaxLine = defaultMaxLine(o.MaxLine)
 	if o.MaxInFlight <= 0 {
 		o.MaxInFlight = defaultInFlight
 	}
 	c := &Conn{
-		conn:     conn,
-		opts:     o,
-		done:     make(chan struct{}),
-		work:     make(chan *Request, maxParked),
-		calls:    make(map[uint64]*call),
-		requests: make(map[string]*Request),
+		conn:         conn,
+		opts:         o,
+		done:         make(chan struct{}),
+		parkedWork:   make(chan *Request, maxParked),
+		calls:        make(map[uint64]*pendingCall),
+		requestsByID: make(map[string]*Request),
 	}
-	c.out.init(conn, c.end)
+	c.queue.init(conn, c.closeFor)
 	return c
 }
 
-// Run reads until the connection or ctx ends, or Close is called. When the other
-// end has only finished writing (a half-close), what it has asked for is still
-// answered. Run returns when all handlers have; nil where the other end finished
-// or Close was called. It is called once.
+// Run reads until the connection or ctx ends, or until Close is called. If the other end
+// has only finished writing (a half-close), Run still answers its requests. Run returns
+// when all handlers have returned; the error is nil if the other end finished or Close
+// was called. It is called once.
 func (c *Conn) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { c.end(context.Cause(ctx)) })()
+	defer context.AfterFunc(ctx, func() { c.closeFor(context.Cause(ctx)) })()
 
-	err := c.read(ctx)
-	close(c.work)
-	refused, isRefused := err.(unread)
+	err := c.readLines(ctx)
+	close(c.parkedWork)
+	refused, isRefused := err.(unreadError)
 	switch {
 	case err == io.EOF:
-		c.abandon(err)
-		c.linger(cancel)
+		c.failCalls(err)
+		c.answerRest(cancel)
 	case isRefused:
-		c.abandon(err)
-		c.refuse(refused)
+		c.failCalls(err)
+		c.reportUnread(refused)
 	}
-	c.end(err)
+	c.closeFor(err)
 	cancel()
 	c.handlers.Wait()
-	if u := c.opts.Underway; u != nil {
-		u.end(&c.load) // those that waited
+	if u := c.opts.RequestLimit; u != nil {
+		u.removeAll(&c.requestLoad) // those that waited
 	}
-	c.out.drain()
+	c.queue.waitUntilWritten()
 	if err := c.Err(); err != io.EOF && !errors.Is(err, net.ErrClosed) {
 		return err
 	}
 	return nil
 }
 
-// Close ends the connection at once: calls in flight fail, handlers' contexts
+// Close ends the connection at once: calls under way fail and the contexts of handlers
 // end. It does not wait for Run.
 func (c *Conn) Close() error {
-	c.end(net.ErrClosed)
+	c.closeFor(net.ErrClosed)
 	return nil
 }
 
 // Busy reports whether calls or handlers are under way.
-func (c *Conn) Busy() bool { return c.active.Load() > 0 }
+func (c *Conn) Busy() bool { return c.underWay.Load() > 0 }
 
 // Done is closed when the connection has ended.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
-// Err returns why the connection ended, nil while it lives: io.EOF if the other
-// end closed it, net.ErrClosed after Close.
+// Err returns why the connection ended, or nil while it lives: io.EOF if the other end
+// closed it, net.ErrClosed after Close.
 func (c *Conn) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// end closes the connection for a reason; the first one stays.
-func (c *Conn) end(cause error) {
+// closeFor closes the connection with cause as its error, unless it has one already.
+func (c *Conn) closeFor(cause error) {
 	c.mu.Lock()
 	if c.err != nil {
 		c.mu.Unlock()
@@ -170,29 +170,29 @@ func (c *Conn) end(cause error) {
 	}
 	c.err = cause
 	waiting := c.waiting
-	c.waiting, c.bytes = nil, 0
+	c.waiting, c.waitingBytes = nil, 0
 	close(c.done)
 	c.mu.Unlock()
 
 	for _, r := range waiting {
 		r.cancel(nil)
 	}
-	c.out.close(cause)
+	c.queue.refuseFurther(cause)
 	c.conn.Close()
-	c.abandon(cause)
+	c.failCalls(cause)
 }
 
-// abandon fails the calls in flight: no response can come any more. What the other
-// end said of a line that it could not read is for the one call that there is; of
-// several it could be any.
-func (c *Conn) abandon(cause error) {
+// failCalls fails the calls under way, because no response can come any more. If the
+// other end reported a line that it could not read, and there is one call, that call gets
+// the report. With several calls it could concern any of them.
+func (c *Conn) failCalls(cause error) {
 	c.mu.Lock()
 	calls := c.calls
 	c.calls = nil
 	c.mu.Unlock()
 	said, ok := errors.AsType[*kinds.Error](cause)
 	for _, w := range calls {
-		w.err = closed(cause, kinds.DeliveredUnknown)
+		w.err = errClosedBy(cause, kinds.DeliveredUnknown)
 		if len(calls) == 1 && ok {
 			w.err = said
 		}
@@ -200,27 +200,27 @@ func (c *Conn) abandon(cause error) {
 	}
 }
 
-// linger answers what the other end asked for before it finished writing. If it
-// has closed altogether there is nobody to answer.
-func (c *Conn) linger(cancel context.CancelFunc) {
+// answerRest answers what the other end asked for before it finished writing. It returns
+// when all is answered or when the other end has closed altogether.
+func (c *Conn) answerRest(cancel context.CancelFunc) {
 	idle := make(chan struct{})
 	go func() {
 		defer close(idle)
 		c.handlers.Wait()
-		c.out.drain()
+		c.queue.waitUntilWritten()
 		c.conn.SetReadDeadline(time.Unix(1, 0)) // ends the wait below
 	}()
 	awaitHangup(c.conn)
-	c.end(io.EOF)
+	c.closeFor(io.EOF)
 	cancel()
 	<-idle
 }
 
-// refuse tells the other end why it is cut off, which it can read only when its
-// own writing is not broken off at once.
-func (c *Conn) refuse(cause unread) {
-	c.respond(identity.ID{}, nil, nil, cause.error)
-	c.out.drain()
+// reportUnread tells the other end why this end stops reading. It then reads and drops
+// the rest for a second: if it closed at once, the other end could not read the report.
+func (c *Conn) reportUnread(cause unreadError) {
+	c.writeResponse(identity.ID{}, nil, nil, cause.error)
+	c.queue.waitUntilWritten()
 	if half, ok := c.conn.(interface{ CloseWrite() error }); ok {
 		half.CloseWrite()
 	}
@@ -228,37 +228,37 @@ func (c *Conn) refuse(cause unread) {
 	io.Copy(io.Discard, c.conn)
 }
 
-// read serves lines until there are no more.
-func (c *Conn) read(ctx context.Context) error {
-	in := lines{r: c.conn, max: c.opts.MaxLine}
-	if c.opts.Unfinished != nil {
-		in.part = c.opts.Unfinished.Open(c.conn.SetReadDeadline)
-		defer in.part.Finish()
+// readLines serves lines until there are no more, and returns why.
+func (c *Conn) readLines(ctx context.Context) error {
+	in := lineReader{source: c.conn, maxLine: c.opts.MaxLine}
+	if c.opts.InputLimit != nil {
+		in.input = c.opts.InputLimit.Track(c.conn.SetReadDeadline)
+		defer in.input.Finish()
 	}
 	for {
-		line, err := in.next()
-		if err == errLong {
+		line, err := in.readLine()
+		if err == errLongLine {
 			err = kinds.Errorf(kinds.TooLarge, "more than the %d bytes that one call may have: send less, or a reference to it", c.opts.MaxLine)
 		}
 		if e, ok := err.(*kinds.Error); ok {
-			return unread{e}
+			return unreadError{e}
 		}
 		if err != nil {
 			return err
 		}
-		if space(line, 0) == len(line) {
+		if skipSpace(line, 0) == len(line) {
 			continue
 		}
-		// One copy, which the message's values alias for as long as they live.
-		m := messagePool.Get().(*message)
+		// One copy, which the values of the line alias for as long as they live.
+		m := parsedLines.Get().(*parsedLine)
 		fail := m.parse(append([]byte(nil), line...))
 		switch {
 		case m.isResponse:
-			err = c.resolve(m, fail)
+			err = c.completeCall(m, fail)
 		case fail != nil:
-			err = c.respond(identity.ID{}, m.id, nil, fail)
+			err = c.writeResponse(identity.ID{}, m.id, nil, fail)
 		case m.id != nil || m.method != methodCancel && c.opts.Notified == nil:
-			err = c.accept(ctx, m, len(line))
+			err = c.startRequest(ctx, m, len(line))
 		case m.method == methodCancel:
 			c.cancelRequest(m)
 		default:
@@ -270,13 +270,14 @@ func (c *Conn) read(ctx context.Context) error {
 	}
 }
 
-// respond writes a response, for a peer or for nobody; id nil is null.
-func (c *Conn) respond(peer identity.ID, id []byte, result any, err error) error {
+// writeResponse writes a response. It takes its turn among the lines for peer, which may
+// be zero. A nil id is written as null.
+func (c *Conn) writeResponse(peer identity.ID, id []byte, result any, err error) error {
 	name, value := `,"result":`, result
 	if err != nil {
-		name, value = `,"error":`, toRPC(err)
+		name, value = `,"error":`, errorObject(err)
 	}
-	return c.write(context.Background(), peer, wait, func(b []byte) ([]byte, error) {
+	return c.writeLine(context.Background(), peer, waitWhenFull, func(b []byte) ([]byte, error) {
 		b = append(b, `{"jsonrpc":"2.0","id":`...)
 		if id == nil {
 			b = append(b, "null"...)
@@ -286,9 +287,10 @@ func (c *Conn) respond(peer identity.ID, id []byte, result any, err error) error
 	})
 }
 
-// write sends the line that fill appends but for its end.
-func (c *Conn) write(ctx context.Context, peer identity.ID, mode putMode, fill func([]byte) ([]byte, error)) error {
-	line := batchPool.Get().(*batch)
+// writeLine writes one line: fill appends its text but for the last brace and the line
+// feed.
+func (c *Conn) writeLine(ctx context.Context, peer identity.ID, mode whenFull, fill func([]byte) ([]byte, error)) error {
+	line := lineBatches.Get().(*lineBatch)
 	text, err := fill(line.text)
 	line.text, line.lines = append(text, "}\n"...), 1
 	switch n := len(line.text); {
@@ -297,7 +299,7 @@ func (c *Conn) write(ctx context.Context, peer identity.ID, mode putMode, fill f
 	case n > c.opts.MaxLine:
 		err = kinds.Errorf(kinds.TooLarge, "%d bytes are over the socket's limit of %d: send less in one message", n, c.opts.MaxLine)
 	default:
-		return c.out.put(ctx, peer, line, mode, c.active.Load() > 1)
+		return c.queue.enqueueAndWrite(ctx, peer, line, mode, c.underWay.Load() > 1)
 	}
 	line.release()
 	return err

@@ -161,7 +161,7 @@ func readAnswer(t *testing.T, r *bufio.Reader) string {
 	}
 	var m struct {
 		ID    jsontext.Value `json:"id"`
-		Error *RPCError      `json:"error"`
+		Error *Error         `json:"error"`
 	}
 	if err := json.Unmarshal([]byte(line), &m); err != nil {
 		t.Errorf("%s: %v", line, err)
@@ -195,7 +195,7 @@ func TestErrorsCross(t *testing.T) {
 	}{
 		{full, full},
 		{fmt.Errorf("query: %w", full), full},
-		{&RPCError{Code: -32602, Message: "to: missing"}, &RPCError{Code: -32602, Message: "to: missing"}},
+		{&Error{Code: -32602, Message: "to: missing"}, &Error{Code: -32602, Message: "to: missing"}},
 		{context.DeadlineExceeded, kinds.Errorf(kinds.Timeout, "context deadline exceeded")},
 		{context.Canceled, kinds.Errorf(kinds.Cancelled, "context canceled")},
 		{errors.New("disk on fire"), kinds.Errorf(kinds.Internal, "disk on fire")},

@@ -3,6 +3,6 @@
 //
 // It owns how lines are cut, scanned and written ([Conn]), how requests are served
 // ([Request]), and what bounds unfinished lines and requests of many connections
-// ([Unfinished], [Underway]). It guarantees that a call ends with an answer or with an
+// ([InputLimit], [RequestLimit]). It guarantees that a call ends with an answer or with an
 // error that says what is known of its delivery. It knows no method but rpc.cancel.
 package jsonrpc

@@ -22,39 +22,38 @@ const (
 	CodeProtocol       = -32000
 )
 
-// RPCError is the error object of JSON-RPC 2.0: what is wrong with the call as
-// such.
-type RPCError struct {
+// Error is the error object of JSON-RPC 2.0: what is wrong with the call as such.
+type Error struct {
 	Code    int            `json:"code"`
 	Message string         `json:"message"`
 	Data    jsontext.Value `json:"data,omitempty"`
 }
 
-func (e *RPCError) Error() string { return fmt.Sprintf("%s (JSON-RPC %d)", e.Message, e.Code) }
+func (e *Error) Error() string { return fmt.Sprintf("%s (JSON-RPC %d)", e.Message, e.Code) }
 
-// MethodNotFound is the error for a method that the handler does not know.
-func MethodNotFound(method string) *RPCError {
-	return &RPCError{Code: CodeMethodNotFound, Message: fmt.Sprintf("method not found: %.64q", method)}
+// MethodNotFound returns the error for a method that the handler does not know.
+func MethodNotFound(method string) *Error {
+	return &Error{Code: CodeMethodNotFound, Message: fmt.Sprintf("method not found: %.64q", method)}
 }
 
-// ErrFull says that a connection's outgoing queue is full, with Options.PushBack:
-// nothing was sent.
+// ErrFull says that the queue of lines is full and Options.PushBack is set. Nothing was
+// sent.
 var ErrFull = errors.New("the outgoing queue is full: try again later")
 
-// ErrClosed says that the connection has ended. A call's error has with it a
-// [kinds.Error] daemon_unavailable that says what is known of the message.
+// ErrClosed says that the connection has ended. The error of a call wraps a [kinds.Error]
+// daemon_unavailable too, which says what is known of the delivery.
 var ErrClosed = errors.New("the connection is closed")
 
-func closed(cause error, d kinds.Delivered) error {
+func errClosedBy(cause error, d kinds.Delivered) error {
 	return fmt.Errorf("%w: %w", ErrClosed, kinds.Errorf(kinds.DaemonUnavailable,
 		"the connection on the socket ended: %v", cause).WithDelivered(d))
 }
 
-// toRPC gives err the form in which it crosses the socket, whatever its texts
-// hold: an error must not be lost to one of its own.
-func toRPC(err error) *RPCError {
-	if e, ok := errors.AsType[*RPCError](err); ok {
-		return &RPCError{Code: e.Code, Message: clean(e.Message), Data: validOrNone(e.Data)}
+// errorObject returns the form in which err crosses the socket. It replaces invalid
+// texts, because an error must not be lost to one of its own texts.
+func errorObject(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return &Error{Code: e.Code, Message: replaceInvalidUTF8(e.Message), Data: nilUnlessValid(e.Data)}
 	}
 	var e kinds.Error
 	if known, ok := errors.AsType[*kinds.Error](err); ok {
@@ -66,26 +65,26 @@ func toRPC(err error) *RPCError {
 	} else {
 		e = *kinds.Errorf(kinds.Internal, "%v", err)
 	}
-	e.Code, e.Message, e.From = kinds.Code(clean(string(e.Code))), clean(e.Message), clean(e.From)
-	e.Details = validOrNone(e.Details)
+	e.Code, e.Message, e.From = kinds.Code(replaceInvalidUTF8(string(e.Code))), replaceInvalidUTF8(e.Message), replaceInvalidUTF8(e.From)
+	e.Details = nilUnlessValid(e.Details)
 	data, _ := json.Marshal(&e) // cannot fail: all of it is clean
-	return &RPCError{Code: CodeProtocol, Message: e.Message, Data: data}
+	return &Error{Code: CodeProtocol, Message: e.Message, Data: data}
 }
 
-func clean(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
+func replaceInvalidUTF8(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
-func validOrNone(v jsontext.Value) jsontext.Value {
+func nilUnlessValid(v jsontext.Value) jsontext.Value {
 	if !v.IsValid() {
 		return nil
 	}
 	return v
 }
 
-// fromRPC reads the member error of a response.
-func fromRPC(text jsontext.Value) error {
-	e := new(RPCError)
+// readErrorObject reads the member error of a response.
+func readErrorObject(text jsontext.Value) error {
+	e := new(Error)
 	if err := json.Unmarshal(text, e); err != nil {
-		return &RPCError{Code: CodeInvalidRequest, Message: "the answer's error is malformed: " + problem(err)}
+		return &Error{Code: CodeInvalidRequest, Message: "the answer's error is malformed: " + withoutPreamble(err)}
 	}
 	if len(e.Data) > 0 && e.Data.Kind() == '{' {
 		data := new(kinds.Error)

@@ -6,8 +6,8 @@ import (
 )
 
 // awaitHangup returns when the other end, which has finished writing, has closed
-// altogether, or when the read deadline passes. A socket tells the two apart by
-// refusing to send, even nothing; anything else cannot be half-closed.
+// altogether, or when the read deadline passes. A closed socket refuses to send even
+// nothing. A connection that is no socket cannot be half-closed.
 func awaitHangup(conn net.Conn) {
 	s, ok := conn.(syscall.Conn)
 	if !ok {

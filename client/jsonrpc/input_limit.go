@@ -10,196 +10,196 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// FreePart is what an unfinished line or body may hold that nothing counts: most are
-// smaller.
-const FreePart = 64 << 10
+// FreeInput is the size in bytes up to which an unfinished line or body is not counted.
+// Most are smaller.
+const FreeInput = 64 << 10
 
-// Unfinished bounds what has begun to arrive on many connections and is not whole yet,
-// in bytes and in time. Where there is no room for more, what has been under way
-// longest is cut off: who sends at once what it has to say is not kept out by who does
-// not. Any number of goroutines may use it.
-type Unfinished struct {
-	most  int           // bytes of all, beyond what each has free
-	stall time.Duration // between two reads
-	whole time.Duration // from the first byte to the last
+// InputLimit bounds unfinished lines and bodies of many connections, in bytes and in
+// time. If there is no room for more, it cuts off the one that began first, so that a
+// sender that stalls does not keep out a sender that does not. Any number of goroutines
+// may use it.
+type InputLimit struct {
+	maxBytes int           // bytes of all, beyond what each has free
+	maxStall time.Duration // between two reads
+	maxTime  time.Duration // from the first byte to the last
 
-	mu      sync.Mutex // guards the rest, and what is in the parts
-	changed sync.Cond  // some were given back, or one was cut off
-	held    int
-	leaving int     // of held: what those hold that were cut off
-	open    []*Part // that hold something
+	mu        sync.Mutex // guards the rest, and what is in the parts
+	changed   sync.Cond  // some were given back, or one was cut off
+	held      int
+	heldByCut int             // of held: what those hold that were cut off
+	holding   []*PartialInput // that hold something
 }
 
-// NewUnfinished makes an account of at most so many bytes. Nothing that may arrive is
-// larger than that. What stalls for 10 s, or takes longer than 60 s, is ended.
-func NewUnfinished(most int) *Unfinished {
-	u := &Unfinished{most: most, stall: 10 * time.Second, whole: time.Minute}
-	u.changed.L = &u.mu
-	return u
+// NewInputLimit returns a limit of maxBytes in all. No line or body may be larger than
+// that. One that stalls for 10 s, or takes longer than 60 s, is ended.
+func NewInputLimit(most int) *InputLimit {
+	l := &InputLimit{maxBytes: most, maxStall: 10 * time.Second, maxTime: time.Minute}
+	l.changed.L = &l.mu
+	return l
 }
 
 // Held returns how many bytes are held beyond what is free.
-func (u *Unfinished) Held() int {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.held
+func (l *InputLimit) Held() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.held
 }
 
-// Part is what has arrived on one connection of something that is not whole yet. One
-// goroutine uses it, which calls Finish in the end.
-type Part struct {
-	of    *Unfinished
-	limit func(time.Time) error // sets the read deadline
-	began time.Time             // zero: nothing has
-	bytes int
-	cut   bool
+// PartialInput is the unfinished line or body of one connection. One goroutine uses it
+// and calls Finish in the end.
+type PartialInput struct {
+	limit       *InputLimit
+	setDeadline func(time.Time) error // sets the read deadline
+	started     time.Time             // zero: nothing has
+	bytes       int
+	cut         bool
 }
 
-// Open makes the part of a connection. setDeadline is its SetReadDeadline.
-func (u *Unfinished) Open(setDeadline func(time.Time) error) *Part {
-	return &Part{of: u, limit: setDeadline}
+// Track returns the PartialInput of a connection. setDeadline is the SetReadDeadline of
+// the connection.
+func (l *InputLimit) Track(setDeadline func(time.Time) error) *PartialInput {
+	return &PartialInput{limit: l, setDeadline: setDeadline}
 }
 
-// Hold says that the part holds n bytes from now on. Where there is no room, it cuts
-// off what began first, and blocks until that is gone, for as long as a read may take.
-// The error is overloaded: it is this part that has been cut off, or what was has
-// not gone.
-func (p *Part) Hold(n int) error {
-	n = max(n-FreePart, 0)
-	u := p.of
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	p.begin(time.Now())
+// Reserve says that the input holds n bytes from now on. If there is no room, it cuts off
+// the inputs that began first and blocks until they are gone, for as long as a read may
+// take. The error is overloaded: this input was cut off, or the others did not go in
+// time.
+func (p *PartialInput) Reserve(n int) error {
+	n = max(n-FreeInput, 0)
+	l := p.limit
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p.start(time.Now())
 	more := n - p.bytes
 	late, giveUp := false, (*time.Timer)(nil)
-	for more > 0 && !p.cut && !late && u.held+more > u.most {
-		if u.held-u.leaving+more > u.most {
-			u.cutOldest(p)
+	for more > 0 && !p.cut && !late && l.held+more > l.maxBytes {
+		if l.held-l.heldByCut+more > l.maxBytes {
+			l.cutOldest(p)
 			continue
 		}
 		if giveUp == nil {
-			giveUp = time.AfterFunc(u.stall, func() {
-				u.mu.Lock()
-				defer u.mu.Unlock()
+			giveUp = time.AfterFunc(l.maxStall, func() {
+				l.mu.Lock()
+				defer l.mu.Unlock()
 				late = true
-				u.changed.Broadcast()
+				l.changed.Broadcast()
 			})
 			defer giveUp.Stop()
 		}
-		u.changed.Wait()
+		l.changed.Wait()
 	}
 	if p.cut || late {
-		return errCut()
+		return errInputLimit()
 	}
-	p.set(n)
+	p.setBytes(n)
 	return nil
 }
 
-// cutOldest cuts off what began first, which may be the one that asks. The caller holds
-// mu.
-func (u *Unfinished) cutOldest(asks *Part) {
+// cutOldest cuts off the input that began first, which may be asks. The caller holds mu.
+func (l *InputLimit) cutOldest(asks *PartialInput) {
 	oldest := asks
-	for _, p := range u.open {
-		if !p.cut && p.began.Before(oldest.began) {
+	for _, p := range l.holding {
+		if !p.cut && p.started.Before(oldest.started) {
 			oldest = p
 		}
 	}
 	oldest.cut = true
-	u.leaving += oldest.bytes
-	oldest.limit(time.Unix(1, 0)) // ends its read
-	u.changed.Broadcast()
+	l.heldByCut += oldest.bytes
+	oldest.setDeadline(time.Unix(1, 0)) // ends its read
+	l.changed.Broadcast()
 }
 
-// Await is called before each read of what is to follow: it sets the time that there
-// is for it.
-func (p *Part) Await() error {
-	p.of.mu.Lock()
-	defer p.of.mu.Unlock()
+// AllowRead sets the deadline of the next read. It is called before each read. The error
+// is overloaded if the input was cut off.
+func (p *PartialInput) AllowRead() error {
+	p.limit.mu.Lock()
+	defer p.limit.mu.Unlock()
 	if p.cut {
-		return errCut()
+		return errInputLimit()
 	}
 	now := time.Now()
-	p.begin(now)
-	until := now.Add(p.of.stall)
-	if last := p.began.Add(p.of.whole); last.Before(until) {
+	p.start(now)
+	until := now.Add(p.limit.maxStall)
+	if last := p.started.Add(p.limit.maxTime); last.Before(until) {
 		until = last
 	}
-	return p.limit(until)
+	return p.setDeadline(until)
 }
 
-// Explain returns what a read that failed with err is to be told as.
-func (p *Part) Explain(err error) error {
+// ExplainError returns what to tell the sender if a read has failed with err.
+func (p *PartialInput) ExplainError(err error) error {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return err
 	}
-	p.of.mu.Lock()
-	defer p.of.mu.Unlock()
+	p.limit.mu.Lock()
+	defer p.limit.mu.Unlock()
 	switch {
 	case p.cut:
-		return errCut()
-	case p.began.IsZero():
+		return errInputLimit()
+	case p.started.IsZero():
 		return err
 	}
-	return kinds.Errorf(kinds.Timeout, "read: what had begun to arrive stood still for %v, or took longer than %v in all: send each line or body at once", p.of.stall, p.of.whole)
+	return kinds.Errorf(kinds.Timeout, "read: what had begun to arrive stood still for %v, or took longer than %v in all: send each line or body at once", p.limit.maxStall, p.limit.maxTime)
 }
 
-// Finish says that what arrived is whole, or given up: the part holds nothing, has no
-// deadline, and may begin again, also if it was to be cut off: what is whole is under
-// way, and who sent it must not be told that it was refused. It may be called any number
-// of times.
-func (p *Part) Finish() {
-	if p.began.IsZero() {
+// Finish says that the input is whole or given up: it holds nothing, has no deadline and
+// may begin again. That holds also if it was to be cut off: a whole request is under way,
+// and its sender must not be told that it was refused. It may be called any number of
+// times.
+func (p *PartialInput) Finish() {
+	if p.started.IsZero() {
 		return // nobody else writes it
 	}
-	p.of.mu.Lock()
-	defer p.of.mu.Unlock()
-	p.set(0)
-	p.began, p.cut = time.Time{}, false
-	p.limit(time.Time{})
+	p.limit.mu.Lock()
+	defer p.limit.mu.Unlock()
+	p.setBytes(0)
+	p.started, p.cut = time.Time{}, false
+	p.setDeadline(time.Time{})
 }
 
-// Leave gives back what the part holds of something that nobody here reads to its end.
-// Who takes the rest from the connection, to throw it away, waits for it as long as one
-// read may take, and not at all if a read has failed.
-func (p *Part) Leave(failed bool) {
-	p.of.mu.Lock()
-	defer p.of.mu.Unlock()
-	p.set(0)
-	p.began, p.cut = time.Time{}, false
-	until := time.Now().Add(p.of.stall)
+// Discard gives back what the input holds of a body that nobody here reads to its end.
+// The caller that drops the rest of the body waits for it as long as one read may take,
+// and not at all if a read has failed.
+func (p *PartialInput) Discard(failed bool) {
+	p.limit.mu.Lock()
+	defer p.limit.mu.Unlock()
+	p.setBytes(0)
+	p.started, p.cut = time.Time{}, false
+	until := time.Now().Add(p.limit.maxStall)
 	if failed {
 		until = time.Unix(1, 0)
 	}
-	p.limit(until)
+	p.setDeadline(until)
 }
 
-// begin and set are called with mu held.
-func (p *Part) begin(now time.Time) {
-	if p.began.IsZero() {
-		p.began = now
+// start and setBytes are called with mu held.
+func (p *PartialInput) start(now time.Time) {
+	if p.started.IsZero() {
+		p.started = now
 	}
 }
 
-func (p *Part) set(n int) {
-	u := p.of
+func (p *PartialInput) setBytes(n int) {
+	l := p.limit
 	switch {
 	case p.bytes == 0 && n > 0:
-		u.open = append(u.open, p)
+		l.holding = append(l.holding, p)
 	case p.bytes > 0 && n == 0:
-		i := slices.Index(u.open, p)
-		u.open = slices.Delete(u.open, i, i+1)
+		i := slices.Index(l.holding, p)
+		l.holding = slices.Delete(l.holding, i, i+1)
 	}
-	u.held += n - p.bytes
+	l.held += n - p.bytes
 	if p.cut {
-		u.leaving += n - p.bytes
+		l.heldByCut += n - p.bytes
 	}
 	if n < p.bytes {
-		u.changed.Broadcast()
+		l.changed.Broadcast()
 	}
 	p.bytes = n
 }
 
-func errCut() error {
+func errInputLimit() error {
 	e := kinds.Errorf(kinds.Overloaded, "read: unfinished lines and bodies hold all the room there is for them: send the whole of it at once, and fewer at a time")
 	e.RetryAfterMS = 1000
 	return e

@@ -16,12 +16,12 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// begin writes the beginning of a line to a connection that has the account, and
+// begin writes the beginning of a line to a connection with the limit, and
 // returns the near end.
-func begin(t *testing.T, all *Unfinished, text string) net.Conn {
+func begin(t *testing.T, all *InputLimit, text string) net.Conn {
 	t.Helper()
 	near, far := unixPair(t)
-	run(t, NewConn(far, Options{MaxLine: 256 << 10, Unfinished: all, Handler: subtract}))
+	run(t, NewConn(far, Options{MaxLine: 256 << 10, InputLimit: all, Handler: subtract}))
 	near.SetDeadline(time.Now().Add(time.Minute)) // instead of a test that hangs
 	io.WriteString(near, text)
 	return near
@@ -44,23 +44,23 @@ func ended(t *testing.T, near net.Conn, code string) {
 // began first goes, and a line that is sent at once is served.
 func TestUnfinishedLinesShareARoom(t *testing.T) {
 	const most = 1 << 20
-	all := NewUnfinished(most)
-	all.stall, all.whole = time.Hour, time.Hour
+	all := NewInputLimit(most)
+	all.maxStall, all.maxTime = time.Hour, time.Hour
 	half := strings.Repeat("x", 200<<10)
 	var open []net.Conn
-	var last *Part
+	var last *PartialInput
 	for range 40 {
 		open = append(open, begin(t, all, half))
 		await.Until(t, "it has begun, after those before", func() bool {
 			all.mu.Lock()
 			defer all.mu.Unlock()
 			newest := last
-			for _, p := range all.open {
-				if newest == nil || p.began.After(newest.began) {
+			for _, p := range all.holding {
+				if newest == nil || p.started.After(newest.started) {
 					newest = p
 				}
 			}
-			if newest == last || newest.bytes < len(half)-FreePart {
+			if newest == last || newest.bytes < len(half)-FreeInput {
 				return false
 			}
 			last = newest
@@ -86,15 +86,15 @@ func TestUnfinishedLinesShareARoom(t *testing.T) {
 // What has come to its end when it is cut off is whole, and its connection goes on: what
 // it asked for is done, and must not be said to be refused.
 func TestWhatIsWholeIsNotCutOff(t *testing.T) {
-	all := NewUnfinished(1 << 20)
+	all := NewInputLimit(1 << 20)
 	var limit time.Time
-	whole := all.Open(func(at time.Time) error { limit = at; return nil })
-	if err := whole.Hold(1 << 20); err != nil {
+	whole := all.Track(func(at time.Time) error { limit = at; return nil })
+	if err := whole.Reserve(1 << 20); err != nil {
 		t.Fatal(err)
 	}
-	late := all.Open(func(time.Time) error { return nil })
+	late := all.Track(func(time.Time) error { return nil })
 	held := make(chan error, 1)
-	go func() { held <- late.Hold(1 << 20) }()
+	go func() { held <- late.Reserve(1 << 20) }()
 	await.Until(t, "the one that is whole is cut off", func() bool {
 		all.mu.Lock()
 		defer all.mu.Unlock()
@@ -104,12 +104,12 @@ func TestWhatIsWholeIsNotCutOff(t *testing.T) {
 	if err := await.From(t, "the room for the other", held); err != nil || !limit.IsZero() {
 		t.Errorf("the other: %v; the deadline is %v", err, limit)
 	}
-	if err := whole.Await(); err != nil {
+	if err := whole.AllowRead(); err != nil {
 		t.Errorf("the next line: %v", err)
 	}
 	whole.Finish()
 	late.Finish()
-	if n, leaving := all.Held(), all.leaving; n != 0 || leaving != 0 {
+	if n, leaving := all.Held(), all.heldByCut; n != 0 || leaving != 0 {
 		t.Errorf("%d bytes are held, %d of them leave", n, leaving)
 	}
 }
@@ -117,14 +117,14 @@ func TestWhatIsWholeIsNotCutOff(t *testing.T) {
 // Where what was cut off does not go, as while its connection is busy with something
 // else, nobody waits for the room without end.
 func TestRoomThatIsNotGivenBack(t *testing.T) {
-	all := NewUnfinished(FreePart)
-	all.stall = 20 * time.Millisecond
+	all := NewInputLimit(FreeInput)
+	all.maxStall = 20 * time.Millisecond
 	still := func(time.Time) error { return nil }
-	first, second := all.Open(still), all.Open(still)
-	if err := first.Hold(2 * FreePart); err != nil {
+	first, second := all.Track(still), all.Track(still)
+	if err := first.Reserve(2 * FreeInput); err != nil {
 		t.Fatal(err)
 	}
-	if e := kinds.AsError(second.Hold(2 * FreePart)); e.Code != kinds.Overloaded || e.RetryAfterMS == 0 {
+	if e := kinds.AsError(second.Reserve(2 * FreeInput)); e.Code != kinds.Overloaded || e.RetryAfterMS == 0 {
 		t.Errorf("there was no room, and the error is %v", e)
 	}
 	first.Finish()
@@ -132,7 +132,7 @@ func TestRoomThatIsNotGivenBack(t *testing.T) {
 	if n := all.Held(); n != 0 {
 		t.Errorf("%d bytes are held in the end", n)
 	}
-	if err := second.Hold(2 * FreePart); err != nil {
+	if err := second.Reserve(2 * FreeInput); err != nil {
 		t.Errorf("room that was given back: %v", err)
 	}
 }
@@ -140,14 +140,14 @@ func TestRoomThatIsNotGivenBack(t *testing.T) {
 // A line that has begun goes on, and ends. A connection on which none has begun waits
 // as long as it likes.
 func TestALineThatStandsStillEnds(t *testing.T) {
-	stalls := NewUnfinished(1 << 20)
-	stalls.stall = 50 * time.Millisecond
+	stalls := NewInputLimit(1 << 20)
+	stalls.maxStall = 50 * time.Millisecond
 	idle := begin(t, stalls, "\n")
 	ended(t, begin(t, stalls, `{"jsonrpc"`), "timeout")
 	ended(t, begin(t, stalls, strings.Repeat("x", 100<<10)), "timeout")
 
-	trickles := NewUnfinished(1 << 20)
-	trickles.whole = 100 * time.Millisecond
+	trickles := NewInputLimit(1 << 20)
+	trickles.maxTime = 100 * time.Millisecond
 	slow := begin(t, trickles, "{")
 	ctx, cancel := context.WithCancel(t.Context())
 	trickle := make(chan struct{})
@@ -175,9 +175,9 @@ func TestALineThatStandsStillEnds(t *testing.T) {
 func TestLinesInAnAccount(t *testing.T) {
 	near, far := unixPair(t)
 	defer near.Close()
-	all := NewUnfinished(1 << 20)
-	all.stall, all.whole = time.Hour, time.Hour
-	in := lines{r: far, max: 512 << 10, part: all.Open(far.SetReadDeadline)}
+	all := NewInputLimit(1 << 20)
+	all.maxStall, all.maxTime = time.Hour, time.Hour
+	in := lineReader{source: far, maxLine: 512 << 10, input: all.Track(far.SetReadDeadline)}
 	sizes := []int{1, 70 << 10, 512 << 10, 3, 64 << 10, 64<<10 - 1, 512<<10 - 1, 2}
 	go func() {
 		for _, n := range sizes {
@@ -186,11 +186,11 @@ func TestLinesInAnAccount(t *testing.T) {
 		near.Close()
 	}()
 	for _, n := range sizes {
-		if line, err := in.next(); err != nil || len(line) != n {
+		if line, err := in.readLine(); err != nil || len(line) != n {
 			t.Fatalf("got %d bytes, %v, want %d", len(line), err, n)
 		}
 	}
-	if _, err := in.next(); err != io.EOF || all.Held() != 0 {
+	if _, err := in.readLine(); err != io.EOF || all.Held() != 0 {
 		t.Errorf("at the end: %v, %d bytes held", err, all.Held())
 	}
 }

@@ -16,53 +16,53 @@ import (
 const LineMargin = 64 << 10
 
 const (
-	maxID    = 256 // bytes of a request's id
-	smallest = 4 << 10
-	kept     = 256 << 10 // a buffer that grew beyond this is given back
+	maxID         = 256 // bytes of a request's id
+	minReadBuffer = 4 << 10
+	maxKeptBuffer = 256 << 10 // a larger buffer is given back
 
-	readAtOnce = 32 << 10 // a read buffer is not made larger than this for small lines
+	maxSharedReadBuffer = 32 << 10 // a read buffer is not made larger than this for small lines
 )
 
-// message is one line: a request or notification if hasMethod, a response if
-// isResponse. Its values alias the line and are not validated, but for the id.
-type message struct {
-	id         jsontext.Value // as it came; nil: none
-	hasMethod  bool
-	isResponse bool
-	method     string
-	params     jsontext.Value // or the result
-	fault      jsontext.Value // the member error
-	inner      object         // params, where they are an object
+// parsedLine is one line that came: a request or notification if hasMethod, a response if
+// isResponse. Its values alias the line. Only the id is validated.
+type parsedLine struct {
+	id           jsontext.Value // as it came; nil: none
+	hasMethod    bool
+	isResponse   bool
+	method       string
+	params       jsontext.Value // or the result
+	errorText    jsontext.Value // the member error
+	paramsObject scannedObject  // params, where they are an object
 }
 
-var messagePool = sync.Pool{New: func() any { return new(message) }}
+var parsedLines = sync.Pool{New: func() any { return new(parsedLine) }}
 
-// release gives m back; its values stay as they are.
-func (m *message) release() {
-	inner := &m.inner
-	inner.text, inner.n, inner.err = nil, 0, nil
-	m.id, m.params, m.fault = nil, nil, nil
+// release gives m back to its pool; its values stay as they are.
+func (m *parsedLine) release() {
+	inner := &m.paramsObject
+	inner.text, inner.count, inner.err = nil, 0, nil
+	m.id, m.params, m.errorText = nil, nil, nil
 	m.method, m.hasMethod, m.isResponse = "", false, false
-	messagePool.Put(m)
+	parsedLines.Put(m)
 }
 
-// parse reads one line. If that fails the message still has the id where one was
-// found: the error is to be answered with it.
-func (m *message) parse(line []byte) *RPCError {
-	var o object
-	end := o.scan(line, space(line, 0), &m.inner)
+// parse reads one line. If it fails, the line still has the id that was found, and the
+// caller answers with the error under that id.
+func (m *parsedLine) parse(line []byte) *Error {
+	var o scannedObject
+	end := o.scan(line, skipSpace(line, 0), &m.paramsObject)
 	switch {
-	case end >= 0 && space(line, end) == len(line) && o.err == nil:
+	case end >= 0 && skipSpace(line, end) == len(line) && o.err == nil:
 	case end >= 0 && o.err != nil:
-		return invalid("%v", o.err)
+		return invalidRequest("%v", o.err)
 	case jsontext.Value(line).IsValid():
-		return invalid("expected an object; batches are not served")
+		return invalidRequest("expected an object; batches are not served")
 	default:
-		return &RPCError{Code: CodeParse, Message: "parse error: expected one JSON object on a line"}
+		return &Error{Code: CodeParse, Message: "parse error: expected one JSON object on a line"}
 	}
 	var rpc string
 	var result, badID bool
-	for i := range o.n {
+	for i := range o.count {
 		name, v := o.member(i)
 		switch string(name) {
 		case "jsonrpc":
@@ -79,33 +79,33 @@ func (m *message) parse(line []byte) *RPCError {
 			result = true
 			m.params = jsontext.Value(v)
 		case "error":
-			m.fault = jsontext.Value(v)
+			m.errorText = jsontext.Value(v)
 		}
 	}
-	m.isResponse = !m.hasMethod && (result || m.fault != nil)
+	m.isResponse = !m.hasMethod && (result || m.errorText != nil)
 	switch {
 	case badID && !m.isResponse:
-		return invalid("id: expected a string or a number of at most %d bytes", maxID)
+		return invalidRequest("id: expected a string or a number of at most %d bytes", maxID)
 	case o.err != nil:
-		return invalid("%v", o.err)
+		return invalidRequest("%v", o.err)
 	case rpc != "2.0":
-		return invalid(`jsonrpc: expected "2.0"`)
-	case m.isResponse && result && m.fault != nil:
-		return invalid("a response has either result or error")
+		return invalidRequest(`jsonrpc: expected "2.0"`)
+	case m.isResponse && result && m.errorText != nil:
+		return invalidRequest("a response has either result or error")
 	case m.isResponse:
 		return nil
 	case !m.hasMethod:
-		return invalid("method: expected a string")
+		return invalidRequest("method: expected a string")
 	case result:
-		return invalid("either method or result")
+		return invalidRequest("either method or result")
 	case m.params != nil && m.params[0] != '{' && m.params[0] != '[':
-		return invalid("params: expected an object")
+		return invalidRequest("params: expected an object")
 	}
 	return nil
 }
 
-func invalid(format string, args ...any) *RPCError {
-	return &RPCError{Code: CodeInvalidRequest, Message: "invalid request: " + fmt.Sprintf(format, args...)}
+func invalidRequest(format string, args ...any) *Error {
+	return &Error{Code: CodeInvalidRequest, Message: "invalid request: " + fmt.Sprintf(format, args...)}
 }
 
 func validID(id []byte) bool {
@@ -114,115 +114,115 @@ func validID(id []byte) bool {
 	}
 	switch c := id[0]; {
 	case c == '"':
-		return plain(id) || jsontext.Value(id).IsValid()
+		return isPlain(id) || jsontext.Value(id).IsValid()
 	case c == '-' || c >= '0' && c <= '9':
 		return true // skip has validated it
 	}
 	return false
 }
 
-var errLong = errors.New("a line is over the limit")
+var errLongLine = errors.New("a line is over the limit")
 
-// unread is why a line was not read to its end, which the other end is told.
-type unread struct{ error }
+// unreadError is why a line was not read to its end. The other end is told.
+type unreadError struct{ error }
 
-// lines cuts what it reads into lines, in one buffer that grows as they need it.
-type lines struct {
-	r    io.Reader
-	max  int
-	part *Part // of the line that is not whole; nil: it is not bounded with others
-	buf  []byte
-	from int // buf[from:to] is not cut yet
-	to   int
-	err  error
+// lineReader cuts what it reads into lines, in one buffer that grows as they need it.
+type lineReader struct {
+	source  io.Reader
+	maxLine int
+	input   *PartialInput // of the line that is not whole; nil: it is not bounded with others
+	buf     []byte
+	start   int // buf[from:to] is not cut yet
+	end     int
+	err     error
 
-	fresh bool // a line was cut since the last read
+	cutSinceRead bool // a line was cut since the last read
 }
 
-// next returns a line without its end; it is valid until the next call. What
-// stands before the end of the input is a line too. After the last one the error
-// is io.EOF.
-func (l *lines) next() ([]byte, error) {
-	scanned := l.from
+// readLine returns a line without its line feed. The line is valid until the next call.
+// Text before the end of the input is a line too. After the last line the error is
+// io.EOF.
+func (l *lineReader) readLine() ([]byte, error) {
+	scanned := l.start
 	for {
-		if i := bytes.IndexByte(l.buf[scanned:l.to], '\n'); i >= 0 {
-			line := l.buf[l.from : scanned+i]
-			if len(line) > l.max {
-				return nil, errLong
+		if i := bytes.IndexByte(l.buf[scanned:l.end], '\n'); i >= 0 {
+			line := l.buf[l.start : scanned+i]
+			if len(line) > l.maxLine {
+				return nil, errLongLine
 			}
-			l.from, l.fresh = scanned+i+1, true
+			l.start, l.cutSinceRead = scanned+i+1, true
 			return line, nil
 		}
-		if l.to-l.from > l.max {
-			return nil, errLong
+		if l.end-l.start > l.maxLine {
+			return nil, errLongLine
 		}
 		if l.err != nil {
-			line := l.buf[l.from:l.to]
-			l.from = l.to
+			line := l.buf[l.start:l.end]
+			l.start = l.end
 			if len(line) > 0 && l.err == io.EOF {
 				return line, nil
 			}
 			return nil, l.err
 		}
-		if err := l.room(); err != nil {
+		if err := l.makeRoom(); err != nil {
 			return nil, err
 		}
-		scanned = l.to
+		scanned = l.end
 		var n int
-		n, l.err = l.r.Read(l.buf[l.to:])
-		l.to += n
-		if l.err != nil && l.part != nil {
-			l.err = l.part.Explain(l.err)
+		n, l.err = l.source.Read(l.buf[l.end:])
+		l.end += n
+		if l.err != nil && l.input != nil {
+			l.err = l.input.ExplainError(l.err)
 		}
 	}
 }
 
-// room makes space to read into, behind what is not cut yet. A read that filled
-// the buffer has left something in the socket: a larger one takes it at once.
-func (l *lines) room() error {
-	filled := l.to == len(l.buf)
-	l.from, l.to = 0, copy(l.buf, l.buf[l.from:l.to])
-	size, keep := len(l.buf), kept
-	if l.part != nil {
-		keep = FreePart
+// makeRoom makes space to read into, behind what is not cut yet. If a read filled the
+// buffer, there is more in the socket, and a larger buffer takes it at once.
+func (l *lineReader) makeRoom() error {
+	filled := l.end == len(l.buf)
+	l.start, l.end = 0, copy(l.buf, l.buf[l.start:l.end])
+	size, keep := len(l.buf), maxKeptBuffer
+	if l.input != nil {
+		keep = FreeInput
 	}
 	switch {
-	case filled && (l.to == size || size < readAtOnce):
+	case filled && (l.end == size || size < maxSharedReadBuffer):
 		// No line needs more than max and its end.
-		size = max(smallest, min(2*size, l.max+1))
-	case l.to == 0 && size > keep:
-		size = smallest
-	case l.part != nil && l.to < keep && size > keep:
+		size = max(minReadBuffer, min(2*size, l.maxLine+1))
+	case l.end == 0 && size > keep:
+		size = minReadBuffer
+	case l.input != nil && l.end < keep && size > keep:
 		size = keep
 	}
-	if err := l.await(size); err != nil || size == len(l.buf) {
+	if err := l.allowRead(size); err != nil || size == len(l.buf) {
 		return err
 	}
 	buf := make([]byte, size)
-	copy(buf, l.buf[:l.to])
+	copy(buf, l.buf[:l.end])
 	l.buf = buf
 	return nil
 }
 
-// await enters what the buffer is about to hold of an unfinished line, and how long the
-// rest of it may take.
-func (l *lines) await(size int) error {
-	if l.part == nil {
+// allowRead reserves size bytes of Options.InputLimit for an unfinished line, and sets
+// the deadline of the next read.
+func (l *lineReader) allowRead(size int) error {
+	if l.input == nil {
 		return nil
 	}
-	if l.fresh || l.to == 0 {
-		l.part.Finish()
-		l.fresh = false
+	if l.cutSinceRead || l.end == 0 {
+		l.input.Finish()
+		l.cutSinceRead = false
 	}
-	if l.to == 0 {
+	if l.end == 0 {
 		return nil
 	}
-	if size > FreePart {
-		if err := l.part.Hold(size); err != nil {
+	if size > FreeInput {
+		if err := l.input.Reserve(size); err != nil {
 			return err
 		}
 	}
-	return l.part.Await()
+	return l.input.AllowRead()
 }
 
 func defaultMaxLine(n int) int {

@@ -15,272 +15,278 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// The bounds of a connection's outgoing queue (local API, section 1), and how
-// long its peer may read nothing.
+// The bounds of the queue (local API, section 1), and how long the other end may read
+// nothing.
 const (
-	maxQueueLines = 1024
-	maxQueueBytes = 4 << 20
-	stallLimit    = 5 * time.Second
-	chunk         = 256 << 10
-	batchSize     = 32 << 10 // lines up to this are written together
-	maxTurns      = 16       // of a sender that writes what others send
+	maxQueueLines      = 1024
+	maxQueueBytes      = 4 << 20
+	stallLimit         = 5 * time.Second
+	maxWrite           = 256 << 10
+	maxBatch           = 32 << 10 // lines up to this are written together
+	maxWritesForOthers = 16       // of a sender that writes lines of others
 )
 
-// batch is a buffer of whole lines on their way out.
-type batch struct {
+// lineBatch is a buffer of whole lines on their way out.
+type lineBatch struct {
 	text  []byte
 	lines int
 	turn  uint64 // of its first line
 }
 
-var batchPool = sync.Pool{New: func() any { return new(batch) }}
+var lineBatches = sync.Pool{New: func() any { return new(lineBatch) }}
 
-func (b *batch) release() {
-	if cap(b.text) <= kept {
+func (b *lineBatch) release() {
+	if cap(b.text) <= maxKeptBuffer {
 		b.text, b.lines, b.turn = b.text[:0], 0, 0
-		batchPool.Put(b)
+		lineBatches.Put(b)
 	}
 }
 
-// outbox writes lines to a connection. Who sends a line while nobody writes is the
-// writer: it lets others that are ready queue theirs, then writes all that there
-// is, as long as the socket takes it. What it does not take is written by a
-// goroutine that lives as long as the queue. So no sender ever waits for a peer
-// that does not read, and what comes together goes out in one write.
+// lineQueue writes lines to a connection. A sender that queues a line while nobody writes
+// becomes the writer. It lets other senders that are ready queue their lines, then writes
+// all of them for as long as the socket takes them. A goroutine writes what the socket
+// does not take at once, and ends with the queue. So no sender waits for a peer that does
+// not read, and lines that come together go out in one write.
 //
-// Lines are sent for peers, or for nobody. Where more than a batch waits, peers take
-// turns by bytes: the line of one that sends little goes before what another has piled
-// up. The lines of one peer keep their order.
-type outbox struct {
-	conn net.Conn
-	raw  syscall.RawConn // nil: not a socket, all is left to flush
-	fail func(error)     // called once, without the lock, when writing fails
+// Each line is sent for a peer, or for nobody. If more than a batch waits, peers take
+// turns by bytes: a short line of one peer goes before what another has piled up. The
+// lines of one peer keep their order.
+type lineQueue struct {
+	conn    net.Conn
+	rawConn syscall.RawConn // nil: not a socket, writeUntilEmpty writes all
+	onError func(error)     // called once, without the lock, when writing fails
 
-	// Of who set busy, for one attempt.
-	try  func(fd uintptr) bool
-	text []byte
-	n    int
+	// Of the writer, for one attempt.
+	writeOnce      func(fd uintptr) bool
+	attemptText    []byte
+	attemptWritten int
 
-	mu      sync.Mutex
-	changed sync.Cond              // room, idle or an error
-	busy    bool                   // somebody writes
-	queue   []*batch               // by turn
-	turn    uint64                 // of what is written now
-	next    map[identity.ID]uint64 // the turn of each peer's next line; of those that took one
-	sent    int                    // bytes of the first batch that are written
-	lines   int                    // in queue
-	bytes   int                    // in queue, not written
-	err     error
+	mu           sync.Mutex
+	changed      sync.Cond              // room, idle or an error
+	writing      bool                   // somebody writes
+	batches      []*lineBatch           // by turn
+	turn         uint64                 // of what is written now
+	nextTurns    map[identity.ID]uint64 // the turn of each peer's next line; of those that took one
+	firstWritten int                    // bytes of the first batch that are written
+	lineCount    int                    // in queue
+	byteCount    int                    // in queue, not written
+	err          error
 }
 
-func (o *outbox) init(conn net.Conn, fail func(error)) {
-	o.conn, o.fail = conn, fail
-	o.changed.L = &o.mu
+func (q *lineQueue) init(conn net.Conn, fail func(error)) {
+	q.conn, q.onError = conn, fail
+	q.changed.L = &q.mu
 	if s, ok := conn.(syscall.Conn); ok {
 		if raw, err := s.SyscallConn(); err == nil {
-			o.raw = raw
+			q.rawConn = raw
 		}
 	}
-	o.try = func(fd uintptr) bool {
-		n, err := syscall.Write(int(fd), o.text)
+	q.writeOnce = func(fd uintptr) bool {
+		n, err := syscall.Write(int(fd), q.attemptText)
 		if err == nil {
-			o.n = n
+			q.attemptWritten = n
 		}
 		return true // what was not taken is queued, errors show there
 	}
 }
 
-// full reports whether the queue is at its bound. Where others have filled it, a peer
-// that is at most a batch ahead of what is written now still has room for a line.
-func (o *outbox) full(peer identity.ID) bool {
-	if o.lines < maxQueueLines && o.bytes < maxQueueBytes {
+// isFullFor reports whether the queue is at its bound for a line of peer. If other peers
+// have filled it, a peer that is at most a batch ahead of what is written now still has
+// room for a line.
+func (q *lineQueue) isFullFor(peer identity.ID) bool {
+	if q.lineCount < maxQueueLines && q.byteCount < maxQueueBytes {
 		return false
 	}
-	return o.bytes <= batchSize || o.next[peer] > o.turn+batchSize
+	return q.byteCount <= maxBatch || q.nextTurns[peer] > q.turn+maxBatch
 }
 
-// put sends one line for a peer, which becomes the outbox's own. While the queue is full it
-// waits, until ctx ends; with refuse it returns ErrFull instead; with force it
-// queues all the same. company says that others may be about to send too.
-func (o *outbox) put(ctx context.Context, peer identity.ID, line *batch, mode putMode, company bool) error {
-	worth := company && len(line.text) < batchSize
-	o.mu.Lock()
-	if err := o.admit(ctx, peer, mode); err != nil {
-		o.mu.Unlock()
+// enqueueAndWrite sends one line for a peer and takes the buffer over. mode says what it
+// does if the queue is full; while it waits for room, ctx ends the wait. othersSend says
+// that other goroutines may be about to send too.
+func (q *lineQueue) enqueueAndWrite(ctx context.Context, peer identity.ID, line *lineBatch, mode whenFull, othersSend bool) error {
+	yieldFirst := othersSend && len(line.text) < maxBatch
+	q.mu.Lock()
+	if err := q.waitForRoom(ctx, peer, mode); err != nil {
+		q.mu.Unlock()
 		line.release()
 		return err
 	}
-	o.enqueue(peer, line)
-	writer := !o.busy
-	o.busy = true
-	o.mu.Unlock()
+	q.insertByTurn(peer, line)
+	writer := !q.writing
+	q.writing = true
+	q.mu.Unlock()
 	if !writer {
 		return nil
 	}
-	if worth {
+	if yieldFirst {
 		runtime.Gosched()
 	}
-	o.start()
+	q.writeWithoutBlocking()
 	return nil
 }
 
-// admit returns nil, under the lock, when a line may be queued.
-func (o *outbox) admit(ctx context.Context, peer identity.ID, mode putMode) error {
-	if mode != force && o.full(peer) && o.err == nil {
-		if mode == refuse {
+// waitForRoom returns nil when a line may be queued. The caller holds mu.
+func (q *lineQueue) waitForRoom(ctx context.Context, peer identity.ID, mode whenFull) error {
+	if mode != insertWhenFull && q.isFullFor(peer) && q.err == nil {
+		if mode == failWhenFull {
 			return ErrFull
 		}
-		if err := o.await(ctx, func() bool { return !o.full(peer) }); err != nil {
+		if err := q.waitUntil(ctx, func() bool { return !q.isFullFor(peer) }); err != nil {
 			return err
 		}
 	}
-	return o.err
+	return q.err
 }
 
-type putMode uint8
+// whenFull is what a sender does if the queue is full.
+type whenFull uint8
 
 const (
-	wait putMode = iota
-	refuse
-	force
+	waitWhenFull   whenFull = iota
+	failWhenFull            // with ErrFull
+	insertWhenFull          // beyond the bound
 )
 
-// await waits under the lock until ready, an error, or the end of ctx.
-func (o *outbox) await(ctx context.Context, ready func() bool) error {
+// waitUntil waits for ready, an error of the queue, or the end of ctx. The caller holds
+// mu.
+func (q *lineQueue) waitUntil(ctx context.Context, ready func() bool) error {
 	defer context.AfterFunc(ctx, func() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		o.changed.Broadcast()
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.changed.Broadcast()
 	})()
-	for o.err == nil && !ready() {
+	for q.err == nil && !ready() {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		o.changed.Wait()
+		q.changed.Wait()
 	}
 	return nil
 }
 
-// enqueue adds a line at its turn, to the batch before it where that is small. A batch
-// may grow while it is being written: the writer sees what it had, and then the rest.
-func (o *outbox) enqueue(peer identity.ID, line *batch) {
-	at := len(o.queue)
+// insertByTurn adds a line at its turn, or to the batch before that if both are small. A
+// batch may grow while it is written: the writer writes what it saw, and then the rest.
+func (q *lineQueue) insertByTurn(peer identity.ID, line *lineBatch) {
+	at := len(q.batches)
 	switch {
-	case o.bytes > batchSize || len(line.text) > batchSize:
-		line.turn = o.takeTurn(peer, len(line.text))
-		for at > 1 && o.queue[at-1].turn > line.turn {
+	case q.byteCount > maxBatch || len(line.text) > maxBatch:
+		line.turn = q.takeTurn(peer, len(line.text))
+		for at > 1 && q.batches[at-1].turn > line.turn {
 			at--
 		}
 	case at > 0:
-		o.turn = o.queue[at-1].turn
-		line.turn = o.turn
+		q.turn = q.batches[at-1].turn
+		line.turn = q.turn
 	}
-	o.lines++
-	o.bytes += len(line.text)
+	q.lineCount++
+	q.byteCount += len(line.text)
 	if at > 0 {
-		if last := o.queue[at-1]; len(last.text)+len(line.text) <= batchSize {
+		if last := q.batches[at-1]; len(last.text)+len(line.text) <= maxBatch {
 			last.text = append(last.text, line.text...)
 			last.lines++
 			line.release()
 			return
 		}
 	}
-	o.queue = slices.Insert(o.queue, at, line)
+	q.batches = slices.Insert(q.batches, at, line)
 }
 
-// takeTurn returns the turn of a peer's line of n bytes: how much of each peer goes before
-// it. A peer's turns count its bytes, from the turn of what is written when it comes
-// (start-time fair queueing).
-func (o *outbox) takeTurn(peer identity.ID, n int) uint64 {
-	turn := max(o.next[peer], o.turn)
-	if o.next == nil {
-		o.next = make(map[identity.ID]uint64)
+// takeTurn returns the turn of a peer's line of n bytes: how many bytes of each peer go
+// before it. The turns of a peer count its bytes, beginning at the turn of what is
+// written when the peer comes (start-time fair queueing).
+func (q *lineQueue) takeTurn(peer identity.ID, n int) uint64 {
+	turn := max(q.nextTurns[peer], q.turn)
+	if q.nextTurns == nil {
+		q.nextTurns = make(map[identity.ID]uint64)
 	}
-	o.next[peer] = turn + uint64(n)
+	q.nextTurns[peer] = turn + uint64(n)
 	return turn
 }
 
-// start writes the queue as far as the socket takes it at once, and leaves the
-// rest to flush, also when others keep adding to it.
-func (o *outbox) start() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for range maxTurns {
-		if o.err != nil || len(o.queue) == 0 {
-			o.rest()
+// writeWithoutBlocking writes what the socket takes at once and leaves the rest to
+// writeUntilEmpty. It does so too if other senders keep adding lines.
+func (q *lineQueue) writeWithoutBlocking() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for range maxWritesForOthers {
+		if q.err != nil || len(q.batches) == 0 {
+			q.stopWriting()
 			return
 		}
-		text := o.queue[0].text[o.sent:]
-		o.mu.Unlock()
-		n := o.attempt(text)
-		o.mu.Lock()
-		if o.wrote(n); n < len(text) {
+		text := q.batches[0].text[q.firstWritten:]
+		q.mu.Unlock()
+		n := q.tryWrite(text)
+		q.mu.Lock()
+		if q.removeWritten(n); n < len(text) {
 			break
 		}
 	}
-	go o.flush()
+	go q.writeUntilEmpty()
 }
 
-// attempt writes what the socket takes without waiting.
-func (o *outbox) attempt(text []byte) int {
-	if o.raw == nil {
+// tryWrite writes what the socket takes at once, and returns how many bytes that was.
+func (q *lineQueue) tryWrite(text []byte) int {
+	if q.rawConn == nil {
 		return 0
 	}
-	o.text, o.n = text, 0
-	_ = o.raw.Write(o.try)
-	o.text = nil
-	return o.n
+	q.attemptText, q.attemptWritten = text, 0
+	_ = q.rawConn.Write(q.writeOnce)
+	q.attemptText = nil
+	return q.attemptWritten
 }
 
-// flush writes the queue until it is empty.
-func (o *outbox) flush() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for o.err == nil && len(o.queue) > 0 {
-		text := o.queue[0].text[o.sent:]
-		o.mu.Unlock()
-		n, err := o.write(text[:min(len(text), chunk)])
+// writeUntilEmpty writes until the queue is empty or a write fails. It blocks while the
+// other end does not read.
+func (q *lineQueue) writeUntilEmpty() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.err == nil && len(q.batches) > 0 {
+		text := q.batches[0].text[q.firstWritten:]
+		q.mu.Unlock()
+		n, err := q.writeWithinStallLimit(text[:min(len(text), maxWrite)])
 		if err != nil {
-			o.fail(err)
-			o.close(err)
+			q.onError(err)
+			q.refuseFurther(err)
 		}
-		o.mu.Lock()
-		o.wrote(n)
+		q.mu.Lock()
+		q.removeWritten(n)
 	}
-	o.rest()
+	q.stopWriting()
 }
 
-// wrote takes n bytes that are written from the queue.
-func (o *outbox) wrote(n int) {
-	o.sent += n
-	o.bytes -= n
-	if first := o.queue[0]; o.sent == len(first.text) {
-		o.lines -= first.lines
-		o.queue, o.sent = slices.Delete(o.queue, 0, 1), 0
+// removeWritten removes n written bytes from the queue. The caller holds mu.
+func (q *lineQueue) removeWritten(n int) {
+	q.firstWritten += n
+	q.byteCount -= n
+	if first := q.batches[0]; q.firstWritten == len(first.text) {
+		q.lineCount -= first.lines
+		q.batches, q.firstWritten = slices.Delete(q.batches, 0, 1), 0
 		first.release()
 	}
-	if len(o.queue) == 0 {
-		o.turn = 0
-		clear(o.next)
+	if len(q.batches) == 0 {
+		q.turn = 0
+		clear(q.nextTurns)
 	} else {
-		o.turn = max(o.turn, o.queue[0].turn)
+		q.turn = max(q.turn, q.batches[0].turn)
 	}
-	o.changed.Broadcast()
+	q.changed.Broadcast()
 }
 
-// rest ends the writer's work.
-func (o *outbox) rest() {
-	o.busy = false
-	o.changed.Broadcast()
+// stopWriting ends the turn of the writer: the next sender becomes the writer. The caller
+// holds mu.
+func (q *lineQueue) stopWriting() {
+	q.writing = false
+	q.changed.Broadcast()
 }
 
-// write waits as long as the peer takes at least something every stallLimit.
-func (o *outbox) write(part []byte) (n int, err error) {
-	if err := o.conn.SetWriteDeadline(time.Now().Add(stallLimit)); err != nil {
+// writeWithinStallLimit writes to the connection. It fails with errStalled if the other
+// end takes nothing for stallLimit.
+func (q *lineQueue) writeWithinStallLimit(part []byte) (n int, err error) {
+	if err := q.conn.SetWriteDeadline(time.Now().Add(stallLimit)); err != nil {
 		return 0, err
 	}
-	n, err = o.conn.Write(part)
-	o.conn.SetWriteDeadline(time.Time{}) // or the next attempt fails when it has passed
+	n, err = q.conn.Write(part)
+	q.conn.SetWriteDeadline(time.Time{}) // or the next attempt fails when it has passed
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		if n > 0 {
 			return n, nil
@@ -292,21 +298,21 @@ func (o *outbox) write(part []byte) (n int, err error) {
 
 var errStalled = errors.New("the other end has read nothing for 5 s")
 
-// close makes every put fail from now on.
-func (o *outbox) close(cause error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.err == nil {
-		o.err = closed(cause, kinds.DeliveredNo)
+// refuseFurther makes every later send fail with cause.
+func (q *lineQueue) refuseFurther(cause error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.err == nil {
+		q.err = errClosedBy(cause, kinds.DeliveredNo)
 	}
-	o.changed.Broadcast()
+	q.changed.Broadcast()
 }
 
-// drain returns when nothing is left to write.
-func (o *outbox) drain() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for o.busy {
-		o.changed.Wait()
+// waitUntilWritten returns when nothing is left to write, or when writing has failed.
+func (q *lineQueue) waitUntilWritten() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.writing {
+		q.changed.Wait()
 	}
 }

@@ -22,34 +22,34 @@ import (
 
 // Small lines that wait share a batch; a big one is queued as it is.
 func TestBatches(t *testing.T) {
-	small, big := []byte("1234567\n"), []byte(strings.Repeat("x", batchSize)+"\n")
-	o := outbox{busy: true}
+	small, big := []byte("1234567\n"), []byte(strings.Repeat("x", maxBatch)+"\n")
+	o := lineQueue{writing: true}
 	o.init(nil, nil)
 	for _, text := range [][]byte{small, small, big, small, small, small} {
-		if err := o.put(t.Context(), identity.ID{}, &batch{text: bytes.Clone(text), lines: 1}, refuse, false); err != nil {
+		if err := o.enqueueAndWrite(t.Context(), identity.ID{}, &lineBatch{text: bytes.Clone(text), lines: 1}, failWhenFull, false); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for i, want := range []int{2, 1, 3} {
-		if b := o.queue[i]; b.lines != want || bytes.Count(b.text, []byte("\n")) != want {
+		if b := o.batches[i]; b.lines != want || bytes.Count(b.text, []byte("\n")) != want {
 			t.Errorf("batch %d: %d lines in %d bytes, want %d", i, b.lines, len(b.text), want)
 		}
 	}
-	if o.lines != 6 || o.bytes != 5*len(small)+len(big) {
-		t.Errorf("%d lines, %d bytes", o.lines, o.bytes)
+	if o.lineCount != 6 || o.byteCount != 5*len(small)+len(big) {
+		t.Errorf("%d lines, %d bytes", o.lineCount, o.byteCount)
 	}
 
 	// A batch grows while it is being written.
-	o.wrote(len(small))
-	o.wrote(len(small))
-	o.wrote(len(big))
-	o.wrote(1)
-	o.put(t.Context(), identity.ID{}, &batch{text: bytes.Clone(small), lines: 1}, refuse, false)
-	if len(o.queue) != 1 || o.lines != 4 || o.bytes != 4*len(small)-1 {
-		t.Errorf("%d batches, %d lines, %d bytes", len(o.queue), o.lines, o.bytes)
+	o.removeWritten(len(small))
+	o.removeWritten(len(small))
+	o.removeWritten(len(big))
+	o.removeWritten(1)
+	o.enqueueAndWrite(t.Context(), identity.ID{}, &lineBatch{text: bytes.Clone(small), lines: 1}, failWhenFull, false)
+	if len(o.batches) != 1 || o.lineCount != 4 || o.byteCount != 4*len(small)-1 {
+		t.Errorf("%d batches, %d lines, %d bytes", len(o.batches), o.lineCount, o.byteCount)
 	}
-	if o.wrote(o.bytes); len(o.queue) != 0 || o.lines != 0 || o.bytes != 0 || o.sent != 0 {
-		t.Errorf("something is left: %+v", o.queue)
+	if o.removeWritten(o.byteCount); len(o.batches) != 0 || o.lineCount != 0 || o.byteCount != 0 || o.firstWritten != 0 {
+		t.Errorf("something is left: %+v", o.batches)
 	}
 }
 
@@ -57,11 +57,11 @@ func TestBatches(t *testing.T) {
 // has piled up less finds room for a line, however much others have.
 func TestPeersTakeTurns(t *testing.T) {
 	hog, desk := identity.ID{1}, identity.ID{2}
-	o := outbox{busy: true}
+	o := lineQueue{writing: true}
 	o.init(nil, nil)
 	put := func(peer identity.ID, name string, size int) error {
-		line := &batch{text: []byte(name + strings.Repeat(".", size) + "\n"), lines: 1}
-		return o.put(t.Context(), peer, line, refuse, false)
+		line := &lineBatch{text: []byte(name + strings.Repeat(".", size) + "\n"), lines: 1}
+		return o.enqueueAndWrite(t.Context(), peer, line, failWhenFull, false)
 	}
 	const much = 1 << 20
 	for _, name := range []string{"h1", "h2", "h3", "h4"} {
@@ -78,7 +78,7 @@ func TestPeersTakeTurns(t *testing.T) {
 		{hog, "h5", 1, ErrFull},
 		{desk, "d1", 10, nil},
 		{desk, "d2", 10, nil},
-		{desk, "d3", batchSize, nil},
+		{desk, "d3", maxBatch, nil},
 		{desk, "d4", 10, ErrFull}, // it is a batch ahead
 		{identity.ID{}, "o1", much / 2, nil},
 		{identity.ID{3}, "p1", 3 * much, nil},
@@ -89,15 +89,15 @@ func TestPeersTakeTurns(t *testing.T) {
 		}
 	}
 	var got []string
-	for len(o.queue) > 0 {
-		got = append(got, string(o.queue[0].text[:2]))
-		o.wrote(len(o.queue[0].text))
+	for len(o.batches) > 0 {
+		got = append(got, string(o.batches[0].text[:2]))
+		o.removeWritten(len(o.batches[0].text))
 	}
 	if want := "h1 d1 o1 p1 d3 h2 h3 h4"; strings.Join(got, " ") != want {
 		t.Errorf("%v were written, want %s", got, want)
 	}
-	if o.lines != 0 || o.bytes != 0 || len(o.next) != 0 {
-		t.Errorf("%d lines, %d bytes, %d peers are left", o.lines, o.bytes, len(o.next))
+	if o.lineCount != 0 || o.byteCount != 0 || len(o.nextTurns) != 0 {
+		t.Errorf("%d lines, %d bytes, %d peers are left", o.lineCount, o.byteCount, len(o.nextTurns))
 	}
 }
 
@@ -108,7 +108,7 @@ func TestTurnsAreFair(t *testing.T) {
 	const longest = 100 << 10
 	for seed := range uint64(5) {
 		r := rand.New(rand.NewPCG(seed, 0))
-		o := outbox{busy: true}
+		o := lineQueue{writing: true}
 		o.init(nil, nil)
 		type count struct{ sent, came, alone, before int }
 		var peers [4]count
@@ -125,7 +125,7 @@ func TestTurnsAreFair(t *testing.T) {
 				}
 				text := append(fmt.Appendf(nil, "%d %d ", peer, p.sent), make([]byte, size+1)...)
 				text[len(text)-1] = '\n'
-				if o.put(t.Context(), identity.ID{byte(peer)}, &batch{text: text, lines: 1}, refuse, false) == nil {
+				if o.enqueueAndWrite(t.Context(), identity.ID{byte(peer)}, &lineBatch{text: text, lines: 1}, failWhenFull, false) == nil {
 					if p.sent == p.came {
 						p.alone, p.before = p.sent, written
 					}
@@ -135,23 +135,23 @@ func TestTurnsAreFair(t *testing.T) {
 				}
 				continue
 			}
-			if len(o.queue) == 0 {
+			if len(o.batches) == 0 {
 				continue
 			}
-			n := len(o.queue[0].text)
-			for line := range bytes.Lines(o.queue[0].text) {
+			n := len(o.batches[0].text)
+			for line := range bytes.Lines(o.batches[0].text) {
 				var peer, n int
 				if _, err := fmt.Sscan(string(line[:min(len(line), 12)]), &peer, &n); err != nil || n != peers[peer].came {
 					t.Fatalf("seed %d, step %d: %q came, want line %d (%v)", seed, step, line[:min(len(line), 12)], peers[peer].came, err)
 				}
 				p := &peers[peer]
-				if waited := written - p.before; n == p.alone && waited > len(peers)*longest+2*batchSize {
+				if waited := written - p.before; n == p.alone && waited > len(peers)*longest+2*maxBatch {
 					t.Fatalf("seed %d, step %d: a line of %d waited for %d bytes", seed, step, peer, waited)
 				}
 				p.came++
 				written += len(line)
 			}
-			o.wrote(n)
+			o.removeWritten(n)
 		}
 	}
 }
@@ -167,7 +167,7 @@ func TestLinesGoTogether(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		buf := make([]byte, batchSize)
+		buf := make([]byte, maxBatch)
 		reads := 0
 		for lines := 0; lines < 100; reads++ {
 			n, err := far.Read(buf)
@@ -210,16 +210,16 @@ func TestParked(t *testing.T) {
 				})
 			}
 			synctest.Wait()
-			if n < maxParked && far.parked != maxParked-n {
-				t.Errorf("%d are parked while %d handlers run, want %d", far.parked, n, maxParked-n)
+			if n < maxParked && far.handlersParked != maxParked-n {
+				t.Errorf("%d are parked while %d handlers run, want %d", far.handlersParked, n, maxParked-n)
 			}
 			for range n {
 				release <- struct{}{}
 			}
 			calls.Wait()
 			synctest.Wait()
-			if far.parked != maxParked {
-				t.Errorf("%d stay, want %d", far.parked, maxParked)
+			if far.handlersParked != maxParked {
+				t.Errorf("%d stay, want %d", far.handlersParked, maxParked)
 			}
 		}
 		burst(3 * maxParked)

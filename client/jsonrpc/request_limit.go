@@ -6,75 +6,81 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// What each connection may have under way, whatever others have.
+// What each connection may have under way, whatever other connections have.
 const (
 	ownRequests = 8
 	ownBytes    = 32 << 10
 )
 
-// Underway bounds the requests of many connections that are being served or wait for their
-// turn, in number and in the bytes of their lines. What a connection has beyond a little of
-// its own is of what all share. Any number of goroutines may use it.
-type Underway struct {
-	number, bytes int // that all share
+// RequestLimit bounds the requests under way of many connections, in number and in bytes
+// of their lines. A request is under way while it waits for its turn or is served. Each
+// connection has a few requests free; the limit counts what goes beyond them. Any number
+// of goroutines may use it.
+type RequestLimit struct {
+	maxRequests, maxBytes int // that all share
 
-	mu   sync.Mutex
-	held load // of what all share
+	mu     sync.Mutex
+	shared requestLoad // of what all share
 }
 
-// load is a number of requests, and the bytes of their lines.
-type load struct{ number, bytes int }
+// requestLoad is a number of requests, and the bytes of their lines.
+type requestLoad struct{ requests, bytes int }
 
-// NewUnderway makes an account of at most so many requests, and bytes, beyond what each
-// connection has of its own.
-func NewUnderway(number, bytes int) *Underway { return &Underway{number: number, bytes: bytes} }
-
-// Held returns how many requests are under way beyond what each connection has of its own,
-// and how many bytes beyond that.
-func (u *Underway) Held() (number, bytes int) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.held.number, u.held.bytes
+// NewRequestLimit returns a limit of so many requests and bytes, beyond what each
+// connection has free.
+func NewRequestLimit(number, bytes int) *RequestLimit {
+	return &RequestLimit{maxRequests: number, maxBytes: bytes}
 }
 
-// enter adds a request of so many bytes to those of a connection. The error is overloaded:
-// there is no room.
-func (u *Underway) enter(all *load, bytes int) error {
+// Held returns how many requests and bytes are counted.
+func (u *RequestLimit) Held() (number, bytes int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	next := load{all.number + 1, all.bytes + bytes}
-	more := next.shared().less(all.shared())
-	if more.number > 0 && u.held.number+more.number > u.number || more.bytes > 0 && u.held.bytes+more.bytes > u.bytes {
-		e := kinds.Errorf(kinds.Overloaded, "call: agents on this socket have %d requests and %d bytes of them under way, of at most %d and %d: wait for answers before sending more", u.held.number, u.held.bytes, u.number, u.bytes)
+	return u.shared.requests, u.shared.bytes
+}
+
+// add adds a request of so many bytes to the load of its connection. The error is
+// overloaded if there is no room.
+func (u *RequestLimit) add(all *requestLoad, bytes int) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	next := requestLoad{all.requests + 1, all.bytes + bytes}
+	more := next.beyondOwn().minus(all.beyondOwn())
+	if more.requests > 0 && u.shared.requests+more.requests > u.maxRequests || more.bytes > 0 && u.shared.bytes+more.bytes > u.maxBytes {
+		e := kinds.Errorf(kinds.Overloaded, "call: agents on this socket have %d requests and %d bytes of them under way, of at most %d and %d: wait for answers before sending more", u.shared.requests, u.shared.bytes, u.maxRequests, u.maxBytes)
 		e.RetryAfterMS = 1000
 		return e.WithDelivered(kinds.DeliveredNo)
 	}
-	u.hold(all, next)
+	u.setLoad(all, next)
 	return nil
 }
 
-// leave takes a request out of those of its connection.
-func (u *Underway) leave(all *load, bytes int) {
+// remove takes a request that has ended out of the load of its connection.
+func (u *RequestLimit) remove(all *requestLoad, bytes int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.hold(all, load{all.number - 1, all.bytes - bytes})
+	u.setLoad(all, requestLoad{all.requests - 1, all.bytes - bytes})
 }
 
-// end takes out what a connection has left that has ended.
-func (u *Underway) end(all *load) {
+// removeAll takes out all requests of a connection that has ended.
+func (u *RequestLimit) removeAll(all *requestLoad) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.hold(all, load{})
+	u.setLoad(all, requestLoad{})
 }
 
-// hold is called with mu held.
-func (u *Underway) hold(all *load, next load) {
-	more := next.shared().less(all.shared())
-	u.held.number, u.held.bytes = u.held.number+more.number, u.held.bytes+more.bytes
+// setLoad replaces the load of a connection. The caller holds mu.
+func (u *RequestLimit) setLoad(all *requestLoad, next requestLoad) {
+	more := next.beyondOwn().minus(all.beyondOwn())
+	u.shared.requests, u.shared.bytes = u.shared.requests+more.requests, u.shared.bytes+more.bytes
 	*all = next
 }
 
-// shared is what of a connection's load is of what all share.
-func (l load) shared() load { return load{max(l.number-ownRequests, 0), max(l.bytes-ownBytes, 0)} }
+// beyondOwn returns the part of a load that the limit counts.
+func (l requestLoad) beyondOwn() requestLoad {
+	return requestLoad{max(l.requests-ownRequests, 0), max(l.bytes-ownBytes, 0)}
+}
 
-func (l load) less(o load) load { return load{l.number - o.number, l.bytes - o.bytes} }
+func (l requestLoad) minus(o requestLoad) requestLoad {
+	return requestLoad{l.requests - o.requests, l.bytes - o.bytes}
+}

@@ -12,11 +12,11 @@ import (
 	"github.com/acpd/acpd/integration/await"
 )
 
-// asker opens a connection that has the account, and whose handlers wait until its end.
-func asker(t *testing.T, all *Underway, inFlight int) (net.Conn, *bufio.Reader) {
+// asker opens a connection with the limit, and whose handlers wait until its end.
+func asker(t *testing.T, all *RequestLimit, inFlight int) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	near, far := unixPair(t)
-	run(t, NewConn(far, Options{MaxInFlight: inFlight, Underway: all, Handler: func(ctx context.Context, _ *Conn, r *Request) {
+	run(t, NewConn(far, Options{MaxInFlight: inFlight, RequestLimit: all, Handler: func(ctx context.Context, _ *Conn, r *Request) {
 		if r.Method == "wait" {
 			<-ctx.Done()
 		}
@@ -42,7 +42,7 @@ func ask(t *testing.T, c net.Conn, answers *bufio.Reader, n int, method string, 
 func TestRequestsUnderWayShareARoom(t *testing.T) {
 	const most = 1 << 20
 	for _, inFlight := range []int{0, 2} {
-		all := NewUnderway(100, most)
+		all := NewRequestLimit(100, most)
 		hog, told := asker(t, all, inFlight)
 		ask(t, hog, told, 6, "wait", 200<<10, `"overloaded"`)
 		if number, bytes := all.Held(); number > 0 || bytes > most || bytes < most-200<<10 {

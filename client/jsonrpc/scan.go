@@ -13,32 +13,31 @@ import (
 // compared pairwise.
 const maxMembers = 32
 
-// object is where the members of one JSON object stand in a text. Nested values
-// are not judged: their ends are found by counting brackets, which is many times
-// faster than validating them.
-type object struct {
+// scannedObject says where the members of one JSON object stand in a text. Nested values
+// are delimited by counting brackets and not validated, which is many times faster.
+type scannedObject struct {
 	text    []byte
-	n       int
+	count   int
 	members [maxMembers]struct {
-		name, value span
+		name, value textRange
 		escaped     bool // the name does not stand for itself
 	}
 	err error // what is wrong beyond the syntax
 }
 
-type span struct{ from, to int32 }
+type textRange struct{ from, to int32 }
 
 var errSyntax = errors.New("not one well-formed JSON object")
 
-// scan reads the object that begins at text[at], and returns the index after it,
-// -1 where the syntax is broken. If params is not nil it becomes what the member
-// params or result holds, in the same pass.
-func (o *object) scan(text []byte, at int, params *object) int {
-	o.text, o.n, o.err = text, 0, nil
+// scan reads the object that begins at text[at]. It returns the index after the object,
+// or -1 if the syntax is broken. If params is not nil, the same pass scans the member
+// params or result into it.
+func (o *scannedObject) scan(text []byte, at int, params *scannedObject) int {
+	o.text, o.count, o.err = text, 0, nil
 	if at == len(text) || text[at] != '{' {
 		return -1
 	}
-	if at = space(text, at+1); at < len(text) && text[at] == '}' {
+	if at = skipSpace(text, at+1); at < len(text) && text[at] == '}' {
 		return at + 1
 	}
 	for {
@@ -50,26 +49,26 @@ func (o *object) scan(text []byte, at int, params *object) int {
 		if nameEnd < 0 {
 			return -1
 		}
-		if at = space(text, nameEnd); at == len(text) || text[at] != ':' {
+		if at = skipSpace(text, nameEnd); at == len(text) || text[at] != ':' {
 			return -1
 		}
-		value := space(text, at+1)
+		value := skipSpace(text, at+1)
 		end := -1
-		if params != nil && value < len(text) && text[value] == '{' && params.holds(text[name:nameEnd]) {
+		if params != nil && value < len(text) && text[value] == '{' && params.isParams(text[name:nameEnd]) {
 			end = params.scan(text, value, nil)
 		} else {
-			end = skip(text, value)
+			end = skipValue(text, value)
 		}
 		if end < 0 {
 			return -1
 		}
-		o.add(span{int32(name), int32(nameEnd)}, span{int32(value), int32(end)})
-		if at = space(text, end); at == len(text) {
+		o.addMember(textRange{int32(name), int32(nameEnd)}, textRange{int32(value), int32(end)})
+		if at = skipSpace(text, end); at == len(text) {
 			return -1
 		}
 		switch text[at] {
 		case ',':
-			at = space(text, at+1)
+			at = skipSpace(text, at+1)
 		case '}':
 			return at + 1
 		default:
@@ -78,45 +77,48 @@ func (o *object) scan(text []byte, at int, params *object) int {
 	}
 }
 
-func (o *object) holds(name []byte) bool {
+func (o *scannedObject) isParams(name []byte) bool {
 	return string(name) == `"params"` || string(name) == `"result"`
 }
 
-// add refuses a name that was there before (RFC 7493, section 2.3).
-func (o *object) add(name, value span) {
+// addMember adds a member. A name that the object has already is an error (RFC 7493,
+// section 2.3).
+func (o *scannedObject) addMember(name, value textRange) {
 	if o.err != nil {
 		return
 	}
-	if o.n == maxMembers {
+	if o.count == maxMembers {
 		o.err = fmt.Errorf("more than %d members", maxMembers)
 		return
 	}
-	m := &o.members[o.n]
-	m.name, m.value, m.escaped = name, value, !plain(o.text[name.from:name.to])
-	added := o.name(o.n)
-	for i := range o.n {
-		if bytes.Equal(o.name(i), added) {
+	m := &o.members[o.count]
+	m.name, m.value, m.escaped = name, value, !isPlain(o.text[name.from:name.to])
+	added := o.memberName(o.count)
+	for i := range o.count {
+		if bytes.Equal(o.memberName(i), added) {
 			o.err = fmt.Errorf("%.64q is given twice", added)
 			return
 		}
 	}
-	o.n++
+	o.count++
 }
 
-// IsObject reports whether text is one JSON object, whose inside is delimited and not validated.
+// IsObject reports whether text is one JSON object. It delimits the inside and does not
+// validate it.
 func IsObject(text []byte) bool {
-	at := space(text, 0)
-	end := skip(text, at)
-	return end >= 0 && text[at] == '{' && space(text, end) == len(text)
+	at := skipSpace(text, 0)
+	end := skipValue(text, at)
+	return end >= 0 && text[at] == '{' && skipSpace(text, end) == len(text)
 }
 
-// member returns the i-th member; both alias the text where they can.
-func (o *object) member(i int) (name []byte, v Value) {
+// member returns the name and the value of the i-th member. Both alias the text if they
+// can.
+func (o *scannedObject) member(i int) (name []byte, v Value) {
 	at := o.members[i].value
-	return o.name(i), Value(o.text[at.from:at.to:at.to])
+	return o.memberName(i), Value(o.text[at.from:at.to:at.to])
 }
 
-func (o *object) name(i int) []byte {
+func (o *scannedObject) memberName(i int) []byte {
 	m := &o.members[i]
 	if !m.escaped {
 		return o.text[m.name.from+1 : m.name.to-1]
@@ -128,9 +130,9 @@ func (o *object) name(i int) []byte {
 	return b
 }
 
-// skip returns the index after the JSON value at text[at:], -1 where there is
-// none. Scalars are validated, strings and nested values only delimited.
-func skip(text []byte, at int) int {
+// skipValue returns the index after the JSON value at text[at:], or -1 if there is none.
+// It validates scalars, and only delimits strings and nested values.
+func skipValue(text []byte, at int) int {
 	if at == len(text) {
 		return -1
 	}
@@ -144,7 +146,7 @@ func skip(text []byte, at int) int {
 	for end < len(text) && classes[text[end]]&delimiter == 0 {
 		end++
 	}
-	if !scalar(text[at:end]) {
+	if !isScalar(text[at:end]) {
 		return -1
 	}
 	return end
@@ -192,7 +194,8 @@ func skipNested(text []byte, at int) int {
 	return -1
 }
 
-func scalar(v []byte) bool {
+// isScalar reports whether v is null, true, false or a number.
+func isScalar(v []byte) bool {
 	switch string(v) {
 	case "":
 		return false
@@ -207,8 +210,8 @@ func scalar(v []byte) bool {
 	return true
 }
 
-// skipString returns the index after the string at text[at:], -1 if it does not
-// end. A quote is its end unless an odd number of backslashes stands before it.
+// skipString returns the index after the string at text[at:], or -1 if the string does
+// not end. A quote ends it unless an odd number of backslashes stands before the quote.
 func skipString(text []byte, at int) int {
 	first := at + 1
 	for at = first; ; {
@@ -228,15 +231,15 @@ func skipString(text []byte, at int) int {
 	}
 }
 
-func space(text []byte, at int) int {
+func skipSpace(text []byte, at int) int {
 	for at < len(text) && (text[at] == ' ' || text[at] == '\t' || text[at] == '\r' || text[at] == '\n') {
 		at++
 	}
 	return at
 }
 
-// plain reports whether a quoted string stands for itself: ASCII without escapes.
-func plain(quoted []byte) bool {
+// isPlain reports whether a quoted string stands for itself: ASCII without escapes.
+func isPlain(quoted []byte) bool {
 	for _, c := range quoted[1 : len(quoted)-1] {
 		if c < ' ' || c >= utf8.RuneSelf || c == '\\' {
 			return false

@@ -12,12 +12,12 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// Value is the text of one JSON value, delimited and not validated. Its methods
-// validate what they read; null leaves dst as it is.
+// Value is the text of one JSON value, delimited and not validated. Its methods validate
+// what they read. A null leaves dst as it is.
 type Value []byte
 
 func (v Value) ReadString(dst *string) error {
-	s, err := v.chars()
+	s, err := v.unquote()
 	if s != nil {
 		*dst = string(s)
 	}
@@ -25,7 +25,7 @@ func (v Value) ReadString(dst *string) error {
 }
 
 func (v Value) ReadText(dst encoding.TextUnmarshaler) error {
-	s, err := v.chars()
+	s, err := v.unquote()
 	if s == nil {
 		return err
 	}
@@ -40,14 +40,14 @@ func (v Value) ReadNullableMessageID(dst **wire.MessageID) error {
 	return v.ReadText(*dst)
 }
 
-// chars returns a string's text, nil for null.
-func (v Value) chars() ([]byte, error) {
+// unquote returns the text of a string, or nil for null.
+func (v Value) unquote() ([]byte, error) {
 	switch {
 	case v[0] == 'n':
 		return nil, nil
 	case v[0] != '"':
 		return nil, errors.New("expected a string")
-	case plain(v):
+	case isPlain(v):
 		return v[1 : len(v)-1], nil
 	}
 	s, err := jsontext.AppendUnquote([]byte{}, v)
@@ -69,7 +69,7 @@ func (v Value) ReadUint(dst *uint64) error {
 	return nil
 }
 
-// payload keeps the text of an object, which it aliases.
+// ReadPayload sets dst to the text of an object, which dst aliases.
 func (v Value) ReadPayload(dst *wire.Payload) error {
 	switch v[0] {
 	case '{':
@@ -82,16 +82,16 @@ func (v Value) ReadPayload(dst *wire.Payload) error {
 	return errors.New("expected a JSON object")
 }
 
-// other reads what has no method of its own.
+// ReadAny reads a value by reflection, for types that have no method of their own.
 func (v Value) ReadAny(dst any) error {
 	if err := json.Unmarshal(v, dst); err != nil {
-		return errors.New(problem(err))
+		return errors.New(withoutPreamble(err))
 	}
 	return nil
 }
 
-// problem is the JSON library's error without its preamble.
-func problem(err error) string {
+// withoutPreamble returns the text of err without the JSON library's preamble.
+func withoutPreamble(err error) string {
 	semantic, ok := errors.AsType[*json.SemanticError](err)
 	if !ok {
 		return err.Error()
