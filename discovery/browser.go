@@ -16,7 +16,7 @@ import (
 // 5.2 and 8.3). The first comes after a random delay so that those who wake together
 // do not speak together. The announcements do not end after the usual two, because
 // an answer to a browser that shares its port with others on its host may be lost.
-var schedule = []time.Duration{0, 1 * time.Second, 3 * time.Second, 9 * time.Second, 27 * time.Second, time.Minute}
+var announceTimes = []time.Duration{0, 1 * time.Second, 3 * time.Second, 9 * time.Second, 27 * time.Second, time.Minute}
 
 const (
 	minDelay = 20 * time.Millisecond
@@ -53,8 +53,8 @@ type browser struct {
 	askAfter time.Time
 }
 
-// errand is what is due.
-type errand struct {
+// dueWork is what is due.
+type dueWork struct {
 	announce  bool
 	everybody bool     // one of the questions is to everybody
 	questions [][]byte // packets
@@ -67,19 +67,19 @@ func newBrowser(self identity.ID, port uint16, table *Table) *browser {
 
 // restart begins the schedule anew, since the interfaces are others.
 func (b *browser) restart(now time.Time) {
-	b.started = now.Add(delay())
+	b.started = now.Add(randomDelay())
 	b.step = 0
 }
 
-// delay keeps those apart who would speak at the same time (RFC 6762, section 6).
-func delay() time.Duration { return minDelay + rand.N(maxDelay-minDelay) }
+// randomDelay keeps those apart who would speak at the same time (RFC 6762, section 6).
+func randomDelay() time.Duration { return minDelay + rand.N(maxDelay-minDelay) }
 
-// due returns what is due and when there will be more; zero: not before something
+// takeDue returns what is due and when there will be more; zero: not before something
 // comes in.
-func (b *browser) due(now time.Time) (e errand, next time.Time) {
-	stale, next := b.table.sweep(now)
+func (b *browser) takeDue(now time.Time) (e dueWork, next time.Time) {
+	stale, next := b.table.removeDead(now)
 	for _, instance := range stale {
-		b.want(instance, now)
+		b.askSoon(instance, now)
 	}
 	soonest := func(t time.Time) {
 		if next.IsZero() || t.Before(next) {
@@ -90,7 +90,7 @@ func (b *browser) due(now time.Time) (e errand, next time.Time) {
 		if !now.Before(b.nextAsk()) {
 			e.everybody, e.announce = true, true
 			b.cut, b.loud = false, false
-			e.questions = append(e.questions, question(service, dns.TypePTR))
+			e.questions = append(e.questions, encodeQuestion(service, dns.TypePTR))
 			for !now.Before(b.nextAsk()) {
 				b.step++
 			}
@@ -119,7 +119,7 @@ func (b *browser) due(now time.Time) (e errand, next time.Time) {
 		} else {
 			n := min(len(b.asking), maxAsked)
 			for _, instance := range b.asking[:n] {
-				if q := question(instance, dns.TypeANY); q != nil {
+				if q := encodeQuestion(instance, dns.TypeANY); q != nil {
 					e.questions = append(e.questions, q)
 				}
 			}
@@ -133,15 +133,15 @@ func (b *browser) due(now time.Time) (e errand, next time.Time) {
 }
 
 func (b *browser) nextAsk() time.Time {
-	last := len(schedule) - 1
+	last := len(announceTimes) - 1
 	if b.step <= last {
-		return b.started.Add(schedule[b.step])
+		return b.started.Add(announceTimes[b.step])
 	}
-	return b.started.Add(schedule[last] + time.Duration(b.step-last)*time.Minute)
+	return b.started.Add(announceTimes[last] + time.Duration(b.step-last)*time.Minute)
 }
 
-// want asks an instance in person soon.
-func (b *browser) want(instance string, now time.Time) {
+// askSoon asks an instance in person soon.
+func (b *browser) askSoon(instance string, now time.Time) {
 	if len(b.asking) >= maxAsking || slices.Contains(b.asking, instance) {
 		return
 	}
@@ -151,29 +151,29 @@ func (b *browser) want(instance string, now time.Time) {
 	}
 }
 
-// receive takes a packet in. It returns where somebody else seems to announce this
+// readPacket takes a packet in. It returns where somebody else seems to announce this
 // daemon's id, if so.
-func (b *browser) receive(p packet) (clone netip.AddrPort) {
+func (b *browser) readPacket(p packet) (clone netip.AddrPort) {
 	now := time.Now()
-	if !p.nic.onLink(p.src) || !b.quota.take(p.src, 1+len(p.data)/1024, now) {
+	if !p.nic.isOnLink(p.src) || !b.quota.allow(p.src, 1+len(p.data)/1024, now) {
 		return clone
 	}
-	if b.sayAt.IsZero() && questioned(p.data, instanceOf(b.self)) {
-		b.sayAt = now.Add(delay())
+	if b.sayAt.IsZero() && asksAbout(p.data, instanceOf(b.self)) {
+		b.sayAt = now.Add(randomDelay())
 		if soonest := b.said.Add(answerGap); b.sayAt.Before(soonest) {
 			b.sayAt = soonest
 		}
 		return clone
 	}
-	said := decode(p.data)
+	said := decodePacket(p.data)
 	if said.cut {
 		b.cut = true
 	}
 	for _, instance := range said.mentioned {
-		b.want(instance, now)
+		b.askSoon(instance, now)
 	}
 	for _, a := range said.found {
-		if !b.quota.take(p.src, 1, now) {
+		if !b.quota.allow(p.src, 1, now) {
 			break
 		}
 		switch {
@@ -182,21 +182,21 @@ func (b *browser) receive(p packet) (clone netip.AddrPort) {
 				clone = netip.AddrPortFrom(p.src, a.port)
 			}
 		case a.bye:
-			if instance := b.table.bye(a.id, a.instance); instance != "" {
-				b.want(instance, now)
+			if instance := b.table.hearGoodbye(a.id, a.instance); instance != "" {
+				b.askSoon(instance, now)
 			}
 		default:
-			if addrs := b.dialable(p.usable(a.addrs)); len(addrs) > 0 {
-				b.table.observe(sighting{a.id, a.instance, a.claim, addrs, p.src})
+			if addrs := b.dropOwnAddrs(p.usableAddrs(a.addrs)); len(addrs) > 0 {
+				b.table.addHints(sighting{a.id, a.instance, a.claim, addrs, p.src})
 			}
 		}
 	}
 	return clone
 }
 
-// dialable leaves out this daemon's own addresses: on another host they may be true,
+// dropOwnAddrs leaves out this daemon's own addresses: on another host they may be true,
 // as those of virtual networks that every host has, but here they lead back.
-func (b *browser) dialable(addrs []netip.AddrPort) []netip.AddrPort {
+func (b *browser) dropOwnAddrs(addrs []netip.AddrPort) []netip.AddrPort {
 	return slices.DeleteFunc(addrs, func(a netip.AddrPort) bool {
 		return a.Port() == b.port && slices.Contains(b.own, a.Addr().WithZone(""))
 	})

@@ -37,7 +37,7 @@ func drive(t *testing.T) *driven {
 func (d *driven) run(for_ time.Duration) {
 	d.t.Helper()
 	for end := time.Now().Add(for_); ; {
-		e, next := d.due(time.Now())
+		e, next := d.takeDue(time.Now())
 		for _, q := range e.questions {
 			var msg dns.Msg
 			if err := msg.Unpack(q); err != nil {
@@ -72,7 +72,7 @@ func (d *driven) expectAsked(what ...string) {
 }
 
 func (d *driven) hear(src string, data []byte) netip.AddrPort {
-	return d.receive(packet{data, netip.MustParseAddr(src), eth0})
+	return d.readPacket(packet{data, netip.MustParseAddr(src), eth0})
 }
 
 func TestSchedule(t *testing.T) {
@@ -86,7 +86,7 @@ func TestSchedule(t *testing.T) {
 		for time.Since(first) < 200*time.Second {
 			time.Sleep(time.Until(d.nextAsk()))
 			at = append(at, int(time.Since(first)/time.Second))
-			if e, _ := d.due(time.Now()); !e.everybody || len(e.questions) != 1 {
+			if e, _ := d.takeDue(time.Now()); !e.everybody || len(e.questions) != 1 {
 				t.Fatal("not due")
 			}
 		}
@@ -168,7 +168,7 @@ func TestMentionedIsAsked(t *testing.T) {
 func TestWhoIsHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := drive(t)
-		said := newRecords(planner, "planner", addrPorts("10.0.0.5:7117", "10.0.0.9:7117")).packet(lifetime)
+		said := newRecords(planner, "planner", addrPorts("10.0.0.5:7117", "10.0.0.9:7117")).encodeAnnouncement(lifetime)
 		d.hear("192.0.2.5", said)
 		d.hear("2001:db8:1::5", said)
 		d.recorder.expect(t)
@@ -177,22 +177,22 @@ func TestWhoIsHeard(t *testing.T) {
 		d.addrs(t, planner, "10.0.0.5:7117") // the other would lead back here
 
 		// Another daemon of this host.
-		d.hear("10.0.0.9", newRecords(reviewer, "reviewer", addrPorts("10.0.0.9:7118")).packet(lifetime))
+		d.hear("10.0.0.9", newRecords(reviewer, "reviewer", addrPorts("10.0.0.9:7118")).encodeAnnouncement(lifetime))
 		d.addrs(t, reviewer, "10.0.0.9:7118")
 		d.since()
 
 		// Itself, and a copy of itself.
-		own := newRecords(d.self, "own", addrPorts("10.0.0.9:7117")).packet(lifetime)
+		own := newRecords(d.self, "own", addrPorts("10.0.0.9:7117")).encodeAnnouncement(lifetime)
 		if clone := d.hear("10.0.0.9", own); clone.IsValid() {
 			t.Errorf("took itself for a copy at %v", clone)
 		}
 		for src, port := range map[string]string{"10.0.0.5": "7117", "10.0.0.9": "7118"} {
-			other := newRecords(d.self, "own", addrPorts(src+":"+port)).packet(lifetime)
+			other := newRecords(d.self, "own", addrPorts(src+":"+port)).encodeAnnouncement(lifetime)
 			if clone := d.hear(src, other); clone.String() != src+":"+port {
 				t.Errorf("copy at %s: %v", src, clone)
 			}
 		}
-		if clone := d.hear("10.0.0.5", newRecords(d.self, "own", addrPorts("10.0.0.5:7117")).packet(0)); clone.IsValid() {
+		if clone := d.hear("10.0.0.5", newRecords(d.self, "own", addrPorts("10.0.0.5:7117")).encodeAnnouncement(0)); clone.IsValid() {
 			t.Error("a goodbye is no copy")
 		}
 		d.recorder.expect(t)
@@ -207,8 +207,8 @@ func TestAnswersForAll(t *testing.T) {
 		start := time.Now()
 		var at []time.Duration
 		for time.Since(start) < 3*time.Second {
-			d.hear("10.0.0.5", question(service, dns.TypePTR))
-			if e, _ := d.due(time.Now()); e.announce {
+			d.hear("10.0.0.5", encodeQuestion(service, dns.TypePTR))
+			if e, _ := d.takeDue(time.Now()); e.announce {
 				at = append(at, time.Since(start))
 			}
 			time.Sleep(10 * time.Millisecond)
@@ -223,9 +223,9 @@ func TestFloodIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := drive(t)
 		for i := range 10000 {
-			d.hear("10.0.0.66", newRecords(identity.ID{0xa0, byte(i >> 8), byte(i)}, "x", addrPorts("10.0.0.66:1")).packet(lifetime))
+			d.hear("10.0.0.66", newRecords(identity.ID{0xa0, byte(i >> 8), byte(i)}, "x", addrPorts("10.0.0.66:1")).encodeAnnouncement(lifetime))
 		}
-		d.hear("10.0.0.5", newRecords(planner, "planner", addrPorts("10.0.0.5:7117")).packet(lifetime))
+		d.hear("10.0.0.5", newRecords(planner, "planner", addrPorts("10.0.0.5:7117")).encodeAnnouncement(lifetime))
 		if n := len(d.Entries()); n != maxStrangers && n != maxPerSource/2+1 {
 			t.Errorf("%d entries", n)
 		}
@@ -243,7 +243,7 @@ func TestRunWithoutInterface(t *testing.T) {
 	logger := slog.New(slog.NewTextHandler(writeFunc(func(b []byte) { log.Write(b); warned <- struct{}{} }), nil))
 	table := newRecorder().Table
 	table.Set(planner, Static, "planner.example:7117")
-	table.observe(sight(reviewer, laptop, "10.0.0.2:7117"))
+	table.addHints(sight(reviewer, laptop, "10.0.0.2:7117"))
 	ended := make(chan error)
 	go func() {
 		ended <- Run(ctx, Config{Self: identity.ID{7}, Listen: netip.MustParseAddrPort("127.0.0.1:7117"), Include: []string{"none"}, Table: table, Logger: logger})
@@ -268,8 +268,8 @@ func (w writeFunc) Write(b []byte) (int, error) { w(b); return len(b), nil }
 // A link whose questions are not heard on itself has gone deaf; one that could not
 // ask, or hears anything, has not.
 func TestDeafness(t *testing.T) {
-	p := &pair{group: &socket{}}
-	l := &link{pairs: []*pair{p}}
+	p := &familySockets{group: &socket{}}
+	l := &link{pairs: []*familySockets{p}}
 	for i, step := range []struct {
 		asked        bool
 		heard        uint64
@@ -288,7 +288,7 @@ func TestDeafness(t *testing.T) {
 		p.asked = step.asked
 		p.heard.Add(step.heard)
 		p.broken.Store(step.broken)
-		if broken, deaf := l.ailing(); broken != step.broken || deaf != step.want {
+		if broken, deaf := l.checkSockets(); broken != step.broken || deaf != step.want {
 			t.Errorf("step %d: broken %t, deaf %t", i, broken, deaf)
 		}
 	}
@@ -304,7 +304,7 @@ func TestAnnounced(t *testing.T) {
 		"[fe80::9]:7117":        {"[fe80::9]:7117"},
 		"203.0.113.1:7117":      nil,
 	} {
-		if got := announced(netip.MustParseAddrPort(listen), []nic{lo, eth0, wlan0}); !slices.Equal(got, addrPorts(want...)) {
+		if got := announcedAddrs(netip.MustParseAddrPort(listen), []nic{lo, eth0, wlan0}); !slices.Equal(got, addrPorts(want...)) {
 			t.Errorf("%s: %v, want %v", listen, got, want)
 		}
 	}
@@ -315,7 +315,7 @@ func TestAnnounced(t *testing.T) {
 		"[::1]:7117":     {"[::1]:7117"},
 		"10.0.0.9:7117":  nil,
 	} {
-		if got := announced(netip.MustParseAddrPort(listen), []nic{lo}); !slices.Equal(got, addrPorts(want...)) {
+		if got := announcedAddrs(netip.MustParseAddrPort(listen), []nic{lo}); !slices.Equal(got, addrPorts(want...)) {
 			t.Errorf("%s on loopback alone: %v, want %v", listen, got, want)
 		}
 	}

@@ -92,10 +92,10 @@ func Run(ctx context.Context, cfg Config) error {
 		stop:    make(chan struct{}),
 		warned:  make(map[string]bool),
 	}
-	defer n.close()
+	defer n.sayGoodbye()
 	if notices, err := openNotices(); err == nil {
 		n.notices, n.every = notices, lookTime
-		n.readers.Go(n.heed)
+		n.readers.Go(n.awaitNotices)
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -104,12 +104,12 @@ func Run(ctx context.Context, cfg Config) error {
 		case <-ctx.Done():
 			return nil
 		case p := <-n.packets:
-			n.receive(p)
+			n.handlePacket(p)
 		case <-n.rewired:
 			n.lookAt = n.looked.Add(lookGap)
 		case <-timer.C:
 		}
-		timer.Reset(time.Until(n.work(time.Now())))
+		timer.Reset(time.Until(n.doDueWork(time.Now())))
 	}
 }
 
@@ -119,7 +119,7 @@ type node struct {
 	cfg     Config
 	zone    *zone
 	browser *browser
-	watch   watch
+	watch   interfaceWatch
 	links   []*link
 	looked  time.Time // when the interfaces were
 	lookAt  time.Time // when they will be again
@@ -133,26 +133,26 @@ type node struct {
 	stop    chan struct{}
 }
 
-// work does what is due and returns when more will be.
-func (n *node) work(now time.Time) time.Time {
+// doDueWork does what is due and returns when more will be.
+func (n *node) doDueWork(now time.Time) time.Time {
 	if !now.Before(n.lookAt) {
 		n.looked, n.lookAt = now, now.Add(n.every)
-		n.follow(now)
+		n.updateLinks(now)
 	}
-	todo, next := n.browser.due(now)
+	todo, next := n.browser.takeDue(now)
 	if todo.everybody {
-		n.check()
+		n.reopenLinks()
 	}
 	known := n.zone.current.Load()
 	for _, l := range n.links {
 		if todo.announce && known != nil {
-			l.shout(known.packet(lifetime))
+			l.announce(known.encodeAnnouncement(lifetime))
 		}
 		if todo.loud {
-			l.shout(question(service, dns.TypePTR))
+			l.announce(encodeQuestion(service, dns.TypePTR))
 		}
 		for _, q := range todo.questions {
-			if err := l.ask(q); err != nil {
+			if err := l.sendQuestion(q); err != nil {
 				n.warnOn(l.nic, "send", fmt.Errorf("on %s: %w: look at its addresses and the firewall, or exclude the interface; configured addresses work without", l.nic.Name, err))
 			}
 		}
@@ -163,8 +163,8 @@ func (n *node) work(now time.Time) time.Time {
 	return next
 }
 
-// take hands a packet over to the goroutine that owns the node; false: it has ended.
-func (n *node) take(p packet) bool {
+// handOver hands a packet over to the goroutine that owns the node; false: it has ended.
+func (n *node) handOver(p packet) bool {
 	select {
 	case n.packets <- p:
 		return true
@@ -173,15 +173,15 @@ func (n *node) take(p packet) bool {
 	}
 }
 
-// receive takes a packet in, and tells if another daemon has this one's id.
-func (n *node) receive(p packet) {
-	clone := n.browser.receive(p)
+// handlePacket takes a packet in, and tells if another daemon has this one's id.
+func (n *node) handlePacket(p packet) {
+	clone := n.browser.readPacket(p)
 	if !clone.IsValid() || n.warned["clone"] {
 		return
 	}
 	// An address may be so new here that it is not known as this host's.
 	if list, err := net.InterfaceAddrs(); err == nil && clone.Port() == n.cfg.Listen.Port() &&
-		slices.ContainsFunc(prefixes(list), func(own netip.Prefix) bool { return own.Addr() == clone.Addr() }) {
+		slices.ContainsFunc(parsePrefixes(list), func(own netip.Prefix) bool { return own.Addr() == clone.Addr() }) {
 		return
 	}
 	n.warn("clone", fmt.Errorf("%s announces this daemon's own id: its key is in use there too, or somebody pretends: give that daemon a key of its own", p.src))
@@ -195,7 +195,7 @@ func (n *node) warn(kind string, err error) {
 	}
 }
 
-func (n *node) close() {
+func (n *node) sayGoodbye() {
 	// Nobody may answer after the goodbye. One may have begun to before, or be read
 	// out of turn over there, and contradict it; so it is said again.
 	if known := n.zone.current.Swap(nil); known != nil {
@@ -204,7 +204,7 @@ func (n *node) close() {
 				time.Sleep(byePause)
 			}
 			for _, l := range n.links {
-				l.shout(known.packet(0))
+				l.announce(known.encodeAnnouncement(0))
 			}
 		}
 	}
@@ -216,5 +216,5 @@ func (n *node) close() {
 		l.close()
 	}
 	n.readers.Wait()
-	n.cfg.Table.forget()
+	n.cfg.Table.removeAllHints()
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// heed waits for notices. That one was too long or lost is a notice too.
-func (n *node) heed() {
+// awaitNotices waits for notices. That one was too long or lost is a notice too.
+func (n *node) awaitNotices() {
 	var begin [64]byte
 	for {
 		if _, err := n.notices.Read(begin[:]); err != nil && !errors.Is(err, syscall.ENOBUFS) {
@@ -19,8 +19,8 @@ func (n *node) heed() {
 	}
 }
 
-// follow brings the sockets and what is announced in line with the interfaces.
-func (n *node) follow(now time.Time) {
+// updateLinks brings the sockets and what is announced in line with the interfaces.
+func (n *node) updateLinks(now time.Time) {
 	first := n.watch.nics == nil
 	changed, err := n.watch.poll()
 	if err != nil {
@@ -31,12 +31,12 @@ func (n *node) follow(now time.Time) {
 	if !changed {
 		return
 	}
-	n.browser.own = n.watch.own()
-	want, cut := n.watch.usable(n.cfg.Listen.Addr(), n.cfg.Include, n.cfg.Exclude)
+	n.browser.own = n.watch.ownAddrs()
+	want, cut := n.watch.usableInterfaces(n.cfg.Listen.Addr(), n.cfg.Include, n.cfg.Exclude)
 	if cut > 0 {
 		n.warn("many", fmt.Errorf("%d interfaces are left out: name the ones that matter in the interface list", cut))
 	}
-	outside := func(w nic) bool { return !w.loopback() }
+	outside := func(w nic) bool { return !w.isLoopback() }
 	if len(want) == 0 || len(n.cfg.Include) == 0 && !n.cfg.Listen.Addr().IsLoopback() && !slices.ContainsFunc(want, outside) {
 		which := ""
 		if len(n.cfg.Include)+len(n.cfg.Exclude) > 0 {
@@ -56,11 +56,11 @@ func (n *node) follow(now time.Time) {
 	for _, w := range want {
 		if !slices.ContainsFunc(n.links, func(l *link) bool { return l.nic.equal(w) }) {
 			moved = true
-			n.links = append(n.links, n.open(w))
+			n.links = append(n.links, n.openLinkOn(w))
 		}
 	}
 	if moved {
-		n.zone.current.Store(newRecords(n.cfg.Self, n.cfg.Name, announced(n.cfg.Listen, want)))
+		n.zone.current.Store(newRecords(n.cfg.Self, n.cfg.Name, announcedAddrs(n.cfg.Listen, want)))
 		n.browser.restart(now)
 		if n.cfg.Rewired != nil && !first {
 			n.cfg.Rewired()
@@ -68,33 +68,33 @@ func (n *node) follow(now time.Time) {
 	}
 }
 
-// open opens a link and warns of what could not be had of it.
-func (n *node) open(w nic) *link {
+// openLinkOn opens a link and warns of what could not be had of it.
+func (n *node) openLinkOn(w nic) *link {
 	l, errs := openLink(w)
 	for _, err := range errs {
-		kind, err := advise(w, err)
+		kind, err := explainOpenError(w, err)
 		n.warnOn(w, kind, err)
 	}
 	for _, p := range l.pairs {
 		for _, s := range []*socket{p.group, p.query} {
 			if s != nil {
-				n.readers.Go(func() { p.listen(s, w, n.zone, n.take) })
+				n.readers.Go(func() { p.readPackets(s, w, n.zone, n.handOver) })
 			}
 		}
 	}
 	return l
 }
 
-// check reopens the links that lack a socket or have gone deaf.
-func (n *node) check() {
+// reopenLinks reopens the links that lack a socket or have gone deaf.
+func (n *node) reopenLinks() {
 	for i, l := range n.links {
-		broken, deaf := l.ailing()
+		broken, deaf := l.checkSockets()
 		if deaf && l.reopened {
 			n.warnOn(l.nic, "deaf", fmt.Errorf("on %s: nothing is heard, not even what is sent from here: let UDP port 5353 through the firewall, or configure addresses", l.nic.Name))
 		}
 		if broken || deaf {
 			l.close()
-			n.links[i] = n.open(l.nic)
+			n.links[i] = n.openLinkOn(l.nic)
 			n.links[i].reopened = true
 		}
 	}
@@ -104,7 +104,7 @@ func (n *node) check() {
 // of this host miss each other, and mostly there are none; so that is told to one
 // that has nothing else.
 func (n *node) warnOn(w nic, kind string, err error) {
-	if !w.loopback() || n.cfg.Listen.Addr().IsLoopback() {
+	if !w.isLoopback() || n.cfg.Listen.Addr().IsLoopback() {
 		n.warn(kind, err)
 	}
 }

@@ -30,34 +30,34 @@ type sighting struct {
 	by       netip.Addr
 }
 
-// observe takes a sighting in. It may be refused for want of room.
-func (t *Table) observe(s sighting) {
+// addHints takes a sighting in. It may be refused for want of room.
+func (t *Table) addHints(s sighting) {
 	trusted := t.trusted(s.id)
 	for {
-		change, rival := t.put(s, trusted)
+		change, rival := t.tryAddHints(s, trusted)
 		if rival.IsZero() {
-			t.tell(change)
+			t.reportChange(change)
 			return
 		}
-		t.tell(t.displace(rival, t.trusted(rival)))
+		t.reportChange(t.removeStranger(rival, t.trusted(rival)))
 	}
 }
 
-// put takes a sighting in. If there is room only in the place of another peer, it
+// tryAddHints takes a sighting in. If there is room only in the place of another peer, it
 // does nothing and returns that one.
-func (t *Table) put(s sighting, trusted bool) (change *Change, rival identity.ID) {
+func (t *Table) tryAddHints(s sighting, trusted bool) (change *Change, rival identity.ID) {
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := t.peers[s.id]
 	if p == nil {
-		p = &known{}
+		p = &tableEntry{}
 	}
 	event := Moved
 	if len(p.hints) == 0 {
 		event = Discovered
-		if p.trusted = trusted; p.stranger() {
-			refused, rival := t.room(s.by)
+		if p.trusted = trusted; p.isStranger() {
+			refused, rival := t.findRival(s.by)
 			if refused || !rival.IsZero() {
 				return nil, rival
 			}
@@ -65,28 +65,28 @@ func (t *Table) put(s sighting, trusted bool) (change *Change, rival identity.ID
 	}
 	t.peers[s.id] = p
 	old := p.hints
-	p.hints = heard(old, s, now)
+	p.hints = mergeHints(old, s, now)
 	// Under its usual name it can be asked whatever others say about it.
 	if p.instance != instanceOf(s.id) {
 		p.instance = s.instance
 	}
 	p.claim, p.by, p.trusted = s.claim, s.by, trusted
 	p.seen, p.bye, p.asked = now, time.Time{}, false
-	t.wake(now.Add(staleTime))
+	t.scheduleSweep(now.Add(staleTime))
 	if event == Moved && sameAddrs(old, p.hints) {
 		return nil, identity.ID{}
 	}
-	return &Change{event, p.entry(s.id)}, identity.ID{}
+	return &Change{event, p.describe(s.id)}, identity.ID{}
 }
 
-// room says whether a stranger announced by a source may come in: at once, or in
+// findRival says whether a stranger announced by a source may come in: at once, or in
 // the place of a rival, the one not heard for longest among those of the source
 // that holds the most; or not, if the newcomer's own source holds the most.
-func (t *Table) room(by netip.Addr) (refused bool, rival identity.ID) {
+func (t *Table) findRival(by netip.Addr) (refused bool, rival identity.ID) {
 	strangers := 0
 	held := make(map[netip.Addr]int)
 	for _, p := range t.peers {
-		if p.stranger() && len(p.hints) > 0 {
+		if p.isStranger() && len(p.hints) > 0 {
 			strangers++
 			held[p.by]++
 		}
@@ -103,15 +103,15 @@ func (t *Table) room(by netip.Addr) (refused bool, rival identity.ID) {
 	}
 	var oldest time.Time
 	for id, p := range t.peers {
-		if p.stranger() && len(p.hints) > 0 && held[p.by] == most && (oldest.IsZero() || p.seen.Before(oldest)) {
+		if p.isStranger() && len(p.hints) > 0 && held[p.by] == most && (oldest.IsZero() || p.seen.Before(oldest)) {
 			rival, oldest = id, p.seen
 		}
 	}
 	return false, rival
 }
 
-// displace removes the hints of a stranger, or notes that it is none.
-func (t *Table) displace(id identity.ID, trusted bool) *Change {
+// removeStranger removes the hints of a stranger, or notes that it is none.
+func (t *Table) removeStranger(id identity.ID, trusted bool) *Change {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := t.peers[id]
@@ -121,13 +121,13 @@ func (t *Table) displace(id identity.ID, trusted bool) *Change {
 	if p.trusted = trusted; trusted {
 		return nil
 	}
-	return t.drop(id, p)
+	return t.removeHints(id, p)
 }
 
-// bye hears a goodbye: the hints of the peer, named by its id or if that is zero by
+// hearGoodbye hears a goodbye: the hints of the peer, named by its id or if that is zero by
 // its instance, go in a second unless they are repeated. It returns the instance to
 // ask, or "".
-func (t *Table) bye(id identity.ID, instance string) string {
+func (t *Table) hearGoodbye(id identity.ID, instance string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := t.peers[id]
@@ -143,21 +143,21 @@ func (t *Table) bye(id identity.ID, instance string) string {
 		return ""
 	}
 	p.bye = time.Now().Add(byeTime)
-	t.wake(p.bye)
+	t.scheduleSweep(p.bye)
 	return p.instance
 }
 
-// sweep removes the hints that have died. It returns the instances to ask before
+// removeDead removes the hints that have died. It returns the instances to ask before
 // they die, and when there is more to do; zero: not before something is heard.
-func (t *Table) sweep(now time.Time) (ask []string, next time.Time) {
-	ask, changes, next := t.age(now)
+func (t *Table) removeDead(now time.Time) (ask []string, next time.Time) {
+	ask, changes, next := t.ageHints(now)
 	for _, c := range changes {
-		t.tell(c)
+		t.reportChange(c)
 	}
 	return ask, next
 }
 
-func (t *Table) age(now time.Time) (ask []string, changes []*Change, next time.Time) {
+func (t *Table) ageHints(now time.Time) (ask []string, changes []*Change, next time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.next.IsZero() || now.Before(t.next) {
@@ -174,77 +174,77 @@ func (t *Table) age(now time.Time) (ask []string, changes []*Change, next time.T
 		})
 		switch {
 		case len(p.hints) == 0:
-			changes = append(changes, t.drop(id, p))
+			changes = append(changes, t.removeHints(id, p))
 			continue
 		case len(p.hints) < before:
-			changes = append(changes, &Change{Moved, p.entry(id)})
+			changes = append(changes, &Change{Moved, p.describe(id)})
 		}
 		if !p.asked && !now.Before(p.seen.Add(staleTime)) {
 			p.asked = true
 			ask = append(ask, p.instance)
 		}
 		if !p.asked {
-			t.wake(p.seen.Add(staleTime))
+			t.scheduleSweep(p.seen.Add(staleTime))
 		}
 		if !p.bye.IsZero() {
-			t.wake(p.bye)
+			t.scheduleSweep(p.bye)
 		}
 		for _, h := range p.hints {
-			t.wake(h.seen.Add(hintTime))
+			t.scheduleSweep(h.seen.Add(hintTime))
 		}
 	}
 	return ask, changes, t.next
 }
 
-// forget removes all hints: nobody is left to see them die.
-func (t *Table) forget() {
-	for _, c := range t.clear() {
-		t.tell(c)
+// removeAllHints removes all hints: nobody is left to see them die.
+func (t *Table) removeAllHints() {
+	for _, c := range t.clearHints() {
+		t.reportChange(c)
 	}
 }
 
-func (t *Table) clear() (changes []*Change) {
+func (t *Table) clearHints() (changes []*Change) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for id, p := range t.peers {
 		if len(p.hints) > 0 {
-			changes = append(changes, t.drop(id, p))
+			changes = append(changes, t.removeHints(id, p))
 		}
 	}
 	t.next = time.Time{}
 	return changes
 }
 
-// wake makes sweep look again at a time, or earlier.
-func (t *Table) wake(at time.Time) {
+// scheduleSweep makes sweep look again at a time, or earlier.
+func (t *Table) scheduleSweep(at time.Time) {
 	if t.next.IsZero() || at.Before(t.next) {
 		t.next = at
 	}
 }
 
-// drop removes the hints of a peer.
-func (t *Table) drop(id identity.ID, p *known) *Change {
+// removeHints removes the hints of a peer.
+func (t *Table) removeHints(id identity.ID, p *tableEntry) *Change {
 	p.hints, p.bye, p.seen = nil, time.Time{}, time.Time{}
-	change := &Change{Lost, p.entry(id)}
+	change := &Change{Lost, p.describe(id)}
 	p.claim, p.instance = "", ""
-	t.tidy(id, p)
+	t.removeEmpty(id, p)
 	return change
 }
 
-func (t *Table) tell(c *Change) {
+func (t *Table) reportChange(c *Change) {
 	if c != nil {
 		t.changed(*c)
 	}
 }
 
-// stranger reports whether only the network vouches for the peer.
-func (p *known) stranger() bool { return !p.trusted && len(p.worked)+len(p.static) == 0 }
+// isStranger reports whether only the network vouches for the peer.
+func (p *tableEntry) isStranger() bool { return !p.trusted && len(p.worked)+len(p.static) == 0 }
 
-// heard returns the hints after a sighting: its addresses first, then those that
+// mergeHints returns the hints after a sighting: its addresses first, then those that
 // other sources gave. What the same source said before is superseded. Where there
 // are too many, the source with the most loses its last, so that no source alone
 // can push out what the others say.
-func heard(old []hint, s sighting, now time.Time) []hint {
+func mergeHints(old []hint, s sighting, now time.Time) []hint {
 	hints := make([]hint, 0, len(s.addrs)+len(old))
 	for _, a := range s.addrs {
 		hints = append(hints, hint{a, s.by, now})

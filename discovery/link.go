@@ -29,17 +29,17 @@ var (
 // announce and to listen.
 type link struct {
 	nic      nic
-	pairs    []*pair
+	pairs    []*familySockets
 	lacking  bool // something could not be opened
 	reopened bool // with the interface unchanged
 }
 
-// pair is the two sockets of a family on an interface; one that could not be opened
+// familySockets is the two sockets of a family on an interface; one that could not be opened
 // is nil. The group's has port 5353 and hears all multicast; answers and announcements
 // must come from it (RFC 6762, section 6). The other has a port of its own, for answers that
 // come to it alone: of those to port 5353 the system gives each to only one of the
 // sockets that share it.
-type pair struct {
+type familySockets struct {
 	to           *net.UDPAddr
 	group, query *socket
 	heard        atomic.Uint64 // packets on the group's socket, those from here among them
@@ -65,23 +65,23 @@ func openLink(n nic) (l *link, errs []error) {
 	l = &link{nic: n}
 	for _, group := range []net.IP{group4, group6} {
 		v4 := group.To4() != nil
-		if !n.has(v4) || n.loopback() && !v4 {
+		if !n.hasFamily(v4) || n.isLoopback() && !v4 {
 			continue // hosts have no route for IPv6 multicast on loopback
 		}
-		p := &pair{to: &net.UDPAddr{IP: group, Port: mdnsPort}}
+		p := &familySockets{to: &net.UDPAddr{IP: group, Port: mdnsPort}}
 		network := "udp4"
 		if !v4 {
 			network, p.to.Zone = "udp6", n.Name
 		}
 		conn, err := net.ListenMulticastUDP(network, &n.Interface, &net.UDPAddr{IP: group, Port: mdnsPort})
-		if p.group, err = tune(conn, err, n, v4); err != nil {
+		if p.group, err = setMulticast(conn, err, n, v4); err != nil {
 			errs = append(errs, err)
 		} else {
 			// A socket hears the groups that any socket of the host joined, on all interfaces.
 			p.group.index = n.Index
 		}
 		conn, err = net.ListenUDP(network, nil)
-		if p.query, err = tune(conn, err, n, v4); err != nil {
+		if p.query, err = setMulticast(conn, err, n, v4); err != nil {
 			errs = append(errs, err)
 		}
 		l.pairs = append(l.pairs, p)
@@ -90,9 +90,9 @@ func openLink(n nic) (l *link, errs []error) {
 	return l, errs
 }
 
-// tune makes a socket send multicast to the interface, and to this host too, for
+// setMulticast makes a socket send multicast to the interface, and to this host too, for
 // the other daemons on it. It closes one that cannot.
-func tune(conn *net.UDPConn, err error, n nic, v4 bool) (*socket, error) {
+func setMulticast(conn *net.UDPConn, err error, n nic, v4 bool) (*socket, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -109,8 +109,8 @@ func tune(conn *net.UDPConn, err error, n nic, v4 bool) (*socket, error) {
 			return size, index, src, err
 		}
 		var from *ipv4.ControlMessage
-		if n.loopback() { // else the system takes another address, or none
-			from = &ipv4.ControlMessage{IfIndex: n.Index, Src: n.first4()}
+		if n.isLoopback() { // else the system takes another address, or none
+			from = &ipv4.ControlMessage{IfIndex: n.Index, Src: n.firstIPv4()}
 		}
 		s.write = func(data []byte, to *net.UDPAddr) error { _, err := c.WriteTo(data, from, to); return err }
 	} else {
@@ -132,18 +132,18 @@ func tune(conn *net.UDPConn, err error, n nic, v4 bool) (*socket, error) {
 	return s, nil
 }
 
-// advise returns the kind of a failure to open sockets, and the failure with the
+// explainOpenError returns the kind of a failure to open sockets, and the failure with the
 // remedy.
-func advise(n nic, err error) (kind string, _ error) {
+func explainOpenError(n nic, err error) (kind string, _ error) {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return "port", fmt.Errorf("on %s: %w: a program holds UDP port %d and does not share it, so others do not discover this daemon: stop that program; configured addresses work without", n.Name, err, mdnsPort)
 	}
 	return "open", fmt.Errorf("on %s: %w: the interface cannot do multicast: exclude it; configured addresses work without", n.Name, err)
 }
 
-// shout sends a packet to the group from its own port. What hinders it hinders
+// announce sends a packet to the group from its own port. What hinders it hinders
 // questions too, and is told there.
-func (l *link) shout(data []byte) {
+func (l *link) announce(data []byte) {
 	for _, p := range l.pairs {
 		if p.group != nil {
 			p.group.write(data, p.to)
@@ -151,8 +151,8 @@ func (l *link) shout(data []byte) {
 	}
 }
 
-// ask sends a question to the group. The error is one that has lasted.
-func (l *link) ask(data []byte) (err error) {
+// sendQuestion sends a question to the group. The error is one that has lasted.
+func (l *link) sendQuestion(data []byte) (err error) {
 	for _, p := range l.pairs {
 		if p.query == nil {
 			continue
@@ -168,9 +168,9 @@ func (l *link) ask(data []byte) (err error) {
 	return err
 }
 
-// ailing looks whether the sockets work: whether they are there, and whether they
+// checkSockets looks whether the sockets work: whether they are there, and whether they
 // heard the questions that were sent from here.
-func (l *link) ailing() (broken, deaf bool) {
+func (l *link) checkSockets() (broken, deaf bool) {
 	broken = l.lacking
 	for _, p := range l.pairs {
 		heard := p.heard.Load()
@@ -186,10 +186,10 @@ func (l *link) ailing() (broken, deaf bool) {
 	return broken, deaf
 }
 
-// listen answers the questions of a socket from z, and hands the packets that matter
+// readPackets answers the questions of a socket from z, and hands the packets that matter
 // to take, until the socket is closed or take returns false. It heeds only who is on
 // the link: an answer to anybody else would go where a forged address says.
-func (p *pair) listen(s *socket, n nic, z *zone, take func(packet) bool) {
+func (p *familySockets) readPackets(s *socket, n nic, z *zone, take func(packet) bool) {
 	buf := make([]byte, maxPacket+1)
 	for {
 		size, index, src, err := s.read(buf)
@@ -209,7 +209,7 @@ func (p *pair) listen(s *socket, n nic, z *zone, take func(packet) bool) {
 		}
 		data, at := buf[:size], udp.AddrPort()
 		from := netip.AddrPortFrom(at.Addr().Unmap().WithZone(""), at.Port())
-		if !n.onLink(from.Addr()) {
+		if !n.isOnLink(from.Addr()) {
 			continue
 		}
 		if s == p.group {
@@ -217,7 +217,7 @@ func (p *pair) listen(s *socket, n nic, z *zone, take func(packet) bool) {
 				s.write(answer, udp)
 			}
 		}
-		if from.Port() == mdnsPort && relevant(data) && !take(packet{append([]byte(nil), data...), from.Addr(), n}) {
+		if from.Port() == mdnsPort && isRelevant(data) && !take(packet{append([]byte(nil), data...), from.Addr(), n}) {
 			return
 		}
 	}

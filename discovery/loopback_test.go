@@ -76,7 +76,7 @@ func TestLoopback(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%d goodbyes, want 2: %v", byes, err)
 		}
-		for _, said := range decode(buf[:n]).found {
+		for _, said := range decodePacket(buf[:n]).found {
 			if said.bye && said.instance == instanceOf(b.id) {
 				byes++
 			}

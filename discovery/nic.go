@@ -21,22 +21,22 @@ func (n nic) equal(o nic) bool {
 	return n.Index == o.Index && n.Name == o.Name && n.Flags == o.Flags && slices.Equal(n.prefixes, o.prefixes)
 }
 
-// onLink reports whether an address is reached directly on the interface.
-func (n nic) onLink(ip netip.Addr) bool {
+// isOnLink reports whether an address is reached directly on the interface.
+func (n nic) isOnLink(ip netip.Addr) bool {
 	return slices.ContainsFunc(n.prefixes, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
-// loopback reports whether only this host is on the interface. What is heard there
+// isLoopback reports whether only this host is on the interface. What is heard there
 // is another daemon of this host.
-func (n nic) loopback() bool { return n.Flags&net.FlagLoopback != 0 }
+func (n nic) isLoopback() bool { return n.Flags&net.FlagLoopback != 0 }
 
-// has reports whether the interface has an address of a family.
-func (n nic) has(v4 bool) bool {
+// hasFamily reports whether the interface has an address of a family.
+func (n nic) hasFamily(v4 bool) bool {
 	return slices.ContainsFunc(n.prefixes, func(p netip.Prefix) bool { return p.Addr().Is4() == v4 })
 }
 
-// first4 returns the first IPv4 address, or nil.
-func (n nic) first4() net.IP {
+// firstIPv4 returns the first IPv4 address, or nil.
+func (n nic) firstIPv4() net.IP {
 	for _, p := range n.prefixes {
 		if p.Addr().Is4() {
 			return p.Addr().AsSlice()
@@ -45,14 +45,14 @@ func (n nic) first4() net.IP {
 	return nil
 }
 
-// watch looks at the interfaces of the host.
-type watch struct {
+// interfaceWatch looks at the interfaces of the host.
+type interfaceWatch struct {
 	nics  []net.Interface
 	addrs []netip.Prefix
 }
 
 // poll looks, and reports whether anything is other than before.
-func (w *watch) poll() (changed bool, err error) {
+func (w *interfaceWatch) poll() (changed bool, err error) {
 	nics, err := net.Interfaces()
 	if err != nil {
 		return false, err
@@ -61,7 +61,7 @@ func (w *watch) poll() (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	addrs := prefixes(list)
+	addrs := parsePrefixes(list)
 	same := slices.EqualFunc(nics, w.nics, func(a, b net.Interface) bool {
 		return a.Index == b.Index && a.Name == b.Name && a.Flags == b.Flags
 	}) && slices.Equal(addrs, w.addrs)
@@ -69,8 +69,8 @@ func (w *watch) poll() (changed bool, err error) {
 	return !same, nil
 }
 
-// own returns the addresses of the host.
-func (w *watch) own() []netip.Addr {
+// ownAddrs returns the addresses of the host.
+func (w *interfaceWatch) ownAddrs() []netip.Addr {
 	own := make([]netip.Addr, 0, len(w.addrs))
 	for _, p := range w.addrs {
 		own = append(own, p.Addr())
@@ -78,10 +78,10 @@ func (w *watch) own() []netip.Addr {
 	return own
 }
 
-// usable returns the interfaces to use, and how many there are too many: those that
+// usableInterfaces returns the interfaces to use, and how many there are too many: those that
 // are up, have an address and can do multicast, which loopback can on every system
 // that matters and says on few. Who listens on loopback is reached there alone.
-func (w *watch) usable(listen netip.Addr, include, exclude []string) (use []nic, cut int) {
+func (w *interfaceWatch) usableInterfaces(listen netip.Addr, include, exclude []string) (use []nic, cut int) {
 	for _, i := range w.nics {
 		loopback := i.Flags&net.FlagLoopback != 0
 		if i.Flags&net.FlagUp == 0 || !loopback && (i.Flags&net.FlagMulticast == 0 || listen.IsLoopback()) ||
@@ -96,12 +96,12 @@ func (w *watch) usable(listen netip.Addr, include, exclude []string) (use []nic,
 			cut++
 			continue
 		}
-		use = append(use, nic{i, prefixes(list)})
+		use = append(use, nic{i, parsePrefixes(list)})
 	}
 	return use, cut
 }
 
-func prefixes(list []net.Addr) []netip.Prefix {
+func parsePrefixes(list []net.Addr) []netip.Prefix {
 	found := make([]netip.Prefix, 0, len(list))
 	for _, a := range list {
 		if p, err := netip.ParsePrefix(a.String()); err == nil {
@@ -111,10 +111,10 @@ func prefixes(list []net.Addr) []netip.Prefix {
 	return found
 }
 
-// announced returns where a socket bound to listen is reached on the interfaces,
+// announcedAddrs returns where a socket bound to listen is reached on the interfaces,
 // addresses that hold on one link only last, those of loopback only where there is
 // nothing else.
-func announced(listen netip.AddrPort, nics []nic) []netip.AddrPort {
+func announcedAddrs(listen netip.AddrPort, nics []nic) []netip.AddrPort {
 	var wide, local, loopback []netip.AddrPort
 	bound := listen.Addr().Unmap().WithZone("")
 	if bound.IsLoopback() && len(nics) > 0 {

@@ -33,8 +33,8 @@ type announcement struct {
 	addrs    []netip.AddrPort // as announced, unchecked
 }
 
-// response is the bit of the third byte that tells an answer from a question.
-const response = 1 << 7
+// responseBit is the bit of the third byte that tells an answer from a question.
+const responseBit = 1 << 7
 
 // The beginnings of labels that what concerns this package contains: the service, the
 // question which services there are, and the hosts that run it.
@@ -44,20 +44,20 @@ var (
 	hostLabel    = []byte("\x0eacp-")
 )
 
-// relevant reports whether data can be about the service. It spares the decoding of
+// isRelevant reports whether data can be about the service. It spares the decoding of
 // everything else that is said on the network.
-func relevant(data []byte) bool {
-	return len(data) >= headerLen && len(data) <= maxPacket && mentions(data, serviceLabel)
+func isRelevant(data []byte) bool {
+	return len(data) >= headerLen && len(data) <= maxPacket && containsLabel(data, serviceLabel)
 }
 
-// asks reports whether data can be a question that is answered here.
-func asks(data []byte) bool {
-	return len(data) >= headerLen && len(data) <= maxPacket && data[2]&response == 0 &&
-		(mentions(data, serviceLabel) || mentions(data, enumLabel) || mentions(data, hostLabel))
+// isQuestion reports whether data can be a question that is answered here.
+func isQuestion(data []byte) bool {
+	return len(data) >= headerLen && len(data) <= maxPacket && data[2]&responseBit == 0 &&
+		(containsLabel(data, serviceLabel) || containsLabel(data, enumLabel) || containsLabel(data, hostLabel))
 }
 
-// mentions reports whether a label, in any case, is in a packet of at least a header.
-func mentions(data, label []byte) bool {
+// containsLabel reports whether a label, in any case, is in a packet of at least a header.
+func containsLabel(data, label []byte) bool {
 	for rest := data[headerLen:]; ; {
 		i := bytes.IndexByte(rest, label[0])
 		if i < 0 || len(rest)-i < len(label) {
@@ -70,37 +70,37 @@ func mentions(data, label []byte) bool {
 	}
 }
 
-// questioned reports whether data asks about an instance, by its name or the
+// asksAbout reports whether data asks about an instance, by its name or the
 // service's, and the one who asks does not know the answer (RFC 6762, section 7.1).
-func questioned(data []byte, instance string) bool {
+func asksAbout(data []byte, instance string) bool {
 	var msg dns.Msg
-	if len(data) < headerLen || len(data) > maxPacket || data[2]&response != 0 || msg.Unpack(data) != nil || msg.Opcode != dns.OpcodeQuery {
+	if len(data) < headerLen || len(data) > maxPacket || data[2]&responseBit != 0 || msg.Unpack(data) != nil || msg.Opcode != dns.OpcodeQuery {
 		return false
 	}
-	known := knows(&msg, instance)
+	known := knowsAnswer(&msg, instance)
 	return slices.ContainsFunc(msg.Question, func(q dns.Question) bool {
 		all := strings.EqualFold(q.Name, service) && (q.Qtype == dns.TypePTR || q.Qtype == dns.TypeANY)
 		return all && !known || strings.EqualFold(q.Name, instance)
 	})
 }
 
-// knows reports whether who asks has an instance's answer already.
-func knows(msg *dns.Msg, instance string) bool {
+// knowsAnswer reports whether who asks has an instance's answer already.
+func knowsAnswer(msg *dns.Msg, instance string) bool {
 	return slices.ContainsFunc(msg.Answer, func(rr dns.RR) bool {
 		ptr, ok := rr.(*dns.PTR)
 		return ok && strings.EqualFold(ptr.Ptr, instance) && ptr.Hdr.Ttl >= lifetime/2
 	})
 }
 
-// said is what a packet says.
-type said struct {
+// packetContent is what a packet says.
+type packetContent struct {
 	found     []announcement
 	mentioned []string // instances of which it does not say enough
 	cut       bool     // it had more to say (the TC bit)
 }
 
-// decode reads a packet. What is malformed or of another version is left out.
-func decode(data []byte) (r said) {
+// decodePacket reads a packet. What is malformed or of another version is left out.
+func decodePacket(data []byte) (r packetContent) {
 	var msg dns.Msg
 	if len(data) > maxPacket || msg.Unpack(data) != nil || !msg.Response || msg.Opcode != dns.OpcodeQuery || msg.Rcode != dns.RcodeSuccess {
 		return r
@@ -232,21 +232,21 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// usable returns up to 8 of the announced addresses that may be believed where the
+// usableAddrs returns up to 8 of the announced addresses that may be believed where the
 // packet came in, those on the link first. An IPv6 link-local address holds on one
 // link only, and a record does not say on which: so it is believed only of the
 // sender, and gets the zone of the interface.
-func (p *packet) usable(announced []netip.AddrPort) []netip.AddrPort {
+func (p *packet) usableAddrs(announced []netip.AddrPort) []netip.AddrPort {
 	var onLink, private []netip.AddrPort
 	for _, a := range announced {
 		ip := a.Addr()
 		switch {
-		case a.Port() == 0 || ip.Zone() != "" || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLoopback() && !p.nic.loopback():
+		case a.Port() == 0 || ip.Zone() != "" || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLoopback() && !p.nic.isLoopback():
 		case ip.Is6() && ip.IsLinkLocalUnicast():
 			if ip == p.src {
 				onLink = append(onLink, netip.AddrPortFrom(ip.WithZone(p.nic.Name), a.Port()))
 			}
-		case p.nic.onLink(ip):
+		case p.nic.isOnLink(ip):
 			onLink = append(onLink, a)
 		case ip.IsPrivate():
 			private = append(private, a)

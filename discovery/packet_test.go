@@ -66,7 +66,7 @@ func TestDecode(t *testing.T) {
 			data:  message(t, nil, slices.Concat(foreign("one", planner, 10), foreign(`two\ words`, reviewer, 10), foreign("THREE", identity.ID{3}, 4500), []string{hostA, `HOST.local. 10 IN AAAA fe80::5`})...),
 			found: []string{"one 01 10.0.0.5:7117 [fe80::5]:7117", `two\ words 02 10.0.0.5:7117 [fe80::5]:7117`, "three 03 10.0.0.5:7117 [fe80::5]:7117"},
 		},
-		"ours":                         {data: newRecords(planner, `back\slash "quoted" ü`, addrPorts("10.0.0.5:7117", "[2001:db8::5]:7117")).packet(lifetime), found: []string{strings.TrimSuffix(instanceOf(planner), "."+service) + " 01 10.0.0.5:7117 [2001:db8::5]:7117 10.0.0.5:7117 [2001:db8::5]:7117"}},
+		"ours":                         {data: newRecords(planner, `back\slash "quoted" ü`, addrPorts("10.0.0.5:7117", "[2001:db8::5]:7117")).encodeAnnouncement(lifetime), found: []string{strings.TrimSuffix(instanceOf(planner), "."+service) + " 01 10.0.0.5:7117 [2001:db8::5]:7117 10.0.0.5:7117 [2001:db8::5]:7117"}},
 		"goodbye":                      {data: message(t, nil, foreign("one", planner, 0)...), found: []string{"one 01 bye"}},
 		"goodbye of the pointer alone": {data: message(t, nil, foreign("one", planner, 0)[0]), found: []string{"one 00 bye"}},
 		"only mentioned":               {data: message(t, nil, foreign("one", planner, 10)[:2]...), mentioned: []string{"one"}},
@@ -96,7 +96,7 @@ func TestDecode(t *testing.T) {
 		"empty":           {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := decode(test.data)
+			r := decodePacket(test.data)
 			var found []string
 			for _, a := range r.found {
 				s := strings.TrimSuffix(a.instance, "."+service) + " " + a.id.String()[:2]
@@ -118,7 +118,7 @@ func TestDecode(t *testing.T) {
 			if !slices.Equal(found, test.found) || !slices.Equal(mentioned, test.mentioned) {
 				t.Errorf("found %q, mentioned %q; want %q, %q", found, mentioned, test.found, test.mentioned)
 			}
-			if len(test.found)+len(test.mentioned) > 0 && !relevant(test.data) {
+			if len(test.found)+len(test.mentioned) > 0 && !isRelevant(test.data) {
 				t.Error("not taken for relevant")
 			}
 		})
@@ -126,10 +126,10 @@ func TestDecode(t *testing.T) {
 }
 
 func TestRelevant(t *testing.T) {
-	if relevant(message(t, nil, `_ipp._tcp.local. 10 IN PTR printer._ipp._tcp.local.`)) {
+	if isRelevant(message(t, nil, `_ipp._tcp.local. 10 IN PTR printer._ipp._tcp.local.`)) {
 		t.Error("a printer is relevant")
 	}
-	if !relevant(question("_ACP._udp.local.", dns.TypePTR)) {
+	if !isRelevant(encodeQuestion("_ACP._udp.local.", dns.TypePTR)) {
 		t.Error("a question is not relevant")
 	}
 }
@@ -159,7 +159,7 @@ func TestQuestioned(t *testing.T) {
 		"response":      {ask(service, dns.TypePTR, func(m *dns.Msg) { m.Response = true }), false},
 		"cut in pieces": {ask(service, dns.TypePTR, nil)[:40], false},
 	} {
-		if got := questioned(test.data, own); got != test.want {
+		if got := asksAbout(test.data, own); got != test.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
@@ -194,7 +194,7 @@ func TestUsableAddresses(t *testing.T) {
 			if p.src.IsLoopback() {
 				p.nic = lo
 			}
-			if got := p.usable(parse(test.announced)); !slices.Equal(got, parse(test.want)) {
+			if got := p.usableAddrs(parse(test.announced)); !slices.Equal(got, parse(test.want)) {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})
@@ -205,10 +205,10 @@ func TestUsableAddresses(t *testing.T) {
 // configured peer.
 func FuzzPacket(f *testing.F) {
 	ours := newRecords(planner, "planner", addrPorts("10.0.0.5:7117", "[2001:db8::5]:7117", "[fe80::5]:7117"))
-	f.Add(ours.packet(lifetime), true)
-	f.Add(ours.packet(0), false)
-	f.Add(question(service, dns.TypePTR), false)
-	f.Add(question(instanceOf(identity.ID{7}), dns.TypeANY), true)
+	f.Add(ours.encodeAnnouncement(lifetime), true)
+	f.Add(ours.encodeAnnouncement(0), false)
+	f.Add(encodeQuestion(service, dns.TypePTR), false)
+	f.Add(encodeQuestion(instanceOf(identity.ID{7}), dns.TypeANY), true)
 	f.Add(message(f, nil, slices.Concat(foreign("one", planner, 10), foreign(`t\.wo\ \\x`, reviewer, 0), []string{hostA})...), false)
 	f.Add(message(f, func(m *dns.Msg) { m.Truncated = true }, foreign("one", identity.ID{3}, 10)[0]), true)
 	f.Fuzz(func(t *testing.T, data []byte, v6 bool) {
@@ -219,11 +219,11 @@ func FuzzPacket(f *testing.F) {
 		if v6 {
 			p.src = netip.MustParseAddr("fe80::5")
 		}
-		said := decode(data)
-		if questioned(data, instanceOf(b.self)) && !relevant(data) {
+		said := decodePacket(data)
+		if asksAbout(data, instanceOf(b.self)) && !isRelevant(data) {
 			t.Error("asks what is not relevant")
 		}
-		if !relevant(data) && len(said.found)+len(said.mentioned) > 0 {
+		if !isRelevant(data) && len(said.found)+len(said.mentioned) > 0 {
 			t.Error("decoded what is not relevant")
 		}
 		if len(said.found)+len(said.mentioned) > maxServices {
@@ -235,13 +235,13 @@ func FuzzPacket(f *testing.F) {
 			}
 		}
 		for range 2 {
-			b.receive(p)
+			b.readPacket(p)
 		}
 		if len(b.asking) > maxAsking {
 			t.Errorf("%d to ask", len(b.asking))
 		}
 		for _, instance := range b.asking {
-			if q := question(instance, dns.TypeANY); len(q) > 512 {
+			if q := encodeQuestion(instance, dns.TypeANY); len(q) > 512 {
 				t.Errorf("a question of %d bytes", len(q))
 			}
 		}
@@ -257,7 +257,7 @@ func FuzzPacket(f *testing.F) {
 				if a.Source == MDNS {
 					hints++
 					ip := netip.MustParseAddrPort(a.HostPort).Addr()
-					if ip.IsLoopback() || ip.IsMulticast() || ip.IsUnspecified() || !eth0.onLink(ip.WithZone("")) && !ip.IsPrivate() {
+					if ip.IsLoopback() || ip.IsMulticast() || ip.IsUnspecified() || !eth0.isOnLink(ip.WithZone("")) && !ip.IsPrivate() {
 						t.Errorf("hint %v", ip)
 					}
 				}
@@ -294,7 +294,7 @@ func BenchmarkHostilePacket(b *testing.B) {
 		}
 		b.Run(fmt.Sprintf("%s/%dB", name, len(data)), func(b *testing.B) {
 			for b.Loop() {
-				decode(data)
+				decodePacket(data)
 			}
 		})
 	}

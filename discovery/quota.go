@@ -21,8 +21,8 @@ type quota struct {
 	of    map[netip.Addr]int
 }
 
-// take uses up n units, if there are any left.
-func (q *quota) take(source netip.Addr, n int, now time.Time) bool {
+// allow uses up n units, if there are any left.
+func (q *quota) allow(source netip.Addr, n int, now time.Time) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.of == nil {

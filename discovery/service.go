@@ -93,13 +93,13 @@ func newRecords(self identity.ID, name string, addrs []netip.AddrPort) *records 
 	return r
 }
 
-// answer returns the records that answer a question, with all that the one who
+// answerQuestion returns the records that answer a question, with all that the one who
 // asks will want to know next.
-func (r *records) answer(name string, qtype uint16) []dns.RR {
+func (r *records) answerQuestion(name string, qtype uint16) []dns.RR {
 	is := func(types ...uint16) bool { return qtype == dns.TypeANY || slices.Contains(types, qtype) }
 	switch {
 	case name == service && is(dns.TypePTR):
-		return r.all()
+		return r.allRecords()
 	case name == r.instance && is(dns.TypeSRV, dns.TypeTXT):
 		return slices.Concat(r.about, r.addrs)
 	case name == r.host && is(dns.TypeA, dns.TypeAAAA):
@@ -110,13 +110,13 @@ func (r *records) answer(name string, qtype uint16) []dns.RR {
 	return nil
 }
 
-func (r *records) all() []dns.RR { return slices.Concat([]dns.RR{r.ptr}, r.about, r.addrs) }
+func (r *records) allRecords() []dns.RR { return slices.Concat([]dns.RR{r.ptr}, r.about, r.addrs) }
 
-// packet returns an announcement (RFC 6762, section 8.3), or with ttl 0 a goodbye
+// encodeAnnouncement returns an announcement (RFC 6762, section 8.3), or with ttl 0 a goodbye
 // (section 10.1).
-func (r *records) packet(ttl uint32) []byte {
+func (r *records) encodeAnnouncement(ttl uint32) []byte {
 	msg := dns.Msg{MsgHdr: dns.MsgHdr{Response: true, Authoritative: true}, Compress: true}
-	for _, rr := range r.all() {
+	for _, rr := range r.allRecords() {
 		if ttl != lifetime {
 			rr = dns.Copy(rr)
 			rr.Header().Ttl = ttl
@@ -130,9 +130,9 @@ func (r *records) packet(ttl uint32) []byte {
 	return data
 }
 
-// question returns a question about a name (RFC 6762, section 5.1), or nil if the
+// encodeQuestion returns a question about a name (RFC 6762, section 5.1), or nil if the
 // name, which may come from a stranger, cannot be asked for.
-func question(name string, qtype uint16) []byte {
+func encodeQuestion(name string, qtype uint16) []byte {
 	msg := dns.Msg{Question: []dns.Question{{Name: name, Qtype: qtype, Qclass: dns.ClassINET}}}
 	data, err := msg.Pack()
 	if err != nil {

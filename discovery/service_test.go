@@ -24,7 +24,7 @@ func manyAddrs() (addrs []netip.AddrPort) {
 func TestLargestAnnouncement(t *testing.T) {
 	r := newRecords(planner, strings.Repeat("ü", 40), manyAddrs())
 	for _, ttl := range []uint32{lifetime, 0} {
-		if n := len(r.packet(ttl)); n > 1452 {
+		if n := len(r.encodeAnnouncement(ttl)); n > 1452 {
 			t.Errorf("%d bytes", n)
 		}
 	}
@@ -103,7 +103,7 @@ func TestZoneConcurrently(t *testing.T) {
 				if _, err := msg.Pack(); err != nil {
 					t.Error(err)
 				}
-				z.current.Load().packet(0)
+				z.current.Load().encodeAnnouncement(0)
 			}
 		})
 	}
@@ -115,7 +115,7 @@ func TestQuota(t *testing.T) {
 		var q quota
 		take := func(source byte, n int) (taken int) {
 			for range n {
-				if q.take(netip.AddrFrom4([4]byte{10, 0, 0, source}), 1, time.Now()) {
+				if q.allow(netip.AddrFrom4([4]byte{10, 0, 0, source}), 1, time.Now()) {
 					taken++
 				}
 			}

@@ -70,14 +70,14 @@ type Table struct {
 	changed func(Change)
 
 	mu    sync.Mutex // guards the rest
-	peers map[identity.ID]*known
+	peers map[identity.ID]*tableEntry
 	next  time.Time            // when sweep has something to do; zero: never
 	tried map[string]time.Time // hints that were given out to be dialled, for dialPause
 }
 
-// known is what the table holds about one peer. Without hints, it is not on the
+// tableEntry is what the table holds about one peer. Without hints, it is not on the
 // network; without any address, it is not in the table.
-type known struct {
+type tableEntry struct {
 	worked, static []Addr
 
 	hints    []hint // last heard first
@@ -95,7 +95,7 @@ type known struct {
 // held; changed is called by [Run] in its own goroutine, one call at a time, and
 // must not block.
 func NewTable(trusted func(identity.ID) bool, changed func(Change)) *Table {
-	return &Table{trusted: trusted, changed: changed, peers: make(map[identity.ID]*known), tried: make(map[string]time.Time)}
+	return &Table{trusted: trusted, changed: changed, peers: make(map[identity.ID]*tableEntry), tried: make(map[string]time.Time)}
 }
 
 // Set replaces the addresses that a peer has from source, [Static] or [Worked], by
@@ -109,7 +109,7 @@ func (t *Table) Set(id identity.ID, source Source, addrs ...string) {
 	defer t.mu.Unlock()
 	p := t.peers[id]
 	if p == nil {
-		p = &known{}
+		p = &tableEntry{}
 		t.peers[id] = p
 	}
 	switch source {
@@ -120,7 +120,7 @@ func (t *Table) Set(id identity.ID, source Source, addrs ...string) {
 	default:
 		panic("discovery: Set takes static and worked addresses")
 	}
-	t.tidy(id, p)
+	t.removeEmpty(id, p)
 }
 
 // Addrs returns where a peer may be reached, as host:port without repetition: what
@@ -133,7 +133,7 @@ func (t *Table) Addrs(id identity.ID) []string {
 		return nil
 	}
 	var addrs []string
-	for _, a := range p.addrs() {
+	for _, a := range p.listAddrs() {
 		if !slices.Contains(addrs, a.HostPort) {
 			addrs = append(addrs, a.HostPort)
 		}
@@ -153,7 +153,7 @@ func (t *Table) ToDial(id identity.ID) []string {
 		return nil
 	}
 	var addrs []string
-	for _, a := range p.addrs() {
+	for _, a := range p.listAddrs() {
 		_, tried := t.tried[a.HostPort]
 		if slices.Contains(addrs, a.HostPort) || a.Source == MDNS && tried {
 			continue
@@ -172,20 +172,20 @@ func (t *Table) Entries() []Entry {
 	defer t.mu.Unlock()
 	entries := make([]Entry, 0, len(t.peers))
 	for id, p := range t.peers {
-		entries = append(entries, p.entry(id))
+		entries = append(entries, p.describe(id))
 	}
 	slices.SortFunc(entries, func(a, b Entry) int { return a.ID.Compare(b.ID) })
 	return entries
 }
 
-// tidy removes a peer without addresses.
-func (t *Table) tidy(id identity.ID, p *known) {
+// removeEmpty removes a peer without addresses.
+func (t *Table) removeEmpty(id identity.ID, p *tableEntry) {
 	if len(p.worked)+len(p.static)+len(p.hints) == 0 {
 		delete(t.peers, id)
 	}
 }
 
-func (p *known) addrs() []Addr {
+func (p *tableEntry) listAddrs() []Addr {
 	addrs := slices.Concat(p.worked, p.static)
 	for _, h := range p.hints {
 		addrs = append(addrs, Addr{h.addr.String(), MDNS})
@@ -193,6 +193,6 @@ func (p *known) addrs() []Addr {
 	return addrs
 }
 
-func (p *known) entry(id identity.ID) Entry {
-	return Entry{ID: id, Claim: p.claim, Addrs: p.addrs(), LastSeen: p.seen}
+func (p *tableEntry) describe(id identity.ID) Entry {
+	return Entry{ID: id, Claim: p.claim, Addrs: p.listAddrs(), LastSeen: p.seen}
 }

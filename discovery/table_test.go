@@ -68,25 +68,25 @@ func (r *recorder) addrs(t *testing.T, id identity.ID, want ...string) {
 func TestHintsDie(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRecorder()
-		r.observe(sight(planner, laptop, "10.0.0.2:7117"))
+		r.addHints(sight(planner, laptop, "10.0.0.2:7117"))
 		r.expect(t, "discovered 01")
 		time.Sleep(60 * time.Second)
-		r.observe(sight(planner, laptop, "10.0.0.2:7117"))
-		if _, next := r.sweep(time.Now()); !next.Equal(time.Now().Add(staleTime - 60*time.Second)) {
+		r.addHints(sight(planner, laptop, "10.0.0.2:7117"))
+		if _, next := r.removeDead(time.Now()); !next.Equal(time.Now().Add(staleTime - 60*time.Second)) {
 			t.Errorf("next look in %v", time.Until(next))
 		}
 		time.Sleep(staleTime)
-		ask, next := r.sweep(time.Now())
+		ask, next := r.removeDead(time.Now())
 		if !slices.Equal(ask, []string{instanceOf(planner)}) || time.Until(next) != hintTime-staleTime {
 			t.Errorf("ask %q, next look in %v", ask, time.Until(next))
 		}
 		time.Sleep(hintTime - staleTime - 1)
-		if ask, _ := r.sweep(time.Now()); len(ask) > 0 {
+		if ask, _ := r.removeDead(time.Now()); len(ask) > 0 {
 			t.Errorf("asked twice: %q", ask)
 		}
 		r.expect(t)
 		time.Sleep(time.Nanosecond)
-		if _, next := r.sweep(time.Now()); !next.IsZero() {
+		if _, next := r.removeDead(time.Now()); !next.IsZero() {
 			t.Error("an empty table has something to do")
 		}
 		r.expect(t, "lost 01")
@@ -100,28 +100,28 @@ func TestGoodbye(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRecorder()
 		r.Set(planner, Static, "planner.example:7117")
-		r.observe(sight(planner, laptop, "10.0.0.2:7117"))
-		r.observe(sight(reviewer, desk, "10.0.0.1:7117"))
+		r.addHints(sight(planner, laptop, "10.0.0.2:7117"))
+		r.addHints(sight(reviewer, desk, "10.0.0.1:7117"))
 		r.since()
 
 		// One that is contradicted in time.
-		if got := r.bye(reviewer, ""); got != instanceOf(reviewer) {
+		if got := r.hearGoodbye(reviewer, ""); got != instanceOf(reviewer) {
 			t.Errorf("ask %q", got)
 		}
-		if got := r.bye(reviewer, ""); got != "" {
+		if got := r.hearGoodbye(reviewer, ""); got != "" {
 			t.Errorf("asked again for the same goodbye: %q", got)
 		}
 		time.Sleep(byeTime - 1)
-		r.sweep(time.Now())
-		r.observe(sight(reviewer, desk, "10.0.0.1:7117"))
+		r.removeDead(time.Now())
+		r.addHints(sight(reviewer, desk, "10.0.0.1:7117"))
 		time.Sleep(byeTime)
-		r.sweep(time.Now())
+		r.removeDead(time.Now())
 		r.expect(t)
 
 		// One that is not, by the name alone; the configured address stays.
-		r.bye(identity.ID{}, instanceOf(planner))
+		r.hearGoodbye(identity.ID{}, instanceOf(planner))
 		time.Sleep(byeTime)
-		r.sweep(time.Now())
+		r.removeDead(time.Now())
 		r.expect(t, "lost 01")
 		r.addrs(t, planner, "planner.example:7117")
 		for _, e := range r.Entries() {
@@ -129,7 +129,7 @@ func TestGoodbye(t *testing.T) {
 				t.Error("a lost peer was seen")
 			}
 		}
-		if got := r.bye(planner, instanceOf(planner)) + r.bye(identity.ID{9}, "") + r.bye(identity.ID{}, "x"); got != "" {
+		if got := r.hearGoodbye(planner, instanceOf(planner)) + r.hearGoodbye(identity.ID{9}, "") + r.hearGoodbye(identity.ID{}, "x"); got != "" {
 			t.Errorf("ask %q who is not there", got)
 		}
 	})
@@ -138,7 +138,7 @@ func TestGoodbye(t *testing.T) {
 func TestAddrsBestFirst(t *testing.T) {
 	r := newRecorder()
 	r.Set(planner, Static, "planner.example:7117", "10.0.0.2:7117")
-	r.observe(sight(planner, laptop, "10.0.0.2:7117", "10.0.0.3:7117"))
+	r.addHints(sight(planner, laptop, "10.0.0.2:7117", "10.0.0.3:7117"))
 	r.Set(planner, Worked, "10.0.0.3:7117")
 	r.addrs(t, planner, "10.0.0.3:7117", "planner.example:7117", "10.0.0.2:7117")
 	if e := r.Entries(); len(e) != 1 || len(e[0].Addrs) != 5 || e[0].Claim != "claimed" || e[0].LastSeen.IsZero() {
@@ -161,16 +161,16 @@ func TestAddrsBestFirst(t *testing.T) {
 // A source replaces what it said itself; another adds to it, and cannot push it out.
 func TestSourcesOfHints(t *testing.T) {
 	r := newRecorder()
-	r.observe(sight(planner, laptop, "10.0.0.2:7117", "10.1.0.2:7117"))
-	r.observe(sight(planner, laptop, "10.0.0.2:7117", "10.2.0.2:7117"))
+	r.addHints(sight(planner, laptop, "10.0.0.2:7117", "10.1.0.2:7117"))
+	r.addHints(sight(planner, laptop, "10.0.0.2:7117", "10.2.0.2:7117"))
 	r.addrs(t, planner, "10.0.0.2:7117", "10.2.0.2:7117")
-	r.observe(sight(planner, laptop, "10.2.0.2:7117", "10.0.0.2:7117"))
+	r.addHints(sight(planner, laptop, "10.2.0.2:7117", "10.0.0.2:7117"))
 	r.expect(t, "discovered 01", "moved 01")
 	var forged []string
 	for i := range maxAddrs {
 		forged = append(forged, fmt.Sprintf("10.0.0.%d:1", 66+i))
 	}
-	r.observe(sight(planner, desk, forged...))
+	r.addHints(sight(planner, desk, forged...))
 	r.addrs(t, planner, append(forged[:6:6], "10.2.0.2:7117", "10.0.0.2:7117")...)
 }
 
@@ -179,14 +179,14 @@ func TestStrangersAreBounded(t *testing.T) {
 		r := newRecorder(planner)
 		flood := func(kind byte, by netip.Addr, n int) {
 			for i := range n {
-				r.observe(sight(identity.ID{kind, byte(i >> 8), byte(i), 1}, by, "10.0.0.9:1"))
+				r.addHints(sight(identity.ID{kind, byte(i >> 8), byte(i), 1}, by, "10.0.0.9:1"))
 				time.Sleep(time.Microsecond)
 			}
 		}
 		spoofer := netip.MustParseAddr("10.0.0.9")
-		r.observe(sight(planner, laptop, "10.0.0.2:7117"))
+		r.addHints(sight(planner, laptop, "10.0.0.2:7117"))
 		r.Set(identity.ID{3}, Static, "third.example:7117")
-		r.observe(sight(identity.ID{3}, laptop, "10.0.0.2:7118"))
+		r.addHints(sight(identity.ID{3}, laptop, "10.0.0.2:7118"))
 		flood(0xa0, spoofer, 10000)
 		if n := len(r.Entries()); n != maxStrangers+2 {
 			t.Errorf("%d entries", n)
@@ -194,7 +194,7 @@ func TestStrangersAreBounded(t *testing.T) {
 		r.since()
 
 		// A stranger from elsewhere takes the place of the flood's oldest.
-		r.observe(sight(reviewer, desk, "10.0.0.1:7117"))
+		r.addHints(sight(reviewer, desk, "10.0.0.1:7117"))
 		r.expect(t, "lost a0", "discovered 02")
 		flood(0xa1, spoofer, 10000)
 		r.expect(t)
@@ -202,13 +202,13 @@ func TestStrangersAreBounded(t *testing.T) {
 		// Whom a person has trusted meanwhile is not displaced.
 		oldest := identity.ID{0xa0, 0, 1, 1}
 		r.trusted[oldest] = true
-		r.observe(sight(identity.ID{4}, laptop, "10.0.0.2:7119"))
+		r.addHints(sight(identity.ID{4}, laptop, "10.0.0.2:7119"))
 		if len(r.Addrs(oldest)) == 0 || len(r.Addrs(planner)) == 0 || len(r.Addrs(identity.ID{3})) != 2 || len(r.Addrs(identity.ID{4})) == 0 {
 			t.Error("a trusted or configured peer was displaced, or a stranger not admitted")
 		}
 
 		time.Sleep(hintTime)
-		r.sweep(time.Now())
+		r.removeDead(time.Now())
 		if e := r.Entries(); len(e) != 1 || e[0].ID != (identity.ID{3}) {
 			t.Errorf("%d entries after their time", len(e))
 		}
@@ -221,7 +221,7 @@ func TestHintsAreDialledRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRecorder(planner, reviewer)
 		r.Set(planner, Static, "planner.example:7117", "10.0.0.2:7117")
-		r.observe(sight(planner, laptop, "10.0.0.2:7117", "10.0.0.3:7117"))
+		r.addHints(sight(planner, laptop, "10.0.0.2:7117", "10.0.0.3:7117"))
 		dial := func(id identity.ID, want ...string) {
 			t.Helper()
 			if got := r.ToDial(id); !slices.Equal(got, want) {
@@ -230,8 +230,8 @@ func TestHintsAreDialledRarely(t *testing.T) {
 		}
 		dial(planner, "planner.example:7117", "10.0.0.2:7117", "10.0.0.3:7117")
 		dial(planner, "planner.example:7117", "10.0.0.2:7117")
-		r.observe(sight(planner, desk, "10.0.0.3:7117", "10.0.0.4:7117"))
-		r.observe(sight(reviewer, desk, "10.0.0.3:7117"))
+		r.addHints(sight(planner, desk, "10.0.0.3:7117", "10.0.0.4:7117"))
+		r.addHints(sight(reviewer, desk, "10.0.0.3:7117"))
 		dial(planner, "planner.example:7117", "10.0.0.2:7117", "10.0.0.4:7117")
 		dial(reviewer)
 		time.Sleep(dialPause - time.Nanosecond)

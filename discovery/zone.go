@@ -32,7 +32,7 @@ func (z *zone) Records(q dns.Question) []dns.RR {
 	if known == nil || class != dns.ClassINET && class != dns.ClassANY {
 		return nil
 	}
-	return known.answer(strings.ToLower(q.Name), q.Qtype)
+	return known.answerQuestion(strings.ToLower(q.Name), q.Qtype)
 }
 
 // answer returns the one packet, of at most 1,232 bytes, that answers all that a
@@ -40,7 +40,7 @@ func (z *zone) Records(q dns.Question) []dns.RR {
 // the packet would not come here. The quota is asked before the packet is unpacked.
 func (z *zone) answer(data []byte, from netip.AddrPort) []byte {
 	known := z.current.Load()
-	if known == nil || !asks(data) || !z.quota.take(from.Addr(), 1+len(data)/1024, time.Now()) {
+	if known == nil || !isQuestion(data) || !z.quota.allow(from.Addr(), 1+len(data)/1024, time.Now()) {
 		return nil
 	}
 	var msg dns.Msg
@@ -49,7 +49,7 @@ func (z *zone) answer(data []byte, from netip.AddrPort) []byte {
 	}
 	reply := dns.Msg{MsgHdr: dns.MsgHdr{Response: true, Authoritative: true}, Compress: true}
 	for _, q := range msg.Question[:min(len(msg.Question), maxQuestions)] {
-		if strings.EqualFold(q.Name, service) && knows(&msg, known.instance) {
+		if strings.EqualFold(q.Name, service) && knowsAnswer(&msg, known.instance) {
 			continue
 		}
 		for _, rr := range z.Records(q) {
@@ -73,12 +73,12 @@ func (z *zone) answer(data []byte, from netip.AddrPort) []byte {
 			reply.Answer[i] = rr
 		}
 	}
-	return fit(&reply)
+	return packFitting(&reply)
 }
 
-// fit packs an answer, without the last addresses if it is too long with them: those
+// packFitting packs an answer, without the last addresses if it is too long with them: those
 // that hold beyond the link stand in the TXT record too.
-func fit(reply *dns.Msg) []byte {
+func packFitting(reply *dns.Msg) []byte {
 	for {
 		data, err := reply.Pack()
 		if err != nil {

@@ -56,7 +56,7 @@ func TestAnswer(t *testing.T) {
 		"another service":             {few, asking(t, []string{"_ipp._tcp.local."}), nil},
 		"another instance":            {few, asking(t, []string{instanceOf(reviewer)}), nil},
 		"200 times the service":       {few, asking(t, slices.Repeat([]string{service}, 200)), all},
-		"an answer":                   {few, few.packet(lifetime), nil},
+		"an answer":                   {few, few.encodeAnnouncement(lifetime), nil},
 		"garbage":                     {few, []byte("\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff\x04_acp\xc0\x0c"), nil},
 		"nothing to say":              {nil, asking(t, []string{service}), nil},
 		"where there is too much":     {most, asking(t, slices.Repeat([]string{service, most.instance, most.host, enumeration}, 50)), nil},
@@ -176,8 +176,8 @@ func TestWhoIsAnswered(t *testing.T) {
 		answered = append(answered, to.String())
 		return nil
 	}
-	p := &pair{group: s}
-	p.listen(s, eth0, z, func(p packet) bool { taken = append(taken, p.src.String()); return true })
+	p := &familySockets{group: s}
+	p.readPackets(s, eth0, z, func(p packet) bool { taken = append(taken, p.src.String()); return true })
 	if want := []string{"10.0.0.5:5353", "10.0.0.6:40000", "10.0.0.7:5353", "10.0.0.9:5353"}; !slices.Equal(answered, want) {
 		t.Errorf("answered %q, want %q", answered, want)
 	}

@@ -26,18 +26,18 @@ func (e *CorruptError) Error() string {
 		e.Path, e.Problem)
 }
 
-// explain gives an error of the database its operation and, where one is
+// explainError gives an error of the database its operation and, where one is
 // known, its remedy.
-func (db *DB) explain(op string, err error) error {
-	if fault := db.fault(op, err); fault != err || err == nil {
+func (db *DB) explainError(op string, err error) error {
+	if fault := db.explainFault(op, err); fault != err || err == nil {
 		return fault
 	}
 	return fmt.Errorf("store: %s %s: %w", op, db.path, err)
 }
 
-// fault explains err if the file or its disk is at fault, and returns any
+// explainFault explains err if the file or its disk is at fault, and returns any
 // other as it is.
-func (db *DB) fault(op string, err error) error {
+func (db *DB) explainFault(op string, err error) error {
 	e, ok := errors.AsType[*sqlite.Error](err)
 	if !ok {
 		return err
@@ -47,11 +47,11 @@ func (db *DB) fault(op string, err error) error {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		return &CorruptError{Path: db.path, Problem: e.Error()}
 	case sqlite3.SQLITE_FULL:
-		return db.full(op, syscall.ENOSPC, err)
+		return db.fullDiskError(op, syscall.ENOSPC, err)
 	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN:
 		// SQLite keeps to itself what the system told it.
-		if no, ok := errors.AsType[syscall.Errno](db.grow()); ok && disk.IsFull(no) {
-			return db.full(op, no, err)
+		if no, ok := errors.AsType[syscall.Errno](db.testGrowth()); ok && disk.IsFull(no) {
+			return db.fullDiskError(op, no, err)
 		}
 		if code == sqlite3.SQLITE_IOERR {
 			return fmt.Errorf("store: %s: the disk under %s fails: see the system log: %w", op, db.path, err)
@@ -60,15 +60,15 @@ func (db *DB) fault(op string, err error) error {
 	return err
 }
 
-// full says that there is no space, by the system's word for it, which is in the
+// fullDiskError says that there is no space, by the system's word for it, which is in the
 // error's chain.
-func (db *DB) full(op string, no syscall.Errno, err error) error {
+func (db *DB) fullDiskError(op string, no syscall.Errno, err error) error {
 	return fmt.Errorf("store: %s: %s cannot grow: %w: free some space on its disk (%w)", op, db.path, no, err)
 }
 
-// grow writes a file beside the database, as large as the steps in which the index of
+// testGrowth writes a file beside the database, as large as the steps in which the index of
 // SQLite's log grows, and removes it.
-func (db *DB) grow() error {
+func (db *DB) testGrowth() error {
 	path := db.path + growSuffix
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

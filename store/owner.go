@@ -14,8 +14,8 @@ func For(ctx context.Context, who any) context.Context {
 	return context.WithValue(ctx, ownerKey{}, who)
 }
 
-// owner returns on whose behalf ctx is; nil: the daemon's own.
-func owner(ctx context.Context) any { return ctx.Value(ownerKey{}) }
+// ownerOf returns on whose behalf ctx is; nil: the daemon's own.
+func ownerOf(ctx context.Context) any { return ctx.Value(ownerKey{}) }
 
 // Cost is what one write did.
 type Cost struct {
@@ -28,7 +28,7 @@ type Cost struct {
 // goroutine, which waits for it. It is for tests and is set before the first write.
 func (db *DB) Observe(f func(Cost)) { db.writer.observe = f }
 
-func (c *Cost) add(r sql.Result, args []any) {
+func (c *Cost) countStatement(r sql.Result, args []any) {
 	if n, err := r.RowsAffected(); err == nil {
 		c.Rows += int(n)
 	}

@@ -11,11 +11,11 @@ import (
 // should be quick. ctx ends the waiting and has no effect once fn runs. Its
 // errors are those of [DB.Write].
 func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
-	c, err := db.readers.take(ctx)
+	c, err := db.readers.takeConn(ctx)
 	if err != nil {
 		return fmt.Errorf("store: read: %w", err)
 	}
-	defer func() { db.readers.give(owner(ctx), c) }()
+	defer func() { db.readers.giveConn(ownerOf(ctx), c) }()
 	if c == nil {
 		if db.alone {
 			return db.readInTurn(ctx, fn)
@@ -24,18 +24,18 @@ func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
 			return db.readInTurn(ctx, fn)
 		}
 	}
-	if err := c.do("BEGIN"); err != nil {
-		return db.explain("read", err)
+	if err := c.execControl("BEGIN"); err != nil {
+		return db.explainError("read", err)
 	}
 	tx := &Tx{conn: c}
 	defer func() {
-		tx.end()
-		if c.do("ROLLBACK") != nil {
+		tx.invalidate()
+		if c.execControl("ROLLBACK") != nil {
 			c.close()
 			c = nil
 		}
 	}()
-	return db.fault("read", fn(tx))
+	return db.explainFault("read", fn(tx))
 }
 
 func (db *DB) connectReader(ctx context.Context) (*conn, error) {
@@ -43,7 +43,7 @@ func (db *DB) connectReader(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.do("PRAGMA query_only = ON"); err != nil {
+	if err := c.execControl("PRAGMA query_only = ON"); err != nil {
 		c.close()
 		return nil, err
 	}

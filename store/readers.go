@@ -56,13 +56,13 @@ func newReaders() *readers {
 	return r
 }
 
-// take waits for a read connection, nil where it must be opened. It is given back
+// takeConn waits for a read connection, nil where it must be opened. It is given back
 // with give.
-func (r *readers) take(ctx context.Context) (*conn, error) {
+func (r *readers) takeConn(ctx context.Context) (*conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	who := owner(ctx)
+	who := ownerOf(ctx)
 	r.mu.Lock()
 	if r.closed {
 		r.mu.Unlock()
@@ -74,7 +74,7 @@ func (r *readers) take(ctx context.Context) (*conn, error) {
 		r.using[who] = u
 	}
 	if u.wait == 0 && r.hasRoom(who, u) {
-		c := r.serve(who, u)
+		c := r.serveOwner(who, u)
 		r.mu.Unlock()
 		return c, nil
 	}
@@ -95,12 +95,12 @@ func (r *readers) take(ctx context.Context) (*conn, error) {
 	if i >= 0 {
 		r.waiting = slices.Delete(r.waiting, i, i+1)
 		u.wait--
-		r.forget(who, u)
+		r.forgetOwner(who, u)
 	}
 	r.mu.Unlock()
 	if i < 0 { // it was served, or the store closed, meanwhile
 		if c, ok := <-w.ready; ok {
-			r.give(who, c)
+			r.giveConn(who, c)
 		}
 	}
 	return nil, ctx.Err()
@@ -114,8 +114,8 @@ func (r *readers) hasRoom(who any, u *usage) bool {
 	return r.used < maxReaders && r.peers < maxPeerReaders && u.has < maxOnePeer
 }
 
-// serve gives who a connection.
-func (r *readers) serve(who any, u *usage) (c *conn) {
+// serveOwner gives who a connection.
+func (r *readers) serveOwner(who any, u *usage) (c *conn) {
 	r.turn++
 	u.last = r.turn
 	u.has++
@@ -129,16 +129,16 @@ func (r *readers) serve(who any, u *usage) (c *conn) {
 	return c
 }
 
-// forget drops what is known of an owner that neither reads nor waits.
-func (r *readers) forget(who any, u *usage) {
+// forgetOwner drops what is known of an owner that neither reads nor waits.
+func (r *readers) forgetOwner(who any, u *usage) {
 	if u.has == 0 && u.wait == 0 {
 		delete(r.using, who)
 	}
 }
 
-// give takes a connection back, nil if it broke, and serves who may have it: of
+// giveConn takes a connection back, nil if it broke, and serves who may have it: of
 // those that wait, the owner that was served longest ago.
-func (r *readers) give(who any, c *conn) {
+func (r *readers) giveConn(who any, c *conn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	u := r.using[who]
@@ -152,7 +152,7 @@ func (r *readers) give(who any, c *conn) {
 	}
 	for r.serveNext() {
 	}
-	r.forget(who, u)
+	r.forgetOwner(who, u)
 	if r.closed && r.used == 0 {
 		close(r.drained)
 		return
@@ -175,7 +175,7 @@ func (r *readers) serveNext() bool {
 	r.waiting = slices.Delete(r.waiting, next, next+1)
 	u := r.using[w.owner]
 	u.wait--
-	w.ready <- r.serve(w.owner, u)
+	w.ready <- r.serveOwner(w.owner, u)
 	return true
 }
 

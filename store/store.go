@@ -84,7 +84,7 @@ func openWithin(ctx context.Context, path string, check time.Duration) (*DB, err
 	if err != nil {
 		return nil, fmt.Errorf("store: open: %w", err)
 	}
-	if err := private(path); err != nil {
+	if err := makePrivate(path); err != nil {
 		return nil, fmt.Errorf("store: open: %w", err)
 	}
 	if err := os.Remove(path + growSuffix); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -99,35 +99,35 @@ func openWithin(ctx context.Context, path string, check time.Duration) (*DB, err
 	db := &DB{path: path, pool: sql.OpenDB(connector), readers: newReaders()}
 	db.pool.SetMaxIdleConns(-1)
 	db.writer.drained = make(chan struct{})
-	err = db.begin(ctx, check)
+	err = db.openWriter(ctx, check)
 	if disk.IsFull(err) {
 		// Connections share a file that cannot be made: one alone needs none.
 		db.alone = true
-		err = db.begin(ctx, check)
+		err = db.openWriter(ctx, check)
 	}
 	if err != nil {
 		db.pool.Close()
 		return nil, err
 	}
-	db.close = sync.OnceValue(db.shut)
+	db.close = sync.OnceValue(db.closeConns)
 	return db, nil
 }
 
-// begin opens the writer's connection.
-func (db *DB) begin(ctx context.Context, check time.Duration) (err error) {
+// openWriter opens the writer's connection.
+func (db *DB) openWriter(ctx context.Context, check time.Duration) (err error) {
 	if db.writer.conn, err = db.connect(ctx); err != nil {
-		return db.explain("open", err)
+		return db.explainError("open", err)
 	}
-	if err := db.prepare(ctx, check); err != nil {
+	if err := db.prepareFile(ctx, check); err != nil {
 		db.writer.conn.close()
-		return db.explain("open", err)
+		return db.explainError("open", err)
 	}
 	return nil
 }
 
-// private creates path with mode 0600, or takes a looser mode from it. SQLite
+// makePrivate creates path with mode 0600, or takes a looser mode from it. SQLite
 // gives the mode of the database to the files that it makes beside it.
-func private(path string) error {
+func makePrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
@@ -163,8 +163,8 @@ func (db *DB) connect(ctx context.Context) (*conn, error) {
 	return &conn{Conn: c, stmts: make(map[string]*sql.Stmt)}, nil
 }
 
-// prepare turns the write-ahead log on and checks the file.
-func (db *DB) prepare(ctx context.Context, check time.Duration) error {
+// prepareFile turns the write-ahead log on and checks the file.
+func (db *DB) prepareFile(ctx context.Context, check time.Duration) error {
 	// The log stays when the file is closed, as it does in a crash: on a disk that is
 	// full by then it could not be made again.
 	if err := db.writer.conn.Raw(func(c any) error {
@@ -180,11 +180,11 @@ func (db *DB) prepare(ctx context.Context, check time.Duration) error {
 	if mode != "wal" {
 		return errors.New("the file system cannot share memory between connections: keep the state directory on a local disk")
 	}
-	return db.check(ctx, check)
+	return db.checkStructure(ctx, check)
 }
 
-// check looks for damage, for so long at most.
-func (db *DB) check(ctx context.Context, limit time.Duration) error {
+// checkStructure looks for damage, for so long at most.
+func (db *DB) checkStructure(ctx context.Context, limit time.Duration) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var problem string
@@ -213,9 +213,9 @@ func (db *DB) Checked() bool { return !db.unchecked }
 // second Close waits for the first and returns what it returned.
 func (db *DB) Close() error { return db.close() }
 
-func (db *DB) shut() error {
-	db.writer.stop()
+func (db *DB) closeConns() error {
+	db.writer.stopAccepting()
 	db.log.work.Wait()
 	// The writer goes last: the last connection empties the log.
-	return db.explain("close", errors.Join(db.readers.close(), db.writer.conn.close(), db.pool.Close()))
+	return db.explainError("close", errors.Join(db.readers.close(), db.writer.conn.close(), db.pool.Close()))
 }

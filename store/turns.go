@@ -19,9 +19,9 @@ const (
 	perCommit = 256
 )
 
-// pick takes out of the queue what the next commit holds. Owners take turns: each
+// pickBatch takes out of the queue what the next commit holds. Owners take turns: each
 // one's first write goes before anybody's second.
-func (q *writer) pick() []*write {
+func (q *writer) pickBatch() []*write {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	first := q.queue[0].owner

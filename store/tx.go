@@ -18,8 +18,8 @@ type conn struct {
 	stmts map[string]*sql.Stmt
 }
 
-// stmt returns query prepared, or nil where it must run as text.
-func (c *conn) stmt(query string) (*sql.Stmt, error) {
+// prepareStmt returns query prepared, or nil where it must run as text.
+func (c *conn) prepareStmt(query string) (*sql.Stmt, error) {
 	if s := c.stmts[query]; s != nil || len(c.stmts) >= maxStmts {
 		return s, nil
 	}
@@ -32,7 +32,7 @@ func (c *conn) stmt(query string) (*sql.Stmt, error) {
 }
 
 func (c *conn) exec(query string, args ...any) (sql.Result, error) {
-	s, err := c.stmt(query)
+	s, err := c.prepareStmt(query)
 	if err != nil {
 		return nil, err
 	}
@@ -42,8 +42,8 @@ func (c *conn) exec(query string, args ...any) (sql.Result, error) {
 	return s.ExecContext(context.Background(), args...)
 }
 
-// do runs a statement that changes where a transaction begins or ends.
-func (c *conn) do(query string) error {
+// execControl runs a statement that changes where a transaction begins or ends.
+func (c *conn) execControl(query string) error {
 	_, err := c.exec(query)
 	return err
 }
@@ -76,7 +76,7 @@ type Tx struct {
 func (tx *Tx) Exec(query string, args ...any) (sql.Result, error) {
 	r, err := tx.conn.exec(query, args...)
 	if tx.cost != nil && err == nil {
-		tx.cost.add(r, args)
+		tx.cost.countStatement(r, args)
 	}
 	return r, err
 }
@@ -84,7 +84,7 @@ func (tx *Tx) Exec(query string, args ...any) (sql.Result, error) {
 // Each runs a statement and calls row for every row that it returns, until one
 // fails. scan reads the row, like [sql.Rows.Scan].
 func (tx *Tx) Each(query string, row func(scan func(...any) error) error, args ...any) error {
-	s, err := tx.conn.stmt(query)
+	s, err := tx.conn.prepareStmt(query)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (tx *Tx) Each(query string, row func(scan func(...any) error) error, args .
 // QueryRow runs a statement that returns at most one row. Scan must be called
 // on what it returns, and gives [sql.ErrNoRows] where there was none.
 func (tx *Tx) QueryRow(query string, args ...any) *sql.Row {
-	s, err := tx.conn.stmt(query)
+	s, err := tx.conn.prepareStmt(query)
 	if s == nil || err != nil {
 		// As text it fails in the same way, and its Scan says so.
 		return tx.conn.QueryRowContext(context.Background(), query, args...)
@@ -124,6 +124,6 @@ func (tx *Tx) QueryRow(query string, args ...any) *sql.Row {
 // panics.
 func (tx *Tx) Undo(fn func()) { tx.w.undo = append(tx.w.undo, fn) }
 
-// end makes any later use panic, for it would otherwise happen outside of the
+// invalidate makes any later use panic, for it would otherwise happen outside of the
 // transaction.
-func (tx *Tx) end() { tx.conn, tx.w = nil, nil }
+func (tx *Tx) invalidate() { tx.conn, tx.w = nil, nil }

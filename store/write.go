@@ -60,8 +60,8 @@ type write struct {
 // It may run on another goroutine than the caller's, must not end that
 // goroutine, and must not call Write. If it panics, so does Write.
 func (db *DB) Write(ctx context.Context, durable bool, fn func(*Tx) error) error {
-	w := &write{ctx: ctx, owner: owner(ctx), durable: durable, fn: fn, turn: make(chan bool, 1)}
-	lead, err := db.writer.enter(w)
+	w := &write{ctx: ctx, owner: ownerOf(ctx), durable: durable, fn: fn, turn: make(chan bool, 1)}
+	lead, err := db.writer.enqueue(w)
 	if err != nil {
 		return fmt.Errorf("store: write: %w", err)
 	}
@@ -76,7 +76,7 @@ func (db *DB) Write(ctx context.Context, durable bool, fn func(*Tx) error) error
 		}
 	}
 	if lead {
-		db.lead(w)
+		db.leadCommits(w)
 	}
 	if w.panicked != nil {
 		panic(w.panicked)
@@ -84,8 +84,8 @@ func (db *DB) Write(ctx context.Context, durable bool, fn func(*Tx) error) error
 	return w.err
 }
 
-// enter queues w and reports whether its caller leads.
-func (q *writer) enter(w *write) (lead bool, err error) {
+// enqueue queues w and reports whether its caller leads.
+func (q *writer) enqueue(w *write) (lead bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
@@ -109,24 +109,24 @@ func (q *writer) withdraw(w *write) bool {
 	return true
 }
 
-// lead commits everything that waits, own among it, and passes the lead on.
-func (db *DB) lead(own *write) {
+// leadCommits commits everything that waits, own among it, and passes the lead on.
+func (db *DB) leadCommits(own *write) {
 	q := &db.writer
 	// Whoever is about to write may join: on one processor nobody could come while
 	// the leader computes, and each of a burst's writes would be a commit of its own.
 	runtime.Gosched()
-	batch := q.pick() // its first is own: who leads is the first in the queue
-	n, err := q.commit(batch)
+	batch := q.pickBatch() // its first is own: who leads is the first in the queue
+	n, err := q.commitBatch(batch)
 	q.putBack(batch[n:])
 	batch = batch[:n]
 	if err != nil {
-		err = db.explain("write", err)
+		err = db.explainError("write", err)
 	}
 	for _, w := range batch {
 		if w.err == nil {
 			w.err = err
 		} else {
-			w.err = db.fault("write", w.err)
+			w.err = db.explainFault("write", w.err)
 		}
 		if w != own {
 			w.turn <- false
@@ -145,14 +145,14 @@ func (db *DB) lead(own *write) {
 	}
 }
 
-// commit runs the first n writes of batch in one transaction. Its error is for
+// commitBatch runs the first n writes of batch in one transaction. Its error is for
 // these n; nothing was kept then.
-func (q *writer) commit(batch []*write) (n int, err error) {
+func (q *writer) commitBatch(batch []*write) (n int, err error) {
 	durable := slices.ContainsFunc(batch, func(w *write) bool { return w.durable })
 	if err := q.setSync(durable); err != nil {
 		return len(batch), err
 	}
-	if err := q.conn.do("BEGIN IMMEDIATE"); err != nil {
+	if err := q.conn.execControl("BEGIN IMMEDIATE"); err != nil {
 		return len(batch), err
 	}
 	began := time.Now()
@@ -161,13 +161,13 @@ func (q *writer) commit(batch []*write) (n int, err error) {
 		if i > 0 && w.owner != nil && (w.round >= perPeer || w.round > 0 && time.Since(began) >= longTime) && (mixed || q.othersWait(w.owner)) {
 			break
 		}
-		if err := q.run(w); err != nil {
+		if err := q.runInSavepoint(w); err != nil {
 			q.rollBack(batch)
 			return len(batch), err
 		}
 		n++
 	}
-	if err := q.conn.do("COMMIT"); err != nil {
+	if err := q.conn.execControl("COMMIT"); err != nil {
 		q.rollBack(batch)
 		return n, err
 	}
@@ -176,14 +176,14 @@ func (q *writer) commit(batch []*write) (n int, err error) {
 
 // rollBack undoes what the writes of a transaction have done, as far as they have run.
 func (q *writer) rollBack(batch []*write) {
-	q.conn.do("ROLLBACK") // SQLite may have done so itself
+	q.conn.execControl("ROLLBACK") // SQLite may have done so itself
 	for _, w := range slices.Backward(batch) {
-		w.undone()
+		w.callUndo()
 	}
 }
 
-// undone calls what was given to [Tx.Undo].
-func (w *write) undone() {
+// callUndo calls what was given to [Tx.Undo].
+func (w *write) callUndo() {
 	for _, undo := range slices.Backward(w.undo) {
 		undo()
 	}
@@ -207,29 +207,29 @@ func (q *writer) setSync(on bool) error {
 	return nil
 }
 
-// run runs one write in its savepoint. Its own failure goes to w.err. The
+// runInSavepoint runs one write in its savepoint. Its own failure goes to w.err. The
 // error that run returns says that the transaction is lost: SQLite ends it by
 // itself when the disk is full or fails, and the savepoint is then unknown.
-func (q *writer) run(w *write) error {
+func (q *writer) runInSavepoint(w *write) error {
 	if err := w.ctx.Err(); err != nil {
 		w.err = fmt.Errorf("store: write: not begun: %w", err)
 		return nil
 	}
-	if err := q.conn.do("SAVEPOINT one"); err != nil {
+	if err := q.conn.execControl("SAVEPOINT one"); err != nil {
 		return err
 	}
-	if w.err = w.call(q.conn, q.observe); w.err != nil {
-		w.undone()
-		if err := q.conn.do("ROLLBACK TO one"); err != nil {
+	if w.err = w.callFunc(q.conn, q.observe); w.err != nil {
+		w.callUndo()
+		if err := q.conn.execControl("ROLLBACK TO one"); err != nil {
 			return errors.Join(w.err, err)
 		}
 	}
-	return q.conn.do("RELEASE one")
+	return q.conn.execControl("RELEASE one")
 }
 
-// call calls fn. A panic is kept for the goroutine to which it belongs: here
+// callFunc calls fn. A panic is kept for the goroutine to which it belongs: here
 // it would leave all other writers waiting for ever.
-func (w *write) call(c *conn, observe func(Cost)) (err error) {
+func (w *write) callFunc(c *conn, observe func(Cost)) (err error) {
 	tx := &Tx{conn: c, w: w}
 	if observe != nil {
 		tx.cost = &Cost{For: w.owner}
@@ -240,13 +240,13 @@ func (w *write) call(c *conn, observe func(Cost)) (err error) {
 			w.panicked = fmt.Sprintf("%v\n\n%s", p, debug.Stack())
 			err = errors.New("store: write: panic")
 		}
-		tx.end()
+		tx.invalidate()
 	}()
 	return w.fn(tx)
 }
 
-// stop refuses further writes and waits for those that were accepted.
-func (q *writer) stop() {
+// stopAccepting refuses further writes and waits for those that were accepted.
+func (q *writer) stopAccepting() {
 	q.mu.Lock()
 	q.closed = true
 	led := q.led

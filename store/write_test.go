@@ -193,7 +193,7 @@ func TestCommitFails(t *testing.T) {
 	db := open(t)
 	errs := group(t, db, nil,
 		insert(1),
-		func(tx *Tx) error { return tx.conn.do("ROLLBACK") },
+		func(tx *Tx) error { return tx.conn.execControl("ROLLBACK") },
 		insert(3),
 	)
 	for i, err := range errs {
@@ -229,7 +229,7 @@ func TestUndo(t *testing.T) {
 		}
 	}
 	mine := func(*Tx) error { return errors.New("mine") }
-	lost := func(tx *Tx) error { return tx.conn.do("ROLLBACK") }
+	lost := func(tx *Tx) error { return tx.conn.execControl("ROLLBACK") }
 	for _, c := range []struct {
 		what string
 		fns  []func(*Tx) error
