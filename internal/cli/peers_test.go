@@ -3,6 +3,7 @@ package cli
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/clitest"
@@ -21,4 +22,19 @@ func TestPeersThatRefuse(t *testing.T) {
 	if r := f.RunTyped("", "peers"); r.Err != "desk does not trust this daemon: acpctl trust there\n" || !strings.Contains(r.Out, "trusted, refuses us") {
 		t.Errorf("%+v", r)
 	}
+}
+
+// peers says what to do next, to a person alone.
+func TestPeersSaysWhatIsNext(t *testing.T) {
+	f := newDaemon(t)
+	stranger := client.Peer{ID: clitest.MyID, State: client.PeerDiscovered, Claim: "desk", Source: client.SourceMDNS, LastSeen: client.Time{Time: time.Now().Add(-90 * time.Second)}}
+	f.Answer(client.MethodPeers, &client.Peers{Peers: []client.Peer{stranger}})
+	if got := f.RunTyped("", "peers"); !strings.Contains(got.Err, "acpctl trust NAME") || !strings.Contains(got.Out, "1m ago") {
+		t.Errorf("%+v", got)
+	}
+	if got := f.Run("peers"); got.Err != "" || strings.Contains(got.Out, "ago") {
+		t.Errorf("%+v", got)
+	}
+	f.Answer(client.MethodPeers, &client.Peers{})
+	f.Want(f.RunTyped("", "peers"), 0, "", "none\nstart acpd on another machine of this network, or connect one anywhere: acpctl invite\n")
 }

@@ -2,10 +2,10 @@ package channel
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/clitest"
@@ -90,41 +90,53 @@ func TestDeliveredOfAnAnswer(t *testing.T) {
 	}
 }
 
-// What other machines list is read as far as it has room in one command, which each has
-// its portion of; a machine that lists without end takes nothing from another.
-func TestListsOfMachinesAreBounded(t *testing.T) {
-	f := newDaemonWith(t, 5*time.Minute)
+// What the daemon was sent is never said to be undelivered, also where it is gone when it
+// is asked whether it lives.
+func TestLostAfterItWasSent(t *testing.T) {
+	f := newDaemon(t)
+	f.ServeHTTP(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		f.RemoveSocket(client.SocketName)
+		<-r.Context().Done()
+	})
+	got := f.Run("channel", "reply", "chan_1", "msg_1", "v2.3", "--as", "reviewer")
+	if got.Code != 6 || !strings.HasSuffix(got.Err, "; delivered: unknown\n") {
+		t.Errorf("to a person: %+v", got)
+	}
+	got = f.Run("channel", "reply", "chan_1", "msg_1", "v2.3", "--as", "reviewer", "--json")
+	if got.Code != 6 || !strings.Contains(got.Out, "no daemon at") || !strings.Contains(got.Out, `"delivered":"unknown"`) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// The same where Go's Transport sends it again, and finds no daemon then.
+func TestLostWhenItWasSentAgain(t *testing.T) {
+	const intent = "intent_acdc000000_01M7WK708745SZDSQ20JGH2Z99"
+	f := newDaemon(t)
 	f.Answer(client.MethodWhoami, &client.Whoami{ID: clitest.MyID})
 	f.Answer(client.MethodPeers, &client.Peers{})
-	const rest = "_01M7WK708745SZDSQ20JGH2Z"
-	far := func(n int) string { return fmt.Sprintf("intent_0102030405%s%02d", rest, n) }
-	good := "intent_" + clitest.DeskID.String()[:10] + rest + "99"
-	const intents, each = 60, 1 << 20
-	list := []string{}
-	for n := range intents {
-		list = append(list, fmt.Sprintf(`{"id":%q}`, far(n)))
-	}
-	list = append(list, fmt.Sprintf(`{"id":%q}`, good))
 	f.ServeHTTP(func(w http.ResponseWriter, r *http.Request) {
-		path := strings.TrimPrefix(r.URL.Path, "/api/v1/")
-		switch {
-		case path == "intents" && r.FormValue("offset") == "0":
-			fmt.Fprintf(w, `{"intents":[%s]}`, strings.Join(list, ","))
+		switch path := strings.TrimPrefix(r.URL.Path, "/api/v1/"); {
+		case r.Method == http.MethodPost:
+			io.Copy(io.Discard, r.Body)
+			f.RemoveSocket(client.HTTPSocketName)
+			panic(http.ErrAbortHandler)
+		case path == "intents" && r.FormValue("offset") != "0":
+			w.Write([]byte("{}"))
 		case path == "intents":
-			w.Write([]byte(`{}`))
+			fmt.Fprintf(w, `{"intents":[{"id":%q}]}`, intent)
 		case r.FormValue("offset") != "0":
 			w.Write([]byte("[]"))
-		case path == "intents/"+good+"/channels":
-			w.Write([]byte(`[{"id":"chan_good","name":"questions","status":"open"}]`))
-		default: // a channel, and much that is none
-			fmt.Fprintf(w, `[{"id":"chan_%s","name":"x","status":"open"}%s]`, path, strings.Repeat(" ", each))
+		default:
+			w.Write([]byte(`[{"id":"chan_1","name":"questions","status":"open"}]`))
 		}
 	})
-	got := f.Run("channel", "list", "--as", "reviewer")
-	if n := strings.Count(got.Out, "chan_intents"); got.Code != 0 || n == 0 || n > maxHostsBytes/2/each || !strings.Contains(got.Out, "chan_good") {
-		t.Errorf("exit code %d, %d lists of the long ones: %.2000s", got.Code, n, got.Out)
+	got := f.Run("channel", "send", "questions", "hi", "--key", "k", "--as", "planner", "--json")
+	if got.Code != 6 || !strings.Contains(got.Out, "no daemon at") || !strings.Contains(got.Out, `"delivered":"unknown"`) {
+		t.Errorf("%+v", got)
 	}
-	if n := strings.Count(got.Err, "the lists of its machine are longer than a command reads"); n != 1 {
-		t.Errorf("it is told %d times: %.2000s", n, got.Err)
+	got = f.Run("channel", "send", "chan_1", "hi", "--key", "k", "--as", "planner", "--json")
+	if got.Code != 6 || !strings.Contains(got.Out, `"delivered":"no"`) {
+		t.Errorf("to no daemon at all: %+v", got)
 	}
 }

@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/cli/clitest"
+	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/cli/ui"
+)
+
+func TestInviteOnATerminal(t *testing.T) {
+	f := newDaemon(t)
+	inv := identity.Invitation{ID: clitest.DeskID, Addrs: []string{"192.0.2.1:7117"}, Name: "desk", PQ: identity.PQHash{1}, Token: [16]byte{1}}
+	f.Answer(client.MethodInvite, &client.Invitation{URI: inv.String(), Expires: time.Now()})
+	f.Want(f.Run("invite"), 0, inv.String()+"\n", "")
+	got := f.RunTyped("", "invite")
+	if got.Out != inv.String()+"\n" || !strings.Contains(got.Err, "acpctl join") || !strings.Contains(got.Err, "█") {
+		t.Errorf("%+v", got)
+	}
+	if got := f.RunTyped("", "invite", "--json"); strings.Contains(got.Err, "█") {
+		t.Error("a QR code beside JSON")
+	}
+}
+
+func TestJoinAsksForTheLine(t *testing.T) {
+	f := newDaemon(t)
+	inv := identity.Invitation{ID: clitest.DeskID, Token: [16]byte{1}}.String()
+	f.Handle(client.MethodJoin, func(r *jsonrpc.Request) (any, error) {
+		var p client.JoinParams
+		if err := r.Bind(&p); err != nil || p.URI != inv {
+			return nil, fmt.Errorf("%v: %s", err, p.URI)
+		}
+		return &client.NamedPeer{ID: clitest.DeskID, Name: "desk"}, nil
+	})
+	f.Want(f.RunTyped(inv+"\nmore", "join"), 0, "trusted desk (de5c 0000 0000 0000 0000 0000 0000 0000)\n", "Paste the invitation:\ntry acpctl ping desk\n")
+	f.Want(f.RunAt(ui.Terminal{}, inv, "join"), 0, "desk\n", "")
+	f.Want(f.Run("join", inv, "--json"), 0, `{"id":"`+clitest.DeskID.String()+`","name":"desk"}`+"\n", "")
+	if got := f.RunAt(ui.Terminal{}, strings.Repeat("a", 5000), "join"); got.Code != frame.ExitLocal {
+		t.Errorf("a line without end: %+v", got)
+	}
+}

@@ -1,0 +1,33 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/internal/cli/clitest"
+	"github.com/acpd/acpd/internal/cli/frame"
+)
+
+// newDaemon returns a daemon whose command lines have all verbs.
+func newDaemon(t *testing.T) *clitest.Daemon {
+	return clitest.NewDaemon(t, func(f *frame.Frame) *cobra.Command { return New(f, "") })
+}
+
+// Help, completion and man pages are made of the tree, so every verb in it says what it does
+// and how it is typed.
+func TestEveryVerbIsDescribed(t *testing.T) {
+	var check func(*cobra.Command)
+	check = func(cmd *cobra.Command) {
+		if cmd.Short == "" || !strings.Contains(cmd.Example, cmd.CommandPath()) || cmd.Args == nil {
+			t.Errorf("%s lacks a line about it, an example or a check of its arguments", cmd.CommandPath())
+		}
+		for _, verb := range cmd.Commands() {
+			if verb.IsAvailableCommand() {
+				check(verb)
+			}
+		}
+	}
+	check(New(frame.New(), ""))
+}
