@@ -186,12 +186,12 @@ func refusalError(host, method string, status int, body []byte) error {
 	if !ok {
 		code = kinds.Invalid
 	}
-	message, stops := flagOfField(said.Message), false
+	message, ownWords := flagOfField(said.Message), false
 	switch {
 	case status == http.StatusServiceUnavailable && said.Code == string(kinds.Overloaded):
 		code = kinds.Overloaded
 	case host != "" && status == http.StatusServiceUnavailable:
-		code, stops = kinds.Unreachable, true
+		code, ownWords = kinds.Unreachable, true
 		message = "the intent's machine takes nothing now, try again later: it says: " + message
 	case host != "" && code == kinds.Unreachable:
 		code = kinds.Internal
@@ -202,7 +202,7 @@ func refusalError(host, method string, status int, body []byte) error {
 		code = kinds.NotTrusted
 	}
 	e := kinds.Errorf(code, "%s", message)
-	if !stops {
+	if !ownWords {
 		e.From = host
 	}
 	delivered := kinds.Delivered("")
@@ -227,7 +227,7 @@ func refusalError(host, method string, status int, body []byte) error {
 // describeError returns the message of an error, with the name of the machine that raised it.
 func (c *verbs) describeError(ctx context.Context, e *kinds.Error) string {
 	if e.From != "" {
-		return c.Frame.PetnameOf(ctx, e.From) + " says: " + e.Message
+		return c.PetnameOf(ctx, e.From) + " says: " + e.Message
 	}
 	return e.Message
 }

@@ -93,7 +93,6 @@ func newHelpCmd() *cobra.Command {
 				return Usagef("unknown verb %q", strings.Join(args, " "))
 			}
 			about.InitDefaultHelpFlag()
-			about.InitDefaultVersionFlag()
 			return about.Help()
 		},
 	}

@@ -24,9 +24,9 @@ var (
 	limit    = regexp.MustCompile(`at most (\w+)`)
 )
 
-// longest returns the longest duration that a flag takes: what its usage says, else all that
+// longestDuration returns the longest duration that a flag takes: what its usage says, else all that
 // Go has.
-func longest(usage string) string {
+func longestDuration(usage string) string {
 	if most := limit.FindStringSubmatch(usage); most != nil {
 		return most[1]
 	}
@@ -46,7 +46,7 @@ func flagError(_ *cobra.Command, err error) error {
 		return err
 	}
 	if expected == aDuration && duration.MatchString(wrong.GetValue()) { // it is too long for Go
-		expected = "a duration of at most " + longest(wrong.GetFlag().Usage)
+		expected = "a duration of at most " + longestDuration(wrong.GetFlag().Usage)
 	}
 	return fmt.Errorf("--%s: %.64q: expected %s", wrong.GetFlag().Name, wrong.GetValue(), expected)
 }
