@@ -1,23 +1,22 @@
-// Package identity says who a daemon is and whom it trusts.
+// Package identity holds a daemon's key and the keys that it trusts.
 //
 // A daemon is one Ed25519 key, and an [ID] is the public half of it. The other
 // half is a [Key]: it is made once, kept in one file, never replaced silently
-// and never printed. Everything else that the daemon must prove or derive hangs
-// on it: the certificate for TLS, the post-quantum half of the identity
+// and never printed. Everything else that the daemon must prove or derive comes
+// from it: the certificate for TLS, the post-quantum half of the identity
 // (ML-DSA-65, [Key.SignHello]) and the keys that must survive a restart
 // ([Key.Derive]).
 //
-// A [TrustStore] holds the peers that a person trusted, under petnames that are
-// local and unique, and the keys that a person blocked. It lives in two files
+// A [TrustStore] holds the peers that the owner trusted, under petnames that are
+// local and unique, and the keys that the owner blocked. It lives in two files
 // so that a damaged one neither loses the peers nor brings back a blocked key.
 // [Invitations] are the open offers to become trusted; an [Invitation] is such
 // an offer as a line of text.
 //
 // TLS as configured here proves possession of a key and checks the form of the
 // certificate, on the dialling side also that the key is the expected one. It
-// does not decide who may connect: a listener sees a certificate before its
-// owner has proved the key, so the caller asks the trust store after the
-// handshake.
+// does not decide which peers may connect: a listener sees a certificate before the
+// other end has proved the key, so the caller asks the trust store after the handshake.
 //
 // The package knows no network and no messages. It does no I/O but on the key
 // file and on the two trust files, and starts no goroutine.

@@ -17,7 +17,7 @@ const (
 //
 //	acp://<id>?addr=<host:port>&addr=…&name=…&pq=<hash>&token=<32 hex digits>
 //
-// Who has it can use its token, once: it is a secret until it expires.
+// Whoever has it can use its token, once: it is a secret until it expires.
 type Invitation struct {
 	ID    ID
 	Addrs []string // at most 8; none leaves finding the id to discovery

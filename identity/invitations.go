@@ -31,18 +31,18 @@ var (
 type Invitations struct {
 	last atomic.Pointer[deadline] // of the one that ends last; nil: none is open
 
-	// mu is held over Redeem's admit too: that is what lets one of two win.
+	// mu is held over Redeem's call of trust too: so one of two joiners wins.
 	// Handshakes, which ask Any, do not wait for it.
 	mu   sync.Mutex
 	open []invitationEntry
 }
 
-// OpenInvitation is what a person sees of an invitation; its token is not there.
+// OpenInvitation describes an open invitation for the owner, without its token.
 type OpenInvitation struct {
-	ID      string    // 8 hex digits, which mean it to Revoke
+	ID      string    // 8 hex digits, by which it is revoked
 	Expires time.Time // by the wall clock
-	Name    string    // the petname meant for who redeems it; "": what it calls itself
-	UsedBy  ID        // zero: nobody yet
+	Name    string    // the petname that the joiner gets; "": what it calls itself
+	UsedBy  ID        // the key that redeemed it; zero: none yet
 }
 
 type invitationEntry struct {
@@ -51,8 +51,8 @@ type invitationEntry struct {
 	ends  deadline
 }
 
-// deadline is when an invitation ends: when either clock has reached it. The monotonic
-// one stands still while a machine sleeps, the wall clock may be set back.
+// deadline is the time at which an invitation ends, by whichever clock reaches it first.
+// The monotonic one stands still while a machine sleeps; the wall clock may be set back.
 type deadline struct{ monotonic, wall time.Time }
 
 func deadlineIn(d time.Duration) deadline {
@@ -107,8 +107,8 @@ func (v *Invitations) List() []OpenInvitation {
 	return all
 }
 
-// Revoke ends the invitations that match and returns how many there were. It waits
-// for a Redeem that is under way: when it returns, nobody comes in by one of them.
+// Revoke ends the invitations that match and returns how many there were. It waits for a
+// Redeem that is under way: when it returns, no key can redeem one of them.
 func (v *Invitations) Revoke(match func(OpenInvitation) bool) int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -118,15 +118,14 @@ func (v *Invitations) Revoke(match func(OpenInvitation) bool) int {
 	return before - len(v.open)
 }
 
-// Redeem admits the owner of key, which a handshake has proved, if token belongs
-// to an open invitation that no other key has redeemed. It calls admit, which
-// writes the trust store, with the name that Open was given, and binds the token to the key if that returns nil.
-// The same key may repeat it until the invitation expires, and admit is called
-// again; any other gets [ErrInvitationUsed]. A token that fits none
-// gets [ErrNoInvitation].
+// Redeem redeems the open invitation that token belongs to, for a key that a handshake
+// has proved. It calls trust, which writes the trust store, with the name that Open was
+// given. If trust returns nil, the token is bound to the key: the same key may repeat the
+// call until the invitation expires, and trust is called again; any other key gets
+// [ErrInvitationUsed]. A token that belongs to none gets [ErrNoInvitation].
 //
-// Calls wait for each other, and admit must not call v.
-func (v *Invitations) Redeem(token [16]byte, key ID, admit func(name string) error) error {
+// Calls wait for each other, and trust must not call v.
+func (v *Invitations) Redeem(token [16]byte, key ID, trust func(name string) error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.dropExpired()
@@ -143,7 +142,7 @@ func (v *Invitations) Redeem(token [16]byte, key ID, admit func(name string) err
 	case !found.UsedBy.IsZero() && found.UsedBy != key:
 		return ErrInvitationUsed
 	}
-	if err := admit(found.Name); err != nil {
+	if err := trust(found.Name); err != nil {
 		return err
 	}
 	found.UsedBy = key
@@ -155,7 +154,7 @@ func (v *Invitations) dropExpired() {
 	v.setOpen(slices.DeleteFunc(v.open, func(o invitationEntry) bool { return o.ends.isReached() }))
 }
 
-// setOpen makes open what there is, for Any too. The caller holds mu.
+// setOpen sets the open invitations, and what Any looks at. The caller holds mu.
 func (v *Invitations) setOpen(open []invitationEntry) {
 	v.open = open
 	var last *deadline

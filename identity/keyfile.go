@@ -58,12 +58,12 @@ func CreateKey(path string) (*Key, error) {
 	}
 	// Unlike rename, link refuses to replace what is there.
 	err = os.Link(temp, path)
-	os.Remove(temp) // where it stays, removeLeft comes to it
+	os.Remove(temp) // if that fails, removeLeftovers will do it
 	if err == nil {
 		err = durable.SyncDir(filepath.Dir(path))
 	}
 	if _, there := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && there == nil {
-		err = fs.ErrExist // whoever has made the key has removed this one
+		err = fs.ErrExist // another call has made the key and removed this file
 	}
 	if errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("create key: %w: load it, or move it away", err)
@@ -74,8 +74,8 @@ func CreateKey(path string) (*Key, error) {
 	return key, nil
 }
 
-// removeLeftovers removes the keys that nobody has used: what crashes have left of
-// CreateKey. The key at path exists.
+// removeLeftovers removes the files that crashes have left of CreateKey. The key at path
+// exists.
 func removeLeftovers(path string) {
 	files, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
@@ -88,12 +88,12 @@ func removeLeftovers(path string) {
 	}
 }
 
-// leftoverName is what CreateKey appends to the name of its first file.
+// leftoverName matches what CreateKey appends to the name of its first file.
 var leftoverName = regexp.MustCompile(`^\.[A-Z2-7]{26}$`)
 
-// LoadOrCreateKey loads the identity at path or, only where no file is, creates
-// it. Of several that create at once one wins, and all get its key. What a crash has
-// left of a creation is removed.
+// LoadOrCreateKey loads the identity at path, or creates it if there is no file. Of
+// several calls that create it at once one wins, and all return its key. It removes what
+// crashes have left of CreateKey.
 func LoadOrCreateKey(path string) (key *Key, created bool, err error) {
 	key, err = LoadKey(path)
 	if err == nil {
@@ -121,8 +121,8 @@ func (k *Key) encodePEM() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: pemType, Bytes: der}), nil
 }
 
-// parseKey takes one PEM block and nothing else; pem alone would skip over
-// anything before and after it. Errors do not quote the data.
+// parseKey parses one PEM block and refuses anything before or after it, which package
+// pem would skip. Errors do not quote the data.
 func parseKey(data []byte) (*Key, error) {
 	if !bytes.HasPrefix(data, []byte("-----BEGIN "+pemType+"-----")) {
 		return nil, errors.New("does not begin as a PKCS#8 PEM file")

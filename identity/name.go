@@ -22,7 +22,7 @@ const (
 	hostChars    = lowerLetters + "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
 )
 
-// CheckName reports whether name can be a petname: a lower-case letter, then up
+// CheckName returns an error unless name can be a petname: a lower-case letter, then up
 // to 31 lower-case letters, digits and hyphens; but not six or more hex digits
 // and nothing else, which would read as the beginning of an id.
 func CheckName(name string) error {
@@ -46,10 +46,10 @@ func isHexPrefix(s string) bool {
 
 func consistsOf(s, ascii string) bool { return strings.Trim(s, ascii) == "" }
 
-// Claim makes showable what a peer says about itself: valid UTF-8 of at most 64
-// bytes, without control characters, line breaks, characters that reorder text
-// or that cannot be seen, and without space around it. The result may be empty.
-// It is still a claim: it names nobody.
+// Claim makes the name that a peer says of itself fit to be shown: valid UTF-8 of at most
+// 64 bytes, without control characters, line breaks, characters that reorder text or that
+// cannot be seen, and without space around it. The result may be empty. It is still a
+// claim and proves nothing.
 func Claim(s string) string {
 	var b strings.Builder
 	for len(s) > 0 {
@@ -68,7 +68,7 @@ func Claim(s string) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// CheckAddr reports whether addr is host:port with an IP address (IPv6 in
+// CheckAddr returns an error unless addr is host:port with an IP address (IPv6 in
 // brackets) or a host name, and a port from 1 to 65535. It resolves nothing.
 func CheckAddr(addr string) error {
 	host, port, err := net.SplitHostPort(addr)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Peer is what a person's trust in one key consists of.
+// Peer is a trusted key, with its petname and addresses.
 type Peer struct {
 	ID    ID        `yaml:"id"`
 	Name  string    `yaml:"name"`                 // petname, unique in the store
@@ -20,9 +20,8 @@ func (p Peer) equal(q Peer) bool {
 	return p.ID == q.ID && p.Name == q.Name && slices.Equal(p.Addrs, q.Addrs) && p.PQ == q.PQ && p.Since.Equal(q.Since)
 }
 
-// Block is a key that a person trusts no more, with the name and the addresses that
-// it had: they are its again when it is trusted again. A pinned post-quantum key is
-// forgotten.
+// Block is a key that was untrusted, with the name and addresses that it gets back when it
+// is trusted again. A pinned post-quantum key is forgotten.
 type Block struct {
 	ID    ID       `yaml:"id"`
 	Name  string   `yaml:"name,omitempty"`       // "" where it was never trusted
@@ -38,7 +37,7 @@ func (b Block) check() error {
 	return CheckAddrs(b.Addrs)
 }
 
-// over returns p with what it leaves zero taken from old.
+// over returns p with its zero fields set to those of old.
 func (p Peer) over(old Peer) Peer {
 	if p.Name == "" {
 		p.Name = old.Name
@@ -71,8 +70,8 @@ func (p Peer) check() error {
 	return CheckAddrs(p.Addrs)
 }
 
-// CheckAddrs says why addresses cannot be those of one peer: see [CheckAddr], and 8 at
-// most.
+// CheckAddrs returns an error if one peer cannot have these addresses: see [CheckAddr],
+// and 8 at most.
 func CheckAddrs(addrs []string) error {
 	if len(addrs) > MaxAddrs {
 		return fmt.Errorf("%d addresses: give at most %d", len(addrs), MaxAddrs)

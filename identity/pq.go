@@ -19,9 +19,8 @@ const (
 	exporterSize = 32
 )
 
-// PQHash is the SHA-256 of an ML-DSA-65 public key: what a peer's post-quantum
-// half is pinned to. Zero stands for not pinned. Its text is 64 lower-case hex
-// digits.
+// PQHash is the SHA-256 of an ML-DSA-65 public key, to which a peer's post-quantum half is
+// pinned. The zero value means that none is pinned. Its text is 64 lower-case hex digits.
 type PQHash [sha256.Size]byte
 
 // HashPQ returns the pin for a public key as [Key.PublicPQ] gives it.
@@ -77,9 +76,9 @@ func (k *Key) SignHello(exporter []byte, other ID) ([]byte, error) {
 	return sig, nil
 }
 
-// VerifyHello checks what signer made with [Key.SignHello] for self. It takes
-// the public key from the peer as it comes: that it is the pinned one, the
-// caller compares with [HashPQ].
+// VerifyHello checks the signature that signer made with [Key.SignHello] for self. It
+// takes the public key as the peer sent it: the caller compares it with the pin, by
+// [HashPQ].
 func VerifyHello(publicPQ, sig, exporter []byte, signer, self ID) error {
 	if len(exporter) != exporterSize {
 		return fmt.Errorf("verify hello: exporter of %d bytes instead of %d", len(exporter), exporterSize)

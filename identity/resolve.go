@@ -37,10 +37,10 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("%q begins the ids of %s: use a name or more digits", e.Ref, &b)
 }
 
-// Resolve finds the trusted peer that ref means: its exact petname, else its id
-// or a prefix of that, of six digits or more, that no other trusted peer's id
-// has; a person may type the digits in upper case. Errors are [*UnknownPeerError] and [*AmbiguousError]. An exact name
-// costs no allocation.
+// Resolve finds the trusted peer that ref means: by its exact petname, else by its id or
+// a prefix of six digits or more that no other trusted peer's id has. A person may type
+// the digits in upper case. Errors are [*UnknownPeerError] and [*AmbiguousError]. An exact
+// name costs no allocation.
 func (t *TrustStore) Resolve(ref string) (Peer, error) {
 	s := t.now.Load()
 	if i, ok := s.byName[ref]; ok {

@@ -31,8 +31,8 @@ func (e *WrongIDError) Error() string {
 // certificate from every client. alpn is called in each handshake for the
 // protocols on offer then, and must be safe for concurrent use. requireHybrid
 // refuses key exchange without X25519MLKEM768; else it is merely preferred. The
-// handshake checks the form of the client's certificate and nothing more:
-// [PeerID] on the accepted connection says who it is.
+// handshake checks the form of the client's certificate and nothing more: [PeerID]
+// returns the id of an accepted connection.
 func (k *Key) ServerTLS(requireHybrid bool, alpn func() []string) (*tls.Config, error) {
 	config, err := k.tlsConfig(requireHybrid)
 	if err != nil {
@@ -53,9 +53,9 @@ func (k *Key) ServerTLS(requireHybrid bool, alpn func() []string) (*tls.Config, 
 	return listener, nil
 }
 
-// ClientTLS returns a dialler's configuration: as [Key.ServerTLS], but the
-// handshake also fails, with a [*WrongIDError], unless the listener proves to be
-// peer. At least one protocol must be named.
+// ClientTLS returns a dialler's configuration. It is as [Key.ServerTLS], but the handshake
+// also fails, with a [*WrongIDError], unless the listener proves that it is peer. At least
+// one protocol must be named.
 func (k *Key) ClientTLS(peer ID, requireHybrid bool, alpn ...string) (*tls.Config, error) {
 	config, err := k.tlsConfig(requireHybrid)
 	if err != nil {
@@ -96,8 +96,9 @@ func (k *Key) tlsConfig(requireHybrid bool) (*tls.Config, error) {
 	return config, nil
 }
 
-// checkForm is VerifyConnection, which unlike VerifyPeerCertificate runs in
-// every handshake. Without a protocol on both sides, TLS goes on with none.
+// checkForm checks the form of the other side's certificate, and that both sides speak the
+// protocol: without one in common TLS would go on with none. It is used as
+// VerifyConnection, which unlike VerifyPeerCertificate runs in every handshake.
 func checkForm(state tls.ConnectionState) error {
 	if state.NegotiatedProtocol == "" {
 		return errors.New("no application protocol in common")
@@ -106,9 +107,9 @@ func checkForm(state tls.ConnectionState) error {
 	return err
 }
 
-// PeerID returns whose key the other end of a completed handshake has proved. It
-// wants exactly one certificate, with an Ed25519 key; the rest of the
-// certificate counts for nothing.
+// PeerID returns the id that the other end of a completed handshake has proved. The error
+// says that it did not show exactly one certificate with an Ed25519 key; the rest of the
+// certificate does not matter.
 func PeerID(state tls.ConnectionState) (ID, error) {
 	if n := len(state.PeerCertificates); n != 1 {
 		return ID{}, fmt.Errorf("peer sent %d certificates instead of one", n)

@@ -48,10 +48,10 @@ func (e *PinnedError) Error() string {
 }
 
 // TrustStore holds the trusted peers, at most 4,096, and the blocked keys. It is
-// safe for concurrent use. Reads take no lock and do no I/O. What gives trust is in the
-// files before it is seen and before the method returns; a change that fails
-// leaves memory and files as they were. What ends trust, and pins, count at once
-// and wait for no file: see [TrustStore.Untrust] and [TrustStore.Save].
+// safe for concurrent use. Reads take no lock and do no I/O. A change that gives trust is
+// in the files before it counts and before the method returns; if it fails, memory and
+// files are as they were. A change that ends trust, and a pin, counts at once and waits
+// for no file: see [TrustStore.Untrust] and [TrustStore.Save].
 type TrustStore struct {
 	dir     string      // "" keeps nothing
 	unsaved pace.Signal // holds one where something is in memory alone
@@ -110,19 +110,20 @@ func (t *TrustStore) Peers() []Peer { return slices.Clone(t.now.Load().Peers) }
 // Len returns how many peers are trusted.
 func (t *TrustStore) Len() int { return len(t.now.Load().Peers) }
 
-// Trust adds the peer or updates it, clears a block on it and returns it as it
-// is now. An update keeps what p leaves zero, and clearing a block brings back what
-// that remembers, the name with a number if another peer has it now. A new peer without a name becomes
-// "peer-" and its label. A name that another id has gives a [*NameTakenError], a
-// full store [ErrTrustFull].
+// Trust adds the peer or updates it, clears a block on it and returns it as it is now.
+// An update keeps the fields that p leaves zero. Clearing a block brings back the name
+// and addresses that the block remembers; the name gets a number if another peer has it
+// now. A new peer without a name is called "peer-" and its label. A name that another id
+// has gives a [*NameTakenError], a full store [ErrTrustFull].
 func (t *TrustStore) Trust(p Peer) (Peer, error) {
 	return t.applyChange(func(s *snapshot) (record, Peer, error) { return s.withPeer(p) })
 }
 
-// TrustJoined trusts a peer that joined, as [TrustStore.Trust] does, but lifts no block: a
-// blocked key gets a [*BlockedError], also where Untrust comes while the files are
-// written; and replaces no pin: another post-quantum key gets a [*PinnedError]. A peer that is trusted keeps its name; a new one is called claim, in lower
-// case and with a number if another has that, where it can be a petname.
+// TrustJoined trusts a peer that joined by invitation, as [TrustStore.Trust] does, with three
+// differences. It lifts no block: a blocked key gets a [*BlockedError], also if Untrust is
+// called while the files are written. It replaces no pin: another post-quantum key gets a
+// [*PinnedError]. A trusted peer keeps its name; a new one is called claim in lower case,
+// if that can be a petname, with a number if another peer has it.
 func (t *TrustStore) TrustJoined(p Peer, claim string) (Peer, error) {
 	return t.applyChange(func(s *snapshot) (record, Peer, error) {
 		if _, blocked := s.blocked[p.ID]; blocked {
@@ -141,9 +142,9 @@ func (t *TrustStore) TrustJoined(p Peer, claim string) (Peer, error) {
 	})
 }
 
-// applyChange writes what apply makes of the present state, and then lets it count. If
-// something has counted at once meanwhile, it begins again with that: so apply always
-// decides on what is.
+// applyChange writes the record that apply makes of the present state, and then makes it
+// count. If another change has counted meanwhile, it begins again: so apply always decides
+// on the present state.
 func (t *TrustStore) applyChange(apply func(*snapshot) (record, Peer, error)) (Peer, error) {
 	t.write.Lock()
 	defer t.write.Unlock()
@@ -153,7 +154,7 @@ func (t *TrustStore) applyChange(apply func(*snapshot) (record, Peer, error)) (P
 		switch {
 		case err != nil:
 			return Peer{}, fmt.Errorf("trust: %w", err)
-		case next.Sequence == s.Sequence: // it is so already
+		case next.Sequence == s.Sequence: // nothing changes
 			return p, nil
 		}
 		changed, err := t.writeRecord(next)
@@ -163,7 +164,7 @@ func (t *TrustStore) applyChange(apply func(*snapshot) (record, Peer, error)) (P
 		if t.now.CompareAndSwap(s, changed) {
 			return p, nil
 		}
-		t.unsaved.Set() // the files have what may not come to count
+		t.unsaved.Set() // the files have a change that may not count
 	}
 }
 
@@ -211,9 +212,8 @@ func (s *snapshot) withPeer(p Peer) (record, Peer, error) {
 }
 
 // FreeName returns the first of name, name-2, name-3 … that no peer has. Given a
-// legal petname it returns one, shortening it where the number needs the room.
-// Without further care another caller can take the name first, and Trust then
-// says so.
+// legal petname it returns one, shortened if the number needs the room. Another caller can
+// take the name first, and Trust then says so.
 func (t *TrustStore) FreeName(name string) string { return t.now.Load().freeName(name) }
 
 func (s *snapshot) freeName(name string) string {
@@ -230,9 +230,9 @@ func (s *snapshot) freeName(name string) string {
 // Pin sets the hash of a trusted peer's post-quantum key if none is set. The
 // same hash again is no error; another one is, and changes nothing.
 //
-// It counts at once, and is in the files with the next change or [TrustStore.Save]:
-// peers may meet by the hundred, and a pin that a crash undoes is made anew when
-// that peer comes again.
+// It counts at once, and is in the files with the next change or [TrustStore.Save]: a
+// hundred peers may connect at once, and a pin that a crash undoes is made anew when that
+// peer connects again.
 func (t *TrustStore) Pin(id ID, hash PQHash) error {
 	for {
 		s := t.now.Load()
@@ -257,11 +257,11 @@ func (t *TrustStore) Pin(id ID, hash PQHash) error {
 	}
 }
 
-// Unsaved is sent to when there is something for [TrustStore.Save] to write.
+// Unsaved returns the signal that there is something for [TrustStore.Save] to write.
 func (t *TrustStore) Unsaved() <-chan struct{} { return t.unsaved }
 
-// Save writes what counts and is in no file yet; it is durable in both files when
-// Save returns nil. What it cannot write it leaves to the next Save or change.
+// Save writes the changes that count and are in no file yet. They are durable in both
+// files when Save returns nil; otherwise the next Save or change writes them.
 func (t *TrustStore) Save() error {
 	t.write.Lock()
 	defer t.write.Unlock()
@@ -289,8 +289,8 @@ func (t *TrustStore) IsNew() bool {
 	return t.saved.Sequence == 0
 }
 
-// CreateFiles writes the files of a store that has none, so that it can be told later that
-// they are gone. It is durable when Begin returns nil.
+// CreateFiles writes the files of a store that has none, so that their loss can be detected
+// later. They are durable when it returns nil.
 func (t *TrustStore) CreateFiles() error {
 	t.write.Lock()
 	defer t.write.Unlock()
@@ -309,10 +309,10 @@ func (t *TrustStore) CreateFiles() error {
 }
 
 // Untrust removes the peer, if it was trusted, and blocks its key until Trust is
-// called with it. That counts when it returns, and waits for no disk: call
-// [TrustStore.Save] then, for until that has returned nil a restart forgets the block.
-// Of more than 16,384 blocks the oldest is dropped: its key becomes a stranger's,
-// which is not trusted either.
+// called with it. That counts when Untrust returns, and waits for no disk: the caller then
+// calls [TrustStore.Save], because a restart before that forgets the block. Of more than
+// 16,384 blocks the oldest is dropped: its key becomes a stranger's, which is not trusted
+// either.
 func (t *TrustStore) Untrust(id ID) error {
 	if id.IsZero() {
 		return fmt.Errorf("untrust: %w", ErrNobody)
@@ -349,8 +349,8 @@ func (s *snapshot) withBlock(id ID) record {
 	return next
 }
 
-// writeRecord makes next the content of the files. Its sequence number goes up where the files
-// have one as high, of a change that came to nothing. The caller holds write.
+// writeRecord makes next the content of the files. It raises the sequence number if the
+// files have one as high, from a change that did not count. The caller holds write.
 func (t *TrustStore) writeRecord(next record) (*snapshot, error) {
 	next.Sequence = max(next.Sequence, t.saved.Sequence+1)
 	changed, err := newSnapshot(next)

@@ -165,8 +165,8 @@ func parseTrust(data []byte) (*snapshot, error) {
 	return newSnapshot(r)
 }
 
-// salvage returns the sequence numbers that a damaged file still shows, so that
-// what it has seen is not forgotten.
+// salvage returns the sequence numbers that a damaged file still shows, so that a file
+// that is older is not taken for the newest.
 func salvage(data []byte) (sequence, blockSequence uint64) {
 	for line := range strings.Lines(string(data)) {
 		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")

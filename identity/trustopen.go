@@ -10,15 +10,14 @@ import (
 )
 
 // OpenTrust opens the store in dir: trust.yaml and its copy, trust.copy.yaml.
-// Where neither is, the store is empty. It may write, so dir must be locked for
-// one process.
+// If neither is there, the store is empty. It may write, so dir must be locked for one
+// process.
 //
-// The second result is a warning for a person, a [*TrustWarning]: damage is no
-// error. A damaged or missing trust.yaml is replaced from the copy, but only if no
-// file, even a damaged one, shows that blocks were added since; else, and where
-// both are damaged, nobody is trusted, and the blocks that are still known stay. A
-// damaged copy is replaced from trust.yaml. Damaged files are kept under another
-// name, which the warning gives.
+// The second result is a warning for a person, a [*TrustWarning]: damage is no error. A
+// damaged or missing trust.yaml is replaced from the copy, but only if no file, even a
+// damaged one, shows that blocks were added since. Otherwise, and if both are damaged, no
+// peer is trusted, and the blocks that are still known stay. A damaged copy is replaced
+// from trust.yaml. Damaged files are kept under another name, which the warning gives.
 func OpenTrust(dir string) (*TrustStore, error, error) {
 	main, err := readTrust(filepath.Join(dir, trustName))
 	if err != nil {
@@ -90,8 +89,8 @@ func choose(main, second trustFile) (best *snapshot, lost bool) {
 	return none, true
 }
 
-// TrustWarning says that a trust file was damaged or missing, what became of the
-// trust, and what a person should do.
+// TrustWarning says that a trust file was damaged or missing, which trust is left, and
+// what a person should do.
 type TrustWarning struct {
 	Problem string
 	Remedy  string
@@ -112,8 +111,8 @@ func (w *TrustWarning) Error() string {
 
 func (w *TrustWarning) Unwrap() error { return w.Err }
 
-// warn returns nil where there is nothing to tell a person: two sound files, no
-// files, or a missing copy.
+// warn returns the warning for a person; nil if both files are sound, none is there, or
+// only the copy is missing.
 func warn(main, second trustFile, lost bool) *TrustWarning {
 	w := &TrustWarning{Err: errors.Join(main.damage, second.damage)}
 	switch {
@@ -132,7 +131,7 @@ func warn(main, second trustFile, lost bool) *TrustWarning {
 	return w
 }
 
-// trustFile is what is left of one of the two files.
+// trustFile holds what is left of one of the two files.
 type trustFile struct {
 	path                    string
 	state                   *snapshot // nil: missing or damaged
@@ -144,8 +143,8 @@ func (f trustFile) found() bool { return f.state != nil || f.damage != nil }
 
 func (f trustFile) shows(s *snapshot) bool { return f.state != nil && f.sequence == s.Sequence }
 
-// readTrust reads one file. Damage is part of the result; errors are for what
-// the store cannot mend.
+// readTrust reads one file. Damage is part of the result; the error is for a fault that
+// the store cannot repair.
 func readTrust(path string) (trustFile, error) {
 	data, err := readPrivate(path, maxTrustFile)
 	switch problem, ok := errors.AsType[*FileError](err); {
@@ -157,8 +156,8 @@ func readTrust(path string) (trustFile, error) {
 	return judge(path, data, err)
 }
 
-// judge makes of a file's content, or of why it could not be read whole, what is left
-// of it. Its error is for one that is another version's.
+// judge returns what is left of a file, given its content or the error of reading it. The
+// error is for a file of another version.
 func judge(path string, data []byte, err error) (trustFile, error) {
 	f := trustFile{path: path}
 	if err == nil {
