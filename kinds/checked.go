@@ -11,7 +11,7 @@ import (
 // changed from then on.
 type Checked struct {
 	*wire.Envelope
-	Spec *Kind // of its kind, in the table
+	Spec *Kind // what the table says of its kind
 
 	Domain   string        // of a query or delegate
 	Topic    string        // of a notify

@@ -43,7 +43,7 @@ const (
 type CodeInfo struct {
 	Code      Code
 	Retryable bool   // the same call may succeed later
-	Local     bool   // made by the own daemon or client, never sent
+	Local     bool   // raised by the own daemon or client alone, never sent to a peer
 	Exit      int    // exit code of a command that ends with it
 	Raised    string // when
 }
@@ -83,9 +83,9 @@ func (c Code) Info() CodeInfo {
 	return CodeInfo{Code: c, Exit: 7}
 }
 
-// Error is what went wrong, in a form that crosses every boundary: it is the
-// payload of an error envelope, a refused receipt, the data of a JSON-RPC error
-// and the object that acpctl prints.
+// Error says what went wrong, in a form that crosses every boundary: it is the payload of
+// an error envelope, a refused receipt, the data of a JSON-RPC error and the object that
+// acpctl prints.
 type Error struct {
 	Code         Code           `json:"code"`
 	Message      string         `json:"message"`
@@ -95,10 +95,9 @@ type Error struct {
 	From         string         `json:"from,omitzero"` // the peer that raised it; set by the own daemon
 }
 
-// FromWire makes an error of what a receipt, an ack or an error payload says.
-// Retryability is the code table's word: unknown codes are kept and not
-// retryable. A code that only the own daemon may raise says nothing when it
-// comes from a peer: it becomes internal.
+// FromWire returns the error that a receipt, an ack or an error payload of a peer says.
+// The code table decides whether it is retryable: unknown codes are kept and are not. A
+// code that only the own daemon may raise becomes internal.
 func FromWire(code, message string, retryAfterMS uint64) *Error {
 	e := &Error{Code: Code(code), Message: message}
 	info := e.Code.Info()
@@ -128,8 +127,9 @@ func (e *Error) Foreign() *Error {
 	return f
 }
 
-// AsError returns what stands behind err: the *Error in its chain, invalid for a
-// [wire.FormatError], timeout and cancelled for an ended context, else internal.
+// AsError returns the *Error in the chain of err. If there is none, it returns a new one:
+// invalid for a [wire.FormatError], timeout or cancelled for an ended context, else
+// internal.
 func AsError(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -146,7 +146,7 @@ func AsError(err error) *Error {
 	return Errorf(code, "%s", err)
 }
 
-// Errorf makes an error whose retryability is its code's.
+// Errorf returns an error with a code, which is retryable if the code is.
 func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Retryable: code.Info().Retryable}
 }
@@ -174,7 +174,7 @@ func (e *Error) WithDelivered(d Delivered) *Error {
 	return e
 }
 
-// Delivered returns details.delivered, "" where it is not set.
+// Delivered returns details.delivered, or "" if it is not set.
 func (e *Error) Delivered() Delivered {
 	var d struct {
 		Delivered Delivered `json:"delivered"`

@@ -19,7 +19,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// Class is how a kind travels.
+// Class says how a kind travels.
 type Class uint8
 
 const (
@@ -52,11 +52,11 @@ const (
 	MaxDomain            = 255 // bytes of a domain or topic
 )
 
-// Kind is a row of the table.
+// Kind says how one kind travels, what answers it and what its payload holds.
 type Kind struct {
 	Name     string
 	Class    Class
-	Reply    string  // the kind that answers it, beside error; "" where none does
+	Reply    string  // the kind that answers it, beside error; "": none
 	NeedsRef bool    // ref names what it answers or concerns
 	Fields   []Field // of the payload; others pass unread
 }
@@ -129,10 +129,10 @@ var kindTable = [...]Kind{
 	}},
 }
 
-// Table returns all kinds.
+// Table returns the table of all kinds.
 func Table() []Kind { return append([]Kind(nil), kindTable[:]...) }
 
-// Lookup returns the row of a kind.
+// Lookup returns what the table says of a kind, and false for an unknown one.
 func Lookup(name string) (*Kind, bool) {
 	for i := range kindTable {
 		if kindTable[i].Name == name {
@@ -155,8 +155,8 @@ func (k *Kind) CheckPayload(p wire.Payload) error {
 	return err
 }
 
-// Parse reads a payload that was checked. The error, for one that was not, is an
-// *Error with the code invalid.
+// Parse decodes a checked payload. For one that was not checked the error is an *Error
+// with the code invalid.
 func Parse[T any](p wire.Payload) (*T, error) {
 	v := new(T)
 	if err := json.Unmarshal(p.Object(), v); err != nil {
@@ -165,8 +165,8 @@ func Parse[T any](p wire.Payload) (*T, error) {
 	return v, nil
 }
 
-// Encode writes a payload struct, the JSON text in it as it was written. It panics where a jsontext.Value in it is not
-// JSON; such values come from a parser.
+// Encode encodes a payload struct; JSON text in it stays as it was written. It panics if a
+// jsontext.Value in it is not JSON: such values come from a parser.
 func Encode(v any) wire.Payload {
 	p, err := json.Marshal(v, json.Deterministic(true), jsontext.PreserveRawStrings(true), jsontext.AllowInvalidUTF8(true)) // which turns to U+FFFD
 	if err != nil {

@@ -24,8 +24,8 @@ type Field struct {
 	rule     rule
 }
 
-// A rule says what is wrong with a field's value, "" for nothing. The value is
-// valid JSON and not null.
+// rule returns what is wrong with a field's value, "" for nothing. The value is valid
+// JSON and not null.
 type rule func(jsontext.Value) string
 
 func required(name string, r rule) Field { return Field{name, true, r} }
@@ -42,7 +42,7 @@ func nonEmpty(v jsontext.Value) string {
 	return text(v)
 }
 
-// domainText is a domain: text that messages are routed by.
+// domainText is the rule of a domain: text by which messages are routed.
 func domainText(v jsontext.Value) string {
 	if p := text(v); p != "" {
 		return p
@@ -57,7 +57,7 @@ func topic(v jsontext.Value) string {
 	return domainText(v)
 }
 
-// errorCode is an error code, known or not, that may cross to a peer.
+// errorCode is the rule of an error code, known or not, that may cross to a peer.
 func errorCode(v jsontext.Value) string {
 	if p := nonEmpty(v); p != "" {
 		return p
@@ -90,8 +90,8 @@ func millis(limit time.Duration) rule {
 	return func(v jsontext.Value) string { return wholeNumber(v, uint64(limit.Milliseconds())) }
 }
 
-// wholeNumber wants digits alone: fractions and exponents are not read as integers
-// anywhere, so 1e3 is refused like 1.5.
+// wholeNumber returns what is wrong with a number up to limit. It takes digits alone: 1e3
+// is refused like 1.5.
 func wholeNumber(v jsontext.Value, limit uint64) string {
 	const want = "a whole number, 0 or more"
 	if v.Kind() != '0' {
@@ -139,7 +139,7 @@ func expectKind(v jsontext.Value, kind jsontext.Kind, want string) string {
 	return "expected " + want + ", got " + got
 }
 
-// unquote returns a valid JSON string's text, where possible in place.
+// unquote returns the text of a valid JSON string, in place if nothing is escaped.
 func unquote(v jsontext.Value) []byte {
 	if bytes.IndexByte(v, '\\') < 0 {
 		return v[1 : len(v)-1]
@@ -165,7 +165,8 @@ type reader struct {
 	fault *wire.FormatError // of the field that broke its rule
 }
 
-// read returns a [wire.FormatError].
+// read reads the payload: quickly if it is plain JSON, else strictly. The error is a
+// [wire.FormatError].
 func (r *reader) read(p wire.Payload) error {
 	quick, start := scanner{text: p.Object()}, *r
 	if !quick.members(func(name, value []byte) bool { return r.applyRule(r.Spec.fieldIndex(name), value) }) {
@@ -182,7 +183,7 @@ func (r *reader) read(p wire.Payload) error {
 	return nil
 }
 
-// readStrictly leaves nothing open; it borrows the JSON package's decoder.
+// readStrictly reads any payload, with the JSON package's decoder.
 func (r *reader) readStrictly(p wire.Payload) error {
 	if err := p.CheckShape(); err != nil {
 		return err
@@ -197,7 +198,7 @@ func (r *reader) readStrictly(p wire.Payload) error {
 	return nil
 }
 
-// UnmarshalJSONFrom is called by json.Unmarshal.
+// UnmarshalJSONFrom reads the payload's top level, for json.Unmarshal.
 func (r *reader) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	if _, err := dec.ReadToken(); err != nil {
 		return err
@@ -220,8 +221,8 @@ func (r *reader) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return err
 }
 
-// applyRule applies the rule of the i-th field to its value, which is valid JSON, and
-// keeps what is needed of it. It reports whether the rule was kept.
+// applyRule reports whether the value of the i-th field, which is valid JSON, follows its
+// rule, and keeps the value if that is needed.
 func (r *reader) applyRule(i int, v jsontext.Value) bool {
 	if i < 0 || v.Kind() == 'n' {
 		return true
@@ -267,9 +268,9 @@ func syntaxProblem(err error) string {
 	return clipText(strings.TrimPrefix(err.Error(), "jsontext: "))
 }
 
-// CheckDomain bounds a domain or topic; field names it in the error. That they are
-// dot-separated lower-case labels, like code.review, is a convention and not
-// enforced.
+// CheckDomain returns an error if a domain or topic is too long or has control characters;
+// field names it there. That it is dot-separated lower-case labels, like code.review, is a
+// convention and is not enforced.
 func CheckDomain(field, domain string) error {
 	if p := domainProblem([]byte(domain)); p != "" {
 		return &wire.FormatError{Field: field, Problem: p}
@@ -292,7 +293,7 @@ func UnderDomain(domain, d string) bool {
 	return domain == d || strings.HasPrefix(domain, d) && domain[len(d)] == '.'
 }
 
-// clipText shortens foreign text for an error message.
+// clipText shortens a peer's or agent's text for an error message.
 func clipText(s string) string {
 	const most = 200 // bytes: enough to recognise it
 	if len(s) <= most {

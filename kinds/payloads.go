@@ -45,7 +45,7 @@ type Delegate struct {
 	Domain     string         `json:"domain,omitzero"`
 }
 
-// Reports says whether a result is owed: yes unless report_back is false.
+// Reports reports whether a result is owed: yes unless report_back is false.
 func (d *Delegate) Reports() bool { return d.ReportBack == nil || *d.ReportBack }
 
 // Deadline returns how long the task may take; 0: no deadline.
@@ -69,7 +69,7 @@ type Result struct {
 	Error   *string        `json:"error,omitzero"` // null on success
 }
 
-// Notify tells.
+// Notify tells agents of something that concerns a topic.
 type Notify struct {
 	Topic      string         `json:"topic"`
 	Data       jsontext.Value `json:"data,omitzero"`
@@ -84,7 +84,7 @@ type Cancel struct {
 // Capabilities answers discover.
 type Capabilities struct {
 	AgentName          string   `json:"agent_name,omitzero"`
-	Agents             []string `json:"agents,omitzero"` // names of the attached agents, where the daemon answers for all
+	Agents             []string `json:"agents,omitzero"` // names of the attached agents, if the daemon answers for all
 	Domains            []string `json:"domains,omitzero"`
 	Channels           []string `json:"channels,omitzero"`
 	Tools              []string `json:"tools,omitzero"`

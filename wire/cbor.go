@@ -93,10 +93,10 @@ func Unmarshal(b []byte, v any) error {
 	return nil
 }
 
-// value is CBOR that was found well formed, without tags and indefinite lengths,
-// and begins with the item meant. Envelopes and control items are read from it
-// field by field: the library's decoding into structs lets null pass for any
-// type and an array of integers for bytes, and does not say which field failed.
+// value is well-formed CBOR, without tags and indefinite lengths, that begins with the
+// item to read. Envelopes and control items are read from it field by field: the library
+// decodes null into a struct's field of any type, and an array of integers into bytes, and
+// does not say which field failed.
 type value []byte
 
 // The major types (RFC 8949, section 3.1).
@@ -155,7 +155,7 @@ func (v value) size() int {
 	return n
 }
 
-// want returns the argument and the content of an item of a major type.
+// want returns the argument and the content of an item, which must be of a major type.
 func (v value) want(major byte, name string) (arg uint64, content value, err error) {
 	got, arg, n := v.head()
 	if got != major {
@@ -180,7 +180,7 @@ func (v value) text() (string, error) {
 	return string(s[:n]), nil
 }
 
-// bytes returns the content where it stands.
+// bytes returns the content of a byte string, without a copy.
 func (v value) bytes() ([]byte, error) {
 	n, s, err := v.want(majorBytes, "bytes")
 	if err != nil {
@@ -189,7 +189,7 @@ func (v value) bytes() ([]byte, error) {
 	return s[:n:n], nil
 }
 
-// fixed fills dst.
+// fixed fills dst with a byte string of exactly that length.
 func (v value) fixed(dst []byte) error {
 	s, err := v.bytes()
 	if err != nil {
@@ -295,7 +295,7 @@ func (v value) key() ([]byte, error) {
 	return text[:n], nil
 }
 
-// describe names what an item is, for an error message.
+// describe names the type of an item, for an error message.
 func (v value) describe() string {
 	switch v[0] {
 	case 0xf4, 0xf5:
@@ -306,7 +306,7 @@ func (v value) describe() string {
 	return [...]string{"an unsigned integer", "a negative integer", "bytes", "text", "an array", "a map", "a tag", "a float"}[v[0]>>5]
 }
 
-// printable is a foreign key as an error message may show it.
+// printable makes a foreign key fit for an error message.
 func printable(key []byte) string {
 	quoted := strconv.Quote(string(key[:min(len(key), MaxLabel)]))
 	return quoted[1 : len(quoted)-1]

@@ -14,8 +14,8 @@ type Item interface {
 	check() error // what its fields may hold
 }
 
-// Hello opens each side's control stream; a connection is ready when the other
-// side's is in and accepted.
+// Hello is the first item of each side's control stream. A connection is ready when the
+// other side's is in and accepted.
 type Hello struct {
 	Name       string   `cbor:"name"`        // what the daemon calls itself: a claim
 	Boot       Boot     `cbor:"boot"`        // drawn at each start of the process
@@ -25,7 +25,7 @@ type Hello struct {
 	PQ         *HelloPQ `cbor:"pq,omitempty"`
 }
 
-// Boot tells one run of a daemon from the next.
+// Boot identifies one run of a daemon.
 type Boot [16]byte
 
 // HelloPQ is the post-quantum half of the identity (protocol, section 7).
@@ -34,7 +34,7 @@ type HelloPQ struct {
 	Sig []byte `cbor:"sig"` // over the TLS exporter and both ids
 }
 
-// ReceiptState is what became of a message.
+// ReceiptState says what became of a message.
 type ReceiptState uint8
 
 // The states of a receipt (protocol, section 5).
@@ -56,8 +56,8 @@ func (s ReceiptState) String() string {
 	return fmt.Sprintf("state %d", uint8(s))
 }
 
-// Receipt answers one message stream, named by its QUIC stream id, so that even
-// an undecodable message gets one.
+// Receipt answers a message. It names the QUIC stream on which that came, so that even an
+// undecodable message gets one.
 type Receipt struct {
 	Stream       uint64
 	State        ReceiptState

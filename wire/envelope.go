@@ -75,7 +75,7 @@ func (p *Payload) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return malformed("payload", "expected a JSON object")
 }
 
-// Object returns the payload's text, {} where it is empty.
+// Object returns the payload's text, or {} if it is empty.
 func (p Payload) Object() jsontext.Value {
 	if len(p) == 0 {
 		return jsontext.Value("{}")
@@ -83,9 +83,9 @@ func (p Payload) Object() jsontext.Value {
 	return jsontext.Value(p)
 }
 
-// CheckShape reports whether the payload begins an object and stays within the
-// depth limit, without parsing it: that its JSON is valid (RFC 7493) shows when
-// package kinds reads it.
+// CheckShape returns an error unless the payload begins an object and stays within the
+// depth limit. It does not parse it: package kinds checks that its JSON is valid (RFC
+// 7493).
 func (p Payload) CheckShape() error {
 	if len(p) == 0 {
 		return nil
@@ -137,8 +137,8 @@ func stringEnd(v []byte, i int) int {
 	}
 }
 
-// Append appends the stream type and the encoded envelope, which go out in one
-// write. The error is a programmer's: a text that no CBOR can carry.
+// Append appends the stream type and the encoded envelope, which go out in one write. The
+// error says that a text is not UTF-8, which is a bug of the caller.
 func (e *Envelope) Append(buf *bytes.Buffer, t StreamType) error {
 	buf.WriteByte(byte(t))
 	return e.AppendReply(buf)
@@ -237,8 +237,8 @@ func (e *Envelope) read(key []byte, v value) (err error) {
 	return err
 }
 
-// Check reports the first field that is missing or out of bounds. It does not
-// look into the payload, nor at hops: what is too many there has a code of its own.
+// Check returns an error for the first field that is missing or out of bounds. It does not
+// check the payload, nor hops: too many of those have a code of their own.
 func (e *Envelope) Check() error {
 	switch {
 	case e.V != Version:

@@ -4,7 +4,7 @@ import "errors"
 
 // FormatError says that bytes are not what the protocol prescribes.
 type FormatError struct {
-	Field   string // the field or item at fault; "" where the whole is
+	Field   string // the field or item at fault; "": the whole
 	Problem string // what is wrong with it and what is expected instead
 }
 
@@ -19,7 +19,7 @@ func malformed(field, problem string) error {
 	return &FormatError{Field: field, Problem: problem}
 }
 
-// within says in which field err is, unless it names one itself.
+// within returns err with the field that it is in, unless it names one itself.
 func within(field string, err error) error {
 	if fe, ok := errors.AsType[*FormatError](err); ok && fe.Field == "" {
 		return malformed(field, fe.Problem)

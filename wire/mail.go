@@ -14,7 +14,7 @@ const MailVersion = 1
 const (
 	MailDeliver  = "deliver"  // the message's bytes follow the item
 	MailConsumed = "consumed" // the recipient is done with a message that was stored
-	MailPresence = "presence" // how an agent is that the sender hosts
+	MailPresence = "presence" // the status of an agent of the sender
 )
 
 // The results of a mail stream.
@@ -26,8 +26,8 @@ const (
 	MailRetry     = "refused_retry"     // the same may be taken later
 )
 
-// MailScopeMessage is the scope of a refusal that concerns this message alone: others
-// may be sent meanwhile. Any other, and none, is of all mail of the sender.
+// MailScopeMessage is the scope of a refusal that concerns this message alone: the sender
+// may send others meanwhile. Any other scope, and none, means all mail of the sender.
 const MailScopeMessage = "message"
 
 // Limits of the fields of a mail item, in bytes.
@@ -56,7 +56,7 @@ type MailRequest struct {
 	UpdatedAt string // presence: when it began, RFC 3339
 }
 
-// MailReply is the item that answers.
+// MailReply is the item that answers a [MailRequest].
 type MailReply struct {
 	Result  string
 	Code    string // with a refusal: a code of package kinds

@@ -17,8 +17,8 @@ func appendVarint(b []byte, n uint64) []byte {
 	return binary.BigEndian.AppendUint32(b, uint32(n)|0x80000000)
 }
 
-// readVarint reads one variable-length integer of any length. The error is
-// io.EOF only where nothing was read.
+// readVarint reads one variable-length integer of any length. The error is io.EOF only if
+// nothing was read.
 func readVarint(r io.ByteReader) (uint64, error) {
 	first, err := r.ReadByte()
 	if err != nil {
