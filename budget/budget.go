@@ -1,14 +1,13 @@
-// Package budget holds what peers may cost this daemon: of each thing that a peer
+// Package budget bounds what peers may cost this daemon: of each resource that a peer
 // can use up, how much one may hold, and how much all may hold together.
 //
 // A [Row] is a line of that table; all of them stand in rows.go. An [Account]
 // counts one row, by the peers' keys: a peer is its key, over all of its
 // connections. A [Book] opens the accounts and tells a person of them.
 //
-// Bounds are shares, not rates: who is alone may take all that a peer may have, at
-// once. And nothing is first come, first served: of each sum one half is set aside
-// for the trusted peers in equal parts, so that those who have taken much leave
-// something to whoever comes later.
+// Bounds are shares, not rates: a peer may take all of its share at once. And nothing is
+// first come, first served: one half of each sum is set aside for the trusted peers in
+// equal parts, so that peers that have taken much leave something to those that come later.
 package budget
 
 import (
@@ -86,8 +85,8 @@ type Account struct {
 // Row returns the row that the account counts.
 func (a *Account) Row() Row { return a.row }
 
-// Take gives who n more, or nothing and an [*Exceeded]. What was taken is given
-// back with Give.
+// Take adds n to what who holds, or returns an [*Exceeded]. The caller gives n back with
+// Give.
 func (a *Account) Take(who identity.ID, n int64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -99,14 +98,14 @@ func (a *Account) Take(who identity.ID, n int64) error {
 	return nil
 }
 
-// hasRoom reports whether Take would give who n more.
+// hasRoom reports whether Take would succeed.
 func (a *Account) hasRoom(who identity.ID, n int64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.checkRoom(who, n) == nil
 }
 
-// checkRoom returns nil if who may have n more. Callers hold mu.
+// checkRoom returns an [*Exceeded] unless who may hold n more. Callers hold mu.
 func (a *Account) checkRoom(who identity.ID, n int64) error {
 	held := a.held[who]
 	switch {
@@ -118,15 +117,15 @@ func (a *Account) checkRoom(who identity.ID, n int64) error {
 	return nil
 }
 
-// fitsSum reports whether the sum has n more for a peer that holds so much. Half of
-// the sum is set aside, an equal part for each trusted peer; the other half, and
-// it alone, is for what peers hold beyond their part.
+// fitsSum reports whether the sum has room for n more of a peer that holds held. Half of
+// the sum is set aside, an equal part for each trusted peer. The other half, and it
+// alone, is for what peers hold beyond their part.
 func (a *Account) fitsSum(held, n int64) bool {
 	if a.sum+n > a.row.All {
 		return false
 	}
 	if a.sum+n <= a.row.All-a.row.All/2 {
-		return true // whoever holds it, it fits the half that is shared
+		return true // it fits the half that is shared
 	}
 	part := a.row.All / 2 / a.book.countParts()
 	if held+n <= part {
@@ -139,14 +138,15 @@ func (a *Account) fitsSum(held, n int64) bool {
 	return beyond <= a.row.All-a.row.All/2
 }
 
-// Add gives who n more whatever the bounds say, for what is there already, as when
-// the daemon starts and counts what it has on disk.
+// Add adds n to what who holds, whatever the bounds say. It counts what is there already,
+// as when the daemon starts and counts what it has on disk.
 func (a *Account) Add(who identity.ID, n int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.addHeld(who, n)
 }
 
+// addHeld adds n, which may be negative, to what who holds. Callers hold mu.
 func (a *Account) addHeld(who identity.ID, n int64) {
 	a.sum += n
 	if a.held[who] += n; a.held[who] == 0 {
@@ -154,7 +154,7 @@ func (a *Account) addHeld(who identity.ID, n int64) {
 	}
 }
 
-// Give takes back n of what who holds.
+// Give subtracts n from what who holds. It panics if that is less.
 func (a *Account) Give(who identity.ID, n int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -171,18 +171,18 @@ func (a *Account) Held(who identity.ID) int64 {
 	return a.held[who]
 }
 
-// Refuse counts a refusal that its caller has decided, where a row is held by other
-// means than Take.
+// Refuse counts a refusal that the caller has decided, for a row that is not taken with
+// Take.
 func (a *Account) Refuse(who identity.ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.refused[who]++
 }
 
-// Book is all accounts of a daemon.
+// Book holds all accounts of a daemon.
 type Book struct {
-	// Peers returns how many peers are trusted, in so many parts a sum is shared. It
-	// must not block. nil: one.
+	// Peers returns how many peers are trusted. A sum is shared in so many parts. It must
+	// not block. Nil: one.
 	Peers func() int
 
 	mu       sync.Mutex
@@ -198,7 +198,7 @@ func (b *Book) Open(r Row) *Account {
 	return a
 }
 
-// countParts returns into how many parts the half of a sum is divided that is set aside.
+// countParts returns into how many parts the half that is set aside is divided.
 func (b *Book) countParts() int64 {
 	if b.Peers == nil {
 		return 1
@@ -217,16 +217,16 @@ func (b *Book) Rows() []Row {
 	return rows
 }
 
-// Usage is what one peer holds of one row.
+// Usage says what one peer holds of one row.
 type Usage struct {
 	Row     Row
 	Peer    identity.ID
 	Held    int64
-	Refused uint64 // how often it was told that there is no more
+	Refused uint64 // how often it got no more
 }
 
-// Usage returns what peers hold and what they were refused, row by row; of each
-// row, those who hold most first.
+// Usage returns what peers hold and what they were refused, row by row; in each row, the
+// peers that hold most first.
 func (b *Book) Usage() []Usage {
 	b.mu.Lock()
 	accounts := slices.Clone(b.accounts)
@@ -255,8 +255,8 @@ func (a *Account) listUsage() []Usage {
 	return all
 }
 
-// Forget drops what was counted of a peer's refusals, when it is trusted no more.
-// What it holds is given back by those who took it.
+// Forget drops the counts of a peer's refusals, when it is untrusted. What it holds is
+// given back by the callers of Take.
 func (b *Book) Forget(who identity.ID) {
 	b.mu.Lock()
 	accounts := slices.Clone(b.accounts)

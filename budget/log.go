@@ -9,13 +9,13 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-// Strangers is the account of all who are not trusted together: keys cost nothing,
-// so each of them having its own share would be no bound.
+// Strangers is the id under which all strangers are counted together: keys cost nothing,
+// so a share for each of them would be no bound.
 var Strangers identity.ID
 
-// Log writes what peers cause to a log and tells subscribers of it, [LogLines] at
-// most in a minute. What is left out is counted, and told of once a minute, in one
-// line and one event.
+// Log writes lines that peers cause to a log and passes on events that they cause,
+// [LogLines] of each peer at most in a minute. It counts what it leaves out, and says so
+// once a minute in one line and one event.
 type Log struct {
 	to      *slog.Logger
 	account *Account
@@ -25,8 +25,7 @@ type Log struct {
 	minutes map[identity.ID]*minute
 }
 
-// minute is what one peer has caused since its first line; a minute later it is
-// forgotten.
+// minute counts what one peer has caused since its first line, for a minute.
 type minute struct {
 	timer  *time.Timer
 	taken  int64
@@ -40,7 +39,7 @@ func (b *Book) OpenLog(to *slog.Logger) *Log {
 	return &Log{to: to, account: b.Open(LogLines), minutes: make(map[identity.ID]*minute)}
 }
 
-// Add writes a line that who has caused, if it has one left.
+// Add writes a line that who has caused, unless it has used up its share.
 func (l *Log) Add(who identity.ID, level slog.Level, msg string, args ...any) {
 	if !l.to.Enabled(context.Background(), level) {
 		return
@@ -50,16 +49,16 @@ func (l *Log) Add(who identity.ID, level slog.Level, msg string, args ...any) {
 	}
 }
 
-// Tell tells subscribers of an event that who has caused, if it has one left. If
-// not, the last such event of the minute is told at its end, with the number of
-// those that were left out. It calls tell at once or from another goroutine.
+// Tell passes on an event that who has caused: it calls tell at once. If who has used up
+// its share, only the last such event of a minute is passed on, at the end of that and
+// from another goroutine, with the number of those that were left out.
 func (l *Log) Tell(who identity.ID, tell func(left uint64)) {
 	if l.takeLine(who, func(m *minute) { m.events, m.tell = m.events+1, tell }) {
 		tell(0)
 	}
 }
 
-// takeLine reports whether who has a line left, and notes in its minute if not.
+// takeLine reports whether who may cause one more line, and calls over if not.
 func (l *Log) takeLine(who identity.ID, over func(*minute)) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +80,7 @@ func (l *Log) takeLine(who identity.ID, over func(*minute)) bool {
 	return true
 }
 
-// endMinute tells what was left out in a peer's minute.
+// endMinute ends a peer's minute and reports what was left out in it.
 func (l *Log) endMinute(who identity.ID) {
 	l.mu.Lock()
 	m := l.minutes[who]
@@ -106,8 +105,8 @@ func (l *Log) endMinute(who identity.ID) {
 	}
 }
 
-// Close tells what was left out so far, and waits until all of it is told. Nothing may
-// be added after it.
+// Close reports what was left out so far, and returns when that is done. Nothing may be
+// added after it.
 func (l *Log) Close() {
 	l.mu.Lock()
 	var all []identity.ID

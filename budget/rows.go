@@ -1,7 +1,7 @@
 package budget
 
-// The rows. A peer's bound is what honest use never meets; the sum is what this
-// daemon can bear on a small machine, so that one that trusts thousands stays up.
+// The rows. Honest use never reaches a peer's bound. The sum is what a daemon can bear on a
+// small machine, so that one that trusts thousands of peers stays up.
 const (
 	kib = 1 << 10
 	mib = 1 << 20
@@ -16,8 +16,8 @@ func EnvelopesRead(maxMessage int) Row {
 }
 
 // RepliesRead are the bytes of replies to calls from here that are being read: every
-// call that may be open with 64 KiB, or two of the largest. They have a row of their own:
-// a peer's requests that wait here for its replies must not be what these lack room for.
+// call that may be open with 64 KiB, or two of the largest. They have a row of their own,
+// because a peer's requests that wait here for its replies must not take their room.
 func RepliesRead(maxMessage int) Row {
 	peer := max(16*mib, 2*int64(maxMessage))
 	return Row{Name: "replies", Unit: Bytes, Peer: peer, All: 4 * peer}
@@ -56,7 +56,7 @@ var (
 	Answers = Row{Name: "answers", Unit: Bytes, Peer: 32 * mib, All: 128 * mib}
 
 	// StreamEntries are the bytes of entries that wait for slow readers of event
-	// streams; who falls behind is ended and resumes from the store.
+	// streams. The stream of a reader that falls behind is ended; it resumes from the store.
 	StreamEntries = Row{Name: "stream_entries", Unit: Bytes, Peer: 8 * mib, All: 64 * mib}
 
 	// Repeats are the messages whose outcome is remembered; the oldest go.
@@ -128,13 +128,13 @@ var (
 	LogLines = Row{Name: "log_lines", Peer: 10, All: 20 * 60}
 )
 
-// Bounds of one intent on disk, whoever fills it.
+// Bounds of one intent on disk, for all peers and agents together.
 const (
 	IntentBytes  = 64 * mib
 	IntentEvents = 100_000
 )
 
-// Within returns the row with another sum, where that depends on the machine.
+// Within returns the row with another sum, for rows whose sum depends on the machine.
 func (r Row) Within(all int64) Row {
 	r.All = all
 	return r

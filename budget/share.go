@@ -7,9 +7,9 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-// Share is what one peer holds of a row that is taken and given back for every
-// message. It takes from the account in chunks, so that as a rule Take and Give
-// cost an atomic each; what it keeps for later counts as held until Trim.
+// Share counts what one peer holds of a row that is taken and given back for every
+// message. It takes from the account in chunks, so that Take and Give usually cost one
+// atomic operation each. What is left of a chunk counts as held until Trim.
 type Share struct {
 	account *Account
 	who     identity.ID
@@ -27,7 +27,7 @@ func (a *Account) Share(who identity.ID, chunk int64) *Share {
 	return &Share{account: a, who: who, chunk: chunk}
 }
 
-// Take takes n more, or nothing and returns an [*Exceeded].
+// Take takes n more, or returns an [*Exceeded].
 func (s *Share) Take(n int64) error {
 	if s.used.Add(n) <= s.granted.Load() {
 		return nil
@@ -39,7 +39,7 @@ func (s *Share) Take(n int64) error {
 	return nil
 }
 
-// takeChunk has the account grant what is used, and as much of a chunk as it has.
+// takeChunk takes from the account what is used, and a chunk more if there is room.
 func (s *Share) takeChunk() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,8 +65,8 @@ func (s *Share) Give(n int64) { s.used.Add(-n) }
 // Used returns how much is in use now.
 func (s *Share) Used() int64 { return s.used.Load() }
 
-// Trim gives back to the account what is kept beyond a chunk, and everything where
-// nothing is in use. It is to be called now and then.
+// Trim gives back to the account what is left beyond a chunk, and everything if nothing is
+// in use. The owner of the share calls it now and then.
 func (s *Share) Trim() {
 	if s.granted.Load() == 0 {
 		return
@@ -77,8 +77,8 @@ func (s *Share) Trim() {
 	if keep > 0 {
 		keep += s.chunk
 	}
-	// Whoever takes meanwhile may have seen the larger number. What it took beyond
-	// is granted with the next Take.
+	// A Take meanwhile may have seen the larger number. What it took beyond is granted
+	// with the next Take.
 	if free := s.granted.Load() - keep; free > 0 {
 		s.granted.Add(-free)
 		s.account.Give(s.who, free)

@@ -9,7 +9,7 @@
 // all of them are reported at once.
 //
 // The two decisions that rest on settings alone are here too, as pure
-// functions: [Policy.Decide] and [Limits.For].
+// functions: [Policy.Decide] and [Limits.RateFor].
 package config
 
 import (
@@ -50,7 +50,7 @@ const (
 	Require PostQuantum = "require"
 )
 
-// Discovery says how peers on the local network are found.
+// Discovery holds the settings of discovery on the local network.
 type Discovery struct {
 	MDNS    Switch   `yaml:"mdns" example:"on" doc:"on: announce this daemon by multicast DNS and look for others. off: neither. Default: on."`
 	Include []string `yaml:"include" example:"[eth0]" doc:"The only interfaces to use, by name. Default: all that are up and can do multicast."`
@@ -70,7 +70,7 @@ const (
 	Off Switch = "off"
 )
 
-// Peer is what a person knows about a trusted peer.
+// Peer holds the fixed addresses of a trusted peer.
 type Peer struct {
 	Addrs []string `yaml:"addrs" example:"[\"planner.example:7117\"]" doc:"Where it may be reached, as host:port, at most 8. They are tried beside those that discovery finds."`
 }
@@ -99,12 +99,12 @@ type Rule struct {
 	Domains []string `yaml:"domains" example:"[code, docs.api]" doc:"Domains that its messages may name: code allows code and code.go, not codec. A message that names no domain is then refused, and so is every kind that cannot name one. Default: any domain, and none."`
 }
 
-// OACP says where mailboxes are.
+// OACP holds the settings of OACP mailboxes.
 type OACP struct {
 	Home string `yaml:"home" example:"\"~/oacp\"" doc:"Their home, an absolute path, or one below the user's home that begins with ~/. Default: $OACP_HOME of the daemon's environment, else ~/oacp."`
 }
 
-// Channels says how channels are served.
+// Channels holds the settings of channels.
 type Channels struct {
 	Listen      string        `yaml:"listen" example:"127.0.0.1:7118" doc:"A loopback TCP address to serve them on too, for programs that cannot use a unix socket. Who comes there needs a key. Default: none."`
 	Keys        []ChannelKey  `yaml:"keys" doc:"Who may come to listen."`
@@ -117,7 +117,7 @@ type Channels struct {
 	QuietAgents bool          `yaml:"quiet_agents" example:"true" doc:"true: keep messages off the event streams of agents, where the stock Python runtime logs an error for each. Default: false."`
 }
 
-// Agents says who may open the sockets of the agents' folder.
+// Agents holds the settings of the agents' folder.
 type Agents struct {
 	UIDs []int `yaml:"uids" example:"[100999]" doc:"Users beside the one that runs this daemon who may open its sockets, by the number that they have on this host, at most 64: of a container, what ps -o uid shows outside of it. The folder and its sockets are then open to whom they are mounted for, and each connection is judged by its user. Default: none."`
 }
@@ -128,8 +128,8 @@ type ChannelKey struct {
 	Agent  string `yaml:"agent" example:"planner" doc:"The agent that the key is for. Default: any that its user names, and everything an operator may do."`
 }
 
-// IsOpenTo reports whether a trusted peer stands in open_to. name is its petname and
-// may be empty.
+// IsOpenTo reports whether open_to names a trusted peer. name is its petname and may be
+// empty.
 func (c *Channels) IsOpenTo(peer identity.ID, name string) bool {
 	if len(c.OpenTo) == 0 {
 		return false // the usual case: no id as text
@@ -138,7 +138,7 @@ func (c *Channels) IsOpenTo(peer identity.ID, name string) bool {
 	return slices.ContainsFunc(c.OpenTo, func(s string) bool { return s == star || s == name && name != "" || s == id })
 }
 
-// Log says how to log.
+// Log holds the settings of the log.
 type Log struct {
 	Format Format `yaml:"format" example:"text" doc:"text or json. Default: text."`
 	Level  Level  `yaml:"level" example:"info" doc:"The least level to log: debug, info, warn or error. Default: info."`
@@ -163,7 +163,7 @@ const (
 )
 
 // RateFor returns the rate for messages of kind from a trusted peer, and false
-// where there is none. name is its petname and may be empty.
+// if there is none. name is its petname and may be empty.
 func (l Limits) RateFor(peer identity.ID, name, kind string) (Rate, bool) {
 	if len(l.Rate) == 0 {
 		return Rate{}, false // the usual case, on every message: no id as text
@@ -196,7 +196,7 @@ func (l Limits) RateFor(peer identity.ID, name, kind string) (Rate, bool) {
 	return found, best > 0
 }
 
-// setDefaults puts the defaults where nothing was set.
+// setDefaults sets the settings that are zero to their defaults.
 func (c *Config) setDefaults() {
 	if c.Name == "" {
 		host, _ := os.Hostname() // without one it is "acpd"

@@ -22,8 +22,8 @@ func changedUnder(above string, a, b reflect.Value) (names []string) {
 	return names
 }
 
-// Unmatched returns the settings that name peers none of whom is trusted, each with
-// those names as they stand there; known says whether a name or id is that of one.
+// Unmatched returns the settings that name peers that are not trusted, each with those
+// names as they are written. known reports whether a name or id is a trusted peer's.
 func (c *Config) Unmatched(known func(ref string) bool) map[string][]string {
 	found := make(map[string][]string)
 	look := func(setting, ref string) {

@@ -9,8 +9,8 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// Kinds returns the kinds of messages, and the words, about which a policy decides, and
-// those that it lets pass always.
+// Kinds returns the kinds of messages and the words about which a policy decides, and the
+// kinds that it always allows.
 func Kinds() []string { return slices.Concat(policedKinds, freeKinds) }
 
 // IsKind reports whether kind is one of [Kinds].
@@ -18,7 +18,7 @@ func IsKind(kind string) bool {
 	return slices.Contains(policedKinds, kind) || slices.Contains(freeKinds, kind)
 }
 
-// Decision is what a policy says of one message.
+// Decision says whether a policy allows one message, and why.
 type Decision struct {
 	Allowed bool
 	Rule    string // the rule that decided and why, for a person

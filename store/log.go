@@ -36,8 +36,8 @@ type logCopy struct {
 	written int // pages since the last copy began; the leader's
 }
 
-// tendLog is called by the leader after a commit. It starts a copy where one is due, or
-// ends one that is done.
+// tendLog starts a copy of the log if one is due, or ends one that is done. The leader
+// calls it after a commit.
 func (db *DB) tendLog() {
 	l := &db.log
 	if db.alone {
@@ -84,8 +84,8 @@ func (db *DB) copyLog() {
 	db.log.done.Store(true)
 }
 
-// copyLog copies what no reader needs in the log, without waiting for anybody, and returns
-// how many pages are left.
+// copyLog copies from the log what no reader needs there, without waiting, and returns how
+// many pages are left.
 func (c *conn) copyLog() (left int, err error) {
 	var busy, pages, copied int
 	if err := c.QueryRowContext(context.Background(), "PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &pages, &copied); err != nil {

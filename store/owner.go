@@ -7,25 +7,25 @@ import (
 
 type ownerKey struct{}
 
-// For returns a context for writes and reads on behalf of who, a comparable value:
-// the peer that asked for them. What has no such context is the daemon's own, and
-// its agents'. Owners take turns, so that none holds up the others.
+// For returns a context for writes and reads on behalf of who, a comparable value: the
+// peer that asked for them. Writes and reads without such a context are those of the
+// daemon and its agents. Owners take turns, so that none holds up the others.
 func For(ctx context.Context, who any) context.Context {
 	return context.WithValue(ctx, ownerKey{}, who)
 }
 
-// ownerOf returns on whose behalf ctx is; nil: the daemon's own.
+// ownerOf returns the owner that For put into ctx; nil: the daemon itself.
 func ownerOf(ctx context.Context) any { return ctx.Value(ownerKey{}) }
 
-// Cost is what one write did.
+// Cost counts what one write did.
 type Cost struct {
 	For   any // as given to [For]; nil: the daemon itself
 	Rows  int // changed
 	Bytes int // of the values that its statements were given
 }
 
-// Observe has f told of every write that was kept or undone, in the writer's
-// goroutine, which waits for it. It is for tests and is set before the first write.
+// Observe makes the writer call f after every write that was kept or undone, and wait for
+// it. It is for tests and is called before the first write.
 func (db *DB) Observe(f func(Cost)) { db.writer.observe = f }
 
 func (c *Cost) countStatement(r sql.Result, args []any) {

@@ -37,7 +37,7 @@ type readers struct {
 	timer   *time.Timer   // closes what is idle
 }
 
-// usage is what one owner has of the connections.
+// usage counts what one owner has of the connections.
 type usage struct {
 	has  int
 	wait int
@@ -56,8 +56,8 @@ func newReaders() *readers {
 	return r
 }
 
-// takeConn waits for a read connection, nil where it must be opened. It is given back
-// with give.
+// takeConn blocks until a read connection is free; nil: the caller opens one. The caller
+// gives it back with giveConn.
 func (r *readers) takeConn(ctx context.Context) (*conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -129,15 +129,15 @@ func (r *readers) serveOwner(who any, u *usage) (c *conn) {
 	return c
 }
 
-// forgetOwner drops what is known of an owner that neither reads nor waits.
+// forgetOwner removes an owner that neither reads nor waits.
 func (r *readers) forgetOwner(who any, u *usage) {
 	if u.has == 0 && u.wait == 0 {
 		delete(r.using, who)
 	}
 }
 
-// giveConn takes a connection back, nil if it broke, and serves who may have it: of
-// those that wait, the owner that was served longest ago.
+// giveConn takes a connection back, nil if it broke, and gives it to a read that waits:
+// of the owner that was served longest ago.
 func (r *readers) giveConn(who any, c *conn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -179,7 +179,7 @@ func (r *readers) serveNext() bool {
 	return true
 }
 
-// dropIdle closes the connections that nobody uses.
+// dropIdle closes the connections that no read uses.
 func (r *readers) dropIdle() error {
 	r.dropping.Lock()
 	defer r.dropping.Unlock()

@@ -183,7 +183,7 @@ func (db *DB) prepareFile(ctx context.Context, check time.Duration) error {
 	return db.checkStructure(ctx, check)
 }
 
-// checkStructure looks for damage, for so long at most.
+// checkStructure looks for damage in the file, for limit at most.
 func (db *DB) checkStructure(ctx context.Context, limit time.Duration) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -209,8 +209,8 @@ func (db *DB) Alone() bool { return db.alone }
 func (db *DB) Checked() bool { return !db.unchecked }
 
 // Close lets the writes and the reads that have begun finish, moves the log
-// into the file and closes it. Whoever calls later gets [ErrClosed]; a
-// second Close waits for the first and returns what it returned.
+// into the file and closes it. Later calls get [ErrClosed]; a second Close waits for
+// the first and returns what it returned.
 func (db *DB) Close() error { return db.close() }
 
 func (db *DB) closeConns() error {

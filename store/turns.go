@@ -7,11 +7,11 @@ import (
 
 // Bounds of one commit, which all that wait for the next one sit out.
 const (
-	// perPeer bounds the writes of one peer while anybody else waits.
+	// perPeer bounds the writes of one peer while another owner waits.
 	perPeer = 8
 
 	// longTime is how long a commit may have taken when a peer's second write begins in
-	// it while anybody else waits.
+	// it while another owner waits.
 	longTime = time.Millisecond
 
 	// perCommit bounds the writes in all. A burst of a peer that is alone, 256
@@ -19,8 +19,8 @@ const (
 	perCommit = 256
 )
 
-// pickBatch takes out of the queue what the next commit holds. Owners take turns: each
-// one's first write goes before anybody's second.
+// pickBatch removes from the queue the writes of the next commit. Owners take turns: the
+// first write of each goes before the second of any.
 func (q *writer) pickBatch() []*write {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -53,7 +53,7 @@ func (q *writer) pickBatch() []*write {
 	return batch
 }
 
-// putBack puts what was picked and not run before everything else in the queue.
+// putBack puts writes that were picked and not run at the front of the queue.
 func (q *writer) putBack(rest []*write) {
 	if len(rest) == 0 {
 		return
@@ -63,7 +63,7 @@ func (q *writer) putBack(rest []*write) {
 	q.queue = slices.Concat(rest, q.queue)
 }
 
-// othersWait reports whether somebody else than who waits for the next commit.
+// othersWait reports whether an owner other than who waits for the next commit.
 func (q *writer) othersWait(who any) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

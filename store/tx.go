@@ -60,8 +60,7 @@ func (c *conn) close() error {
 	return errors.Join(append(errs, c.Close())...)
 }
 
-// Tx is what a function given to [DB.Write] or [DB.Read] works with: the
-// database as its transaction sees it. It is dead when that function returns,
+// Tx is the database as the transaction of one [DB.Write] or [DB.Read] sees it. It is dead when that function returns,
 // belongs to the goroutine that runs it, and does not block on other writes.
 //
 // Each text of SQL is compiled once for a connection and kept, so it should
@@ -107,7 +106,7 @@ func (tx *Tx) Each(query string, row func(scan func(...any) error) error, args .
 }
 
 // QueryRow runs a statement that returns at most one row. Scan must be called
-// on what it returns, and gives [sql.ErrNoRows] where there was none.
+// on what it returns, and returns [sql.ErrNoRows] if there was none.
 func (tx *Tx) QueryRow(query string, args ...any) *sql.Row {
 	s, err := tx.conn.prepareStmt(query)
 	if s == nil || err != nil {
@@ -117,9 +116,9 @@ func (tx *Tx) QueryRow(query string, args ...any) *sql.Row {
 	return s.QueryRowContext(context.Background(), args...)
 }
 
-// Undo has fn called if what the write has done is not kept: it fails, or its commit
-// does. Then all such functions of a commit are called, the last one first, before
-// another write begins. So what a program has in memory can follow each write at once.
+// Undo registers fn to be called if the write is not kept, because it or its commit fails.
+// All such functions of a commit are then called, the last one first, before another write
+// begins. So a program can change its memory with each write at once.
 // fn may run on another goroutine and must not use the database or panic; in a read Undo
 // panics.
 func (tx *Tx) Undo(fn func()) { tx.w.undo = append(tx.w.undo, fn) }

@@ -12,8 +12,8 @@ import (
 )
 
 // writer puts writes in order and commits them in groups. There is no
-// goroutine behind it: the first caller to come leads, that is, commits for
-// all who have queued up, and then passes the lead to one who came meanwhile.
+// goroutine behind it: the first caller leads, that is, it commits for all that have
+// queued up, and then passes the lead to one that came meanwhile.
 type writer struct {
 	conn *conn // used by the leader alone
 	sync bool  // whether conn fsyncs its commits; the leader's
@@ -56,7 +56,7 @@ type write struct {
 // before fn began (later it has no effect), or a failure of the file or disk,
 // which all who were to be committed together get.
 //
-// fn holds up every other writer: it should do nothing but a few statements.
+// fn holds up every other writer, so it should run a few statements and nothing else.
 // It may run on another goroutine than the caller's, must not end that
 // goroutine, and must not call Write. If it panics, so does Write.
 func (db *DB) Write(ctx context.Context, durable bool, fn func(*Tx) error) error {
@@ -97,7 +97,7 @@ func (q *writer) enqueue(w *write) (lead bool, err error) {
 	return lead, nil
 }
 
-// withdraw takes w back if nobody has begun it.
+// withdraw removes w from the queue and reports whether it was still there.
 func (q *writer) withdraw(w *write) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -112,7 +112,7 @@ func (q *writer) withdraw(w *write) bool {
 // leadCommits commits everything that waits, own among it, and passes the lead on.
 func (db *DB) leadCommits(own *write) {
 	q := &db.writer
-	// Whoever is about to write may join: on one processor nobody could come while
+	// Callers that are about to write may join: on one processor none could come while
 	// the leader computes, and each of a burst's writes would be a commit of its own.
 	runtime.Gosched()
 	batch := q.pickBatch() // its first is own: who leads is the first in the queue
@@ -182,7 +182,7 @@ func (q *writer) rollBack(batch []*write) {
 	}
 }
 
-// callUndo calls what was given to [Tx.Undo].
+// callUndo calls the functions that were given to [Tx.Undo].
 func (w *write) callUndo() {
 	for _, undo := range slices.Backward(w.undo) {
 		undo()
@@ -190,8 +190,8 @@ func (w *write) callUndo() {
 	w.undo = nil
 }
 
-// setSync decides whether the next commit is fsynced. It costs a statement
-// only where it changes.
+// setSync sets whether the next commit is fsynced. It runs a statement only if that
+// changes.
 func (q *writer) setSync(on bool) error {
 	if q.sync == on {
 		return nil
