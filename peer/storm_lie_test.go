@@ -10,7 +10,7 @@ func TestStormCatchesLies(t *testing.T) {
 	storm.CatchesLies(t, "TestWhatCallsSayIsTrue", []storm.Lie{
 		{Name: "a message is handed when it is written", File: "message.go",
 			Truth: "	select {\n	case r := <-answer:\n",
-			Text:  "	if c.forget(s.StreamID()); true {\n		return Handed, nil\n	}\n	select {\n	case r := <-answer:\n"},
+			Text:  "	if c.forgetReceipt(s.StreamID()); true {\n		return Handed, nil\n	}\n	select {\n	case r := <-answer:\n"},
 		{Name: "a receipt that refuses is taken for held", File: "message.go",
 			Truth: "	case wire.Held:\n		return Held, nil\n	}\n",
 			Text:  "	case wire.Held, wire.Refused:\n		return Held, nil\n	}\n"},
