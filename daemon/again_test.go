@@ -31,7 +31,7 @@ func TestTrustedAgainIsConnectedAgain(t *testing.T) {
 		owner.must("trust", client.TrustParams{Peer: laptop.ID().String(), Name: "laptop"}, nil)
 		await.Until(t, "it is back", func() bool { _, up := laptop.node.Peer(desk.ID()); return up && !refuses() })
 	}
-	if addr := desk.sightings.recall(laptop.ID()); addr != "" {
+	if addr := desk.lastConnections.recall(laptop.ID()); addr != "" {
 		t.Errorf("%s is kept as the address of a peer that is trusted no more", addr)
 	}
 }

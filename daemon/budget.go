@@ -7,8 +7,8 @@ import (
 	"github.com/acpd/acpd/client"
 )
 
-// describeBudget tells what peers may cost this daemon, and what they do.
-func (d *Daemon) describeBudget(context.Context, *session, *none) (any, error) {
+// serveBudget tells what peers may cost this daemon, and what they do.
+func (d *Daemon) serveBudget(context.Context, *localConn, *noParams) (any, error) {
 	b := &client.Budget{Rows: []client.BudgetRow{}, Usage: []client.BudgetUsage{}}
 	held := make(map[string]int64)
 	for _, u := range d.budget.Usage() {

@@ -61,7 +61,7 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 				if err != nil {
 					return err
 				}
-				return d.space.room(from)
+				return d.space.checkRoom(from)
 			},
 			Freeing: d.space.reserve.Spend,
 		},
@@ -69,23 +69,23 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 			return d.node.OpenStream(ctx, to, wire.StreamHTTP)
 		},
 		OpenTo: func(p identity.Peer) bool { return d.config.Load().Channels.IsOpenTo(p.ID, p.Name) },
-		Admit:  func(from identity.ID) error { return d.admit(from, policyChannel) },
+		Admit:  func(from identity.ID) error { return d.checkStream(from, policyChannel) },
 	})
 	if err != nil {
 		return err
 	}
 	d.channels = c
 	d.node.Handle(wire.StreamHTTP, policyChannel, func(ctx context.Context, from identity.ID, s *peer.Stream) { c.Serve(store.For(ctx, from), from, s) })
-	own, err := openDoor(ctx, d.home.http())
+	own, err := openOwnerSocket(ctx, d.home.http())
 	if err != nil {
 		return err
 	}
 	most := min(maxHTTP, d.files.local)
 	limited := func(l net.Listener, most int) net.Listener {
-		return newPlaces(partsListener{newPatientListener(l, d.log)}, most)
+		return newLimitListener(partsListener{newPatientListener(l, d.log)}, most)
 	}
 	c.add(d.log, limited(own, most), openintent.Local)
-	guests, err := d.home.openGuestDoor(ctx, client.HTTPSocketName, cfg.Agents.UIDs)
+	guests, err := d.home.openGuestSocket(ctx, client.HTTPSocketName, cfg.Agents.UIDs)
 	if err != nil {
 		return err
 	}

@@ -75,8 +75,8 @@ type Daemon struct {
 	noTrust bool // the trust store's files were not there, though the identity was
 	started time.Time
 	config  atomic.Pointer[config.Config]
-	begun   *config.Config          // that of the start
-	refused atomic.Pointer[refusal] // why config.yaml was not taken over, until it is
+	begun   *config.Config                // that of the start
+	refused atomic.Pointer[reloadFailure] // why config.yaml was not taken over, until it is
 	log     *slog.Logger
 	level   slog.LevelVar
 
@@ -87,34 +87,34 @@ type Daemon struct {
 	lines  *budget.Log // of what peers cause
 	store  *store.DB
 	node   *peer.Node
-	socket *door
-	guests *door // acp.sock of the agents' folder
+	socket *localSocket
+	guests *localSocket // acp.sock of the agents' folder
 	files  descriptors
 	space  space
 
-	agents      *registry.Registry
-	tasks       *delegation.Table
-	inbox       *inbox.Inbox
-	repeats     *inbox.Repeats
-	slowTakers  *budget.Account
-	places      *budget.Account
-	exchanges   *exchanges
-	abilities   *abilities
-	subscribers *subscribers
-	cuts        *cuts
-	gate        *gate
-	count       *counts
-	sightings   *sightings
-	crowd       crowd
-	refusers    sync.Map // ids of trusted peers that have said that they do not trust this daemon, until they are connected
-	mail        *transfer.Mailer
-	mailHome    string // of the mailboxes whose mail is carried
-	channels    *channels
+	agents          *registry.Registry
+	delegations     *delegation.Table
+	inbox           *inbox.Inbox
+	repeats         *inbox.Repeats
+	slowTakers      *budget.Account
+	agentPlaces     *budget.Account
+	queries         *openQueries
+	capabilities    *capabilityCache
+	subscribers     *subscribers
+	leftovers       *leftovers
+	permissions     *permissions
+	count           *messageCounts
+	lastConnections *lastConnections
+	connected       peerCount
+	refusers        sync.Map // ids of trusted peers that have said that they do not trust this daemon, until they are connected
+	mail            *transfer.Mailer
+	mailHome        string // of the mailboxes whose mail is carried
+	channels        *channels
 
-	table      *discovery.Table
-	placing    sync.Mutex  // held from learning where a peer is to telling the table
-	rediscover pace.Signal // holds one where the settings of discovery have changed
-	hinted     hinted      // only the goroutine of discovery uses it
+	table         *discovery.Table
+	updatingTable sync.Mutex  // held from learning where a peer is to telling the table
+	rediscover    pace.Signal // holds one where the settings of discovery have changed
+	dialHints     dialHints   // only the goroutine of discovery uses it
 
 	draining atomic.Bool
 	calls    sync.WaitGroup // calls to agents that outlive the message they are for
@@ -126,17 +126,17 @@ type Daemon struct {
 func Open(ctx context.Context, o Options) (*Daemon, error) {
 	d := &Daemon{
 		options: o, started: time.Now(), files: shareDescriptors(descriptorLimit()),
-		agents: registry.New(), exchanges: newExchanges(), abilities: newAbilities(),
-		subscribers: new(subscribers), cuts: newCuts(), count: newCounts(),
-		rediscover: pace.NewSignal(), hinted: make(hinted),
+		agents: registry.New(), queries: newOpenQueries(), capabilities: newCapabilityCache(),
+		subscribers: new(subscribers), leftovers: newLeftovers(), count: newMessageCounts(),
+		rediscover: pace.NewSignal(), dialHints: make(dialHints),
 	}
-	if err := d.open(ctx); err != nil {
+	if err := d.openAll(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
 }
 
-func (d *Daemon) open(ctx context.Context) error {
+func (d *Daemon) openAll(ctx context.Context) error {
 	dir, err := Home(d.options.Home)
 	if err != nil {
 		return err
@@ -152,7 +152,7 @@ func (d *Daemon) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := d.home.openFolder(cfg.Agents.UIDs); err != nil {
+	if err := d.home.openAgentsFolder(cfg.Agents.UIDs); err != nil {
 		return err
 	}
 	d.config.Store(cfg)
@@ -183,10 +183,10 @@ func (d *Daemon) open(ctx context.Context) error {
 	d.trust = trust
 	d.budget = &budget.Book{Peers: trust.Len}
 	d.lines = d.budget.OpenLog(d.log)
-	d.places = d.budget.Open(budget.Places)
+	d.agentPlaces = d.budget.Open(budget.Places)
 	d.repeats = inbox.NewRepeats(d.budget)
 	d.slowTakers = d.budget.Open(budget.SlowTakers)
-	d.gate = newGate(trust, cfg, d.budget, d.lines)
+	d.permissions = newPermissions(trust, cfg, d.budget, d.lines)
 	if d.mailHome, err = oacpHome(cfg.OACP.Home); err != nil {
 		return err
 	}
@@ -197,17 +197,17 @@ func (d *Daemon) open(ctx context.Context) error {
 	if err := schema.Migrate(ctx, d.store); err != nil {
 		return err
 	}
-	if d.sightings, err = openSightings(ctx, d.store); err != nil {
+	if d.lastConnections, err = openLastConnections(ctx, d.store); err != nil {
 		return err
 	}
 	d.table = discovery.NewTable(func(id identity.ID) bool { _, ok := trust.Get(id); return ok }, d.onChange)
 	for _, p := range trust.Peers() {
-		d.place(p.ID)
+		d.updateTable(p.ID)
 	}
-	if d.inbox, err = inbox.Open(ctx, d.store, d.budget, cfg.MaxMessage, d.space.room); err != nil {
+	if d.inbox, err = inbox.Open(ctx, d.store, d.budget, cfg.MaxMessage, d.space.checkRoom); err != nil {
 		return err
 	}
-	if d.tasks, err = delegation.Open(ctx, d.store, d.agents, d.budget, d.log); err != nil {
+	if d.delegations, err = delegation.Open(ctx, d.store, d.agents, d.budget, d.log); err != nil {
 		return err
 	}
 	if err := d.openMail(ctx, cfg); err != nil {
@@ -222,13 +222,13 @@ func (d *Daemon) open(ctx context.Context) error {
 	if err := d.openChannels(ctx, cfg); err != nil {
 		return err
 	}
-	if err := d.findCuts(ctx); err != nil {
+	if err := d.findLeftovers(ctx); err != nil {
 		return err
 	}
-	if d.socket, err = openDoor(ctx, d.home.socket()); err != nil {
+	if d.socket, err = openOwnerSocket(ctx, d.home.socket()); err != nil {
 		return err
 	}
-	d.guests, err = d.home.openGuestDoor(ctx, client.SocketName, cfg.Agents.UIDs)
+	d.guests, err = d.home.openGuestSocket(ctx, client.SocketName, cfg.Agents.UIDs)
 	return err
 }
 
@@ -264,14 +264,14 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 		return d.node.Serve(working)
 	})
 	most := min(maxConnections, d.files.local)
-	g.Go(func() error { return d.serve(local, d.socket, most) })
-	g.Go(func() error { return d.serve(local, d.guests, most) })
+	g.Go(func() error { return d.serveLocal(local, d.socket, most) })
+	g.Go(func() error { return d.serveLocal(local, d.guests, most) })
 	g.Go(func() error { return d.channels.run(local, working) })
-	g.Go(func() error { return d.tasks.Run(working, d.reportLost) })
+	g.Go(func() error { return d.delegations.Run(working, d.sendLost) })
 	g.Go(func() error { return d.saveTrust(working) })
-	g.Go(func() error { return d.finishCuts(working) })
+	g.Go(func() error { return d.removeLeftovers(working) })
 	g.Go(func() error { return d.runDiscovery(working) })
-	g.Go(func() error { return d.sightings.run(working, d.log) })
+	g.Go(func() error { return d.lastConnections.run(working, d.log) })
 	g.Go(func() error { return d.mail.Run(working) })
 	g.Go(func() error { return d.runSpace(working) })
 	g.Go(func() error {
@@ -289,7 +289,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	defer context.AfterFunc(working, func() {
 		d.draining.Store(true)
 		d.log.Info("draining")
-		d.tell(systemd.SdNotifyStopping)
+		d.notifySystemd(systemd.SdNotifyStopping)
 	})()
 	for _, p := range d.trust.Peers() {
 		d.node.Connect(p.ID)
@@ -305,14 +305,14 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	}
 	d.warnDoubts()
 	d.log.Info("ready", "id", d.id, "name", d.name, "addr", d.node.Addr(), "socket", d.home.socket(), "took", time.Since(d.started))
-	d.tell(systemd.SdNotifyReady)
+	d.notifySystemd(systemd.SdNotifyReady)
 	err := g.Wait()
 	d.calls.Wait()
 	return errors.Join(err, d.Close())
 }
 
-// tell tells systemd, where that started us.
-func (d *Daemon) tell(state string) {
+// notifySystemd tells systemd, where that started us.
+func (d *Daemon) notifySystemd(state string) {
 	if _, err := systemd.SdNotify(false, state); err != nil {
 		d.log.Warn("systemd was not told", "state", state, "err", err)
 	}
@@ -357,27 +357,27 @@ func (d *Daemon) Close() error {
 func (d *Daemon) reload() error {
 	next, err := d.loadConfig()
 	if err != nil {
-		d.refused.Store(&refusal{time.Now(), err})
+		d.refused.Store(&reloadFailure{time.Now(), err})
 		return err
 	}
 	d.refused.Store(nil)
 	old := d.config.Swap(next)
-	d.gate.set(next)
+	d.permissions.set(next)
 	d.channels.Review(func(id identity.ID) bool {
 		p, ok := d.trust.Get(id)
-		return ok && d.gate.decide(p, policyChannel, "").Allowed
+		return ok && d.permissions.decide(p, policyChannel, "").Allowed
 	})
 	d.setLevel(next)
 	for _, p := range d.trust.Peers() {
 		if !slices.Equal(old.Peers[p.Name].Addrs, next.Peers[p.Name].Addrs) || !slices.Equal(old.Peers[p.ID.String()].Addrs, next.Peers[p.ID.String()].Addrs) {
-			d.place(p.ID)
+			d.updateTable(p.ID)
 			d.node.Connect(p.ID)
 		}
 	}
 	if !old.Discovery.Equal(next.Discovery) {
 		d.rediscover.Set()
 	}
-	if later := atNextStart(old, next); len(later) > 0 {
+	if later := settingsAtNextStart(old, next); len(later) > 0 {
 		d.log.Warn("settings have changed that count from the next start: start acpd again for them", "settings", strings.Join(later, ", "))
 	}
 	d.warnDoubts()

@@ -292,8 +292,8 @@ func TestRepeatedDelegateRunsOnce(t *testing.T) {
 	// The delegator's memory of it gone, the other side still knows.
 	forget := func() {
 		t.Helper()
-		given := desk.tasks.FindByID(nil, p.ID, client.Given)
-		if err := desk.tasks.Drop(t.Context(), given); err != nil {
+		given := desk.delegations.FindByID(nil, p.ID, client.Given)
+		if err := desk.delegations.Drop(t.Context(), given); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -415,7 +415,7 @@ func TestWaitEnds(t *testing.T) {
 	waiting := make(chan error, 1)
 	go func() { waiting <- asker.call("wait", client.WaitParams{ID: given.ID}, nil) }()
 	await.Until(t, "the wait", func() bool {
-		return desk.tasks.IsAwaited(desk.tasks.Find(client.Given, laptop.ID(), given.ID))
+		return desk.delegations.IsAwaited(desk.delegations.Find(client.Given, laptop.ID(), given.ID))
 	})
 	desk.stop()
 	if err := await.From(t, "the end of the wait", waiting); !errors.Is(err, &kinds.Error{Code: kinds.DaemonUnavailable}) {

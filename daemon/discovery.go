@@ -69,9 +69,9 @@ func (d *Daemon) onChange(c discovery.Change) {
 	}
 	switch c.Event {
 	case discovery.Discovered:
-		d.event(client.EventDiscovered, id, name, time.Now(), details)
+		d.publishEvent(client.EventDiscovered, id, name, time.Now(), details)
 	case discovery.Lost:
-		d.event(client.EventLost, id, name, time.Now(), nil)
+		d.publishEvent(client.EventLost, id, name, time.Now(), nil)
 	}
 	d.log.Debug("discovery", "event", c.Event, "peer", id.Label(), "name", name, "addrs", len(c.Entry.Addrs))
 	if trusted && c.Event != discovery.Lost {
@@ -90,17 +90,17 @@ func (d *Daemon) onRewired() {
 // dialHint proves the connection to a trusted peer or dials it, unless discovery has
 // made it do so a moment ago. Then the dial of that moment goes on in the background.
 func (d *Daemon) dialHint(id identity.ID) {
-	if d.hinted.take(id, time.Now()) {
+	if d.dialHints.allow(id, time.Now()) {
 		d.node.Connect(id)
 	}
 }
 
-// hinted is when discovery last brought about a dial of each peer that has been
+// dialHints is when discovery last brought about a dial of each peer that has been
 // trusted in this run.
-type hinted map[identity.ID]time.Time
+type dialHints map[identity.ID]time.Time
 
-// take reports whether discovery may bring about another now.
-func (h hinted) take(id identity.ID, now time.Time) bool {
+// allow reports whether discovery may bring about another now.
+func (h dialHints) allow(id identity.ID, now time.Time) bool {
 	if now.Sub(h[id]) < hintPause {
 		return false
 	}
@@ -108,28 +108,28 @@ func (h hinted) take(id identity.ID, now time.Time) bool {
 	return true
 }
 
-// place tells the table where a peer is, apart from what the network says: nowhere
+// updateTable tells the table where a peer is, apart from what the network says: nowhere
 // if it is not trusted, and then where it was is forgotten too. Call it when any of
 // that has changed.
-func (d *Daemon) place(id identity.ID) {
-	d.placing.Lock()
-	defer d.placing.Unlock()
+func (d *Daemon) updateTable(id identity.ID) {
+	d.updatingTable.Lock()
+	defer d.updatingTable.Unlock()
 	var configured, worked []string
 	if p, ok := d.trust.Get(id); ok {
-		configured = d.configured(p)
-		if addr := d.sightings.of(id).addr; addr != "" {
+		configured = d.configuredAddrs(p)
+		if addr := d.lastConnections.get(id).addr; addr != "" {
 			worked = []string{addr}
 		}
 	} else {
-		d.sightings.purge(id)
+		d.lastConnections.forget(id)
 	}
 	d.table.Set(id, discovery.Static, configured...)
 	d.table.Set(id, discovery.Worked, worked...)
 }
 
-// configured returns where a person said that a trusted peer is: config.yaml goes
+// configuredAddrs returns where a person said that a trusted peer is: config.yaml goes
 // before the trust store.
-func (d *Daemon) configured(p identity.Peer) []string {
+func (d *Daemon) configuredAddrs(p identity.Peer) []string {
 	cfg := d.config.Load()
 	return slices.Concat(cfg.Peers[p.ID.String()].Addrs, cfg.Peers[p.Name].Addrs, p.Addrs)
 }

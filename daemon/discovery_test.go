@@ -95,8 +95,8 @@ func TestDiscoveredPeersTrustByName(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	laptop.dial().must("trust", client.TrustParams{Peer: desk.name}, nil)
-	if known, _ := laptop.trust.Get(desk.ID()); len(known.Addrs) != 0 || laptop.sightings.of(desk.ID()).addr != desk.node.Addr().String() {
-		t.Errorf("where a stranger called from: configured %v, remembered %q", known.Addrs, laptop.sightings.of(desk.ID()).addr)
+	if known, _ := laptop.trust.Get(desk.ID()); len(known.Addrs) != 0 || laptop.lastConnections.get(desk.ID()).addr != desk.node.Addr().String() {
+		t.Errorf("where a stranger called from: configured %v, remembered %q", known.Addrs, laptop.lastConnections.get(desk.ID()).addr)
 	}
 	laptop.dial().must("ping", client.PingParams{To: desk.name}, nil)
 	desk.becomes(client.PeerConnected, laptop)
@@ -246,7 +246,7 @@ func TestUntrustForgetsWhereAConnectedPeerIs(t *testing.T) {
 	watch.must("subscribe", client.SubscribeParams{Events: client.EventFilter{All: true}}, nil)
 	l.must("untrust", client.UntrustParams{Peer: "laptop"}, nil)
 	await.From(t, "down", down)
-	if at := desk.sightings.of(laptop.ID()); at != (sighting{}) {
+	if at := desk.lastConnections.get(laptop.ID()); at != (lastConnection{}) {
 		t.Errorf("kept: %+v", at)
 	}
 }
@@ -273,8 +273,8 @@ func TestPeerThatMovesIsRemembered(t *testing.T) {
 func TestConnectedPeerIsWhereItsConnectionIs(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
-	desk.sightings.at(laptop.ID(), "192.0.2.1:7117", time.Now())
-	desk.place(laptop.ID())
+	desk.lastConnections.record(laptop.ID(), "192.0.2.1:7117", time.Now())
+	desk.updateTable(laptop.ID())
 	if p := desk.row(laptop); p.Source != client.SourceWorked || !slices.Equal(p.Addrs, []string{laptop.node.Addr().String(), "192.0.2.1:7117"}) {
 		t.Errorf("%+v", p)
 	}
@@ -312,11 +312,11 @@ func TestConfiguredAddressesFollow(t *testing.T) {
 
 // Whatever the network says how often: one dial in 5 s for each peer.
 func TestHintsAreLimited(t *testing.T) {
-	h, now := make(hinted), time.Now()
+	h, now := make(dialHints), time.Now()
 	dials := map[identity.ID]int{}
 	for ms := range 20_000 {
 		for _, id := range []identity.ID{{1}, {2}} {
-			if h.take(id, now.Add(time.Duration(ms)*time.Millisecond)) {
+			if h.allow(id, now.Add(time.Duration(ms)*time.Millisecond)) {
 				dials[id]++
 			}
 		}
@@ -332,16 +332,16 @@ func TestStrangersAreNotDialled(t *testing.T) {
 	desk := start(t, stateDir(t), "desk")
 	id := identity.ID{0xaa, 31: 2}
 	desk.onChange(discovery.Change{Event: discovery.Discovered, Entry: discovery.Entry{ID: id, Claim: "stranger"}})
-	if len(desk.hinted) != 0 {
+	if len(desk.dialHints) != 0 {
 		t.Error("a stranger was dialled")
 	}
 	desk.dial().must("trust", client.TrustParams{Peer: id.String()}, nil)
 	desk.onChange(discovery.Change{Event: discovery.Lost, Entry: discovery.Entry{ID: id}})
-	if len(desk.hinted) != 0 {
+	if len(desk.dialHints) != 0 {
 		t.Error("who was lost was dialled")
 	}
 	desk.onChange(discovery.Change{Event: discovery.Moved, Entry: discovery.Entry{ID: id}})
-	if len(desk.hinted) != 1 {
+	if len(desk.dialHints) != 1 {
 		t.Error("who moved was not dialled")
 	}
 }

@@ -67,7 +67,7 @@ func (s *subscribers) has(conn *jsonrpc.Conn) bool {
 func (s *subscribers) copy(env *wire.Envelope, topic string, direction client.MessageDirection) {
 	for _, sub := range s.list() {
 		if sub.wants(env, topic, direction) {
-			if text, err := splice(&client.Message{Envelope: *env, Direction: direction}); err == nil {
+			if text, err := marshalRaw(&client.Message{Envelope: *env, Direction: direction}); err == nil {
 				sub.notify(client.NotifyMessage, text)
 			}
 		}
@@ -108,14 +108,14 @@ func (sub *subscription) notify(method string, params any) {
 	}
 }
 
-// crowd counts the connected peers.
-type crowd struct {
+// peerCount counts the connected peers.
+type peerCount struct {
 	mu    sync.Mutex // guards peers, and orders what is told
 	peers int
 }
 
-// link counts a peer that is connected or not any more, and tells how many are.
-func (c *crowd) link(up bool, tell func(peers int)) {
+// change counts a peer that is connected or not any more, and tells how many are.
+func (c *peerCount) change(up bool, tell func(peers int)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.peers--; up {
@@ -133,19 +133,19 @@ func (d *Daemon) onEvent(e peer.Event) {
 		if e.Type == peer.EventUp {
 			d.refusers.Delete(e.Peer)
 		}
-		d.crowd.link(e.Type == peer.EventUp, d.options.Connected)
-		d.sightings.at(e.Peer, e.Addr, e.At)
-		d.place(e.Peer)
+		d.connected.change(e.Type == peer.EventUp, d.options.Connected)
+		d.lastConnections.record(e.Peer, e.Addr, e.At)
+		d.updateTable(e.Peer)
 		d.mail.SetConnected(e.Peer, e.Type == peer.EventUp)
 		d.channels.SetConnected(e.Peer, e.Type == peer.EventUp)
 	case peer.EventMoved:
-		d.sightings.at(e.Peer, e.Addr, e.At)
-		d.place(e.Peer)
+		d.lastConnections.record(e.Peer, e.Addr, e.At)
+		d.updateTable(e.Peer)
 		return // it is in reach as before
 	case peer.EventTrust:
 		d.log.Info("trusted by invitation", "peer", e.Peer.Label(), "name", e.Name)
-		d.warnHeir(identity.Peer{ID: e.Peer, Name: e.Name})
-		d.place(e.Peer)
+		d.warnNameHeir(identity.Peer{ID: e.Peer, Name: e.Name})
+		d.updateTable(e.Peer)
 	case peer.EventIdentityConflict:
 		d.log.Warn("identity conflict", "peer", e.Peer.Label(), "addr", e.Addr, "detail", e.Detail)
 	case peer.EventRefused:
@@ -153,7 +153,7 @@ func (d *Daemon) onEvent(e peer.Event) {
 		if _, ok := d.trust.Get(e.Peer); ok {
 			d.refusers.Store(e.Peer, true)
 		}
-		d.calls.Go(func() { d.refusedBy(e.Peer, e.At) })
+		d.calls.Go(func() { d.endRefused(e.Peer, e.At) })
 	}
 	name := e.Name
 	if p, ok := d.trust.Get(e.Peer); ok {
@@ -166,10 +166,10 @@ func (d *Daemon) onEvent(e peer.Event) {
 	if e.Detail != "" {
 		details["detail"] = e.Detail
 	}
-	d.event(client.EventType(e.Type), e.Peer, name, e.At, details)
+	d.publishEvent(client.EventType(e.Type), e.Peer, name, e.At, details)
 }
 
-func (d *Daemon) event(typ client.EventType, id identity.ID, name string, at time.Time, details any) {
+func (d *Daemon) publishEvent(typ client.EventType, id identity.ID, name string, at time.Time, details any) {
 	if d.subscribers.list() == nil {
 		return
 	}

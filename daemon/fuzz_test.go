@@ -80,7 +80,7 @@ func FuzzAgentSession(f *testing.F) {
 		if a := desk.agents.AgentNamed("reviewer"); a == nil || a.Key != other.Key {
 			t.Error("the other agent is not what it was")
 		}
-		if s, _ := desk.tasks.State(desk.tasks.FindByID(nil, taken.ID, client.Taken)); s != client.TaskAccepted {
+		if s, _ := desk.delegations.State(desk.delegations.FindByID(nil, taken.ID, client.Taken)); s != client.TaskAccepted {
 			t.Errorf("the other agent's delegation is %s", s)
 		}
 		if n := desk.held(); n != 1 {
@@ -99,9 +99,9 @@ func forgetKey(said []byte, key string) []byte {
 func converse(d *running, said []byte) (lines []string) {
 	near, far := net.Pipe()
 	ctx, cancel := context.WithCancel(context.Background())
-	s := d.newSession(ctx, far, &door{guests: true, inputLimit: jsonrpc.NewInputLimit(maxInputBytes)})
+	s := d.newLocalConn(ctx, far, &localSocket{guests: true, inputLimit: jsonrpc.NewInputLimit(maxInputBytes)})
 	var ended sync.WaitGroup
-	ended.Go(func() { s.converse(ctx) })
+	ended.Go(func() { s.serve(ctx) })
 	ended.Go(func() {
 		heard := bufio.NewScanner(near)
 		heard.Buffer(nil, 4<<20)
@@ -123,7 +123,7 @@ func converse(d *running, said []byte) (lines []string) {
 }
 
 // settle waits until nothing is under way on the connection, but not for ever.
-func (s *session) settle(most time.Duration) {
+func (s *localConn) settle(most time.Duration) {
 	end := time.Now().Add(most)
 	for tick := time.NewTicker(time.Millisecond / 4); s.conn.Busy() && time.Now().Before(end); {
 		<-tick.C

@@ -105,7 +105,7 @@ func (d *running) state(t testing.TB, owner *local) string {
 		t.Fatal(err)
 	}
 	peers, blocks := d.trust.Peers(), d.trust.Blocks()
-	text, _ := splice([]any{peers, blocks, invitations, d.mail.Bindings("")})
+	text, _ := marshalRaw([]any{peers, blocks, invitations, d.mail.Bindings("")})
 	return string(text)
 }
 
@@ -149,7 +149,7 @@ func TestAddressesAreTakenOut(t *testing.T) {
 		"laptop gave no answer in 5s: allow more time":  "laptop gave no answer in 5s: allow more time",
 		"id: 3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b: no.": "id: 3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b: no.",
 	} {
-		if got := kinds.AsError(withoutAddrs(kinds.Errorf(kinds.Unreachable, "%s", in))).Message; got != want {
+		if got := kinds.AsError(hideAddrs(kinds.Errorf(kinds.Unreachable, "%s", in))).Message; got != want {
 			t.Errorf("%q: %q", in, got)
 		}
 	}

@@ -81,7 +81,7 @@ func TestANameWithOpenWorkNeedsItsKey(t *testing.T) {
 // Every method without params, and one that panics, gets an answer and ends nothing.
 func TestNoCallEndsTheDaemon(t *testing.T) {
 	desk := start(t, stateDir(t), "desk")
-	methods["panic"] = method{func(context.Context, *session, *jsonrpc.Request) (any, error) { panic("a bug") }, forAgents}
+	methods["panic"] = method{func(context.Context, *localConn, *jsonrpc.Request) (any, error) { panic("a bug") }, forAgents}
 	t.Cleanup(func() { delete(methods, "panic") })
 	for name, m := range methods {
 		for _, l := range []*local{desk.dial(), desk.guest(nil)} {

@@ -78,9 +78,9 @@ func openHome(dir string) (home, error) {
 	return h, nil
 }
 
-// removeStale removes the socket that a killed daemon left. The lock is held, so
+// removeStaleSocket removes the socket that a killed daemon left. The lock is held, so
 // nobody listens on it; anything but a socket is not ours to remove.
-func removeStale(path string) error {
+func removeStaleSocket(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

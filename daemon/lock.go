@@ -45,7 +45,7 @@ func takeLock(ctx context.Context, h home) (*lock, error) {
 	}
 	try := func() error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
 	if err = try(); errors.Is(err, syscall.EWOULDBLOCK) {
-		err = outlive(ctx, h, try)
+		err = retryLock(ctx, h, try)
 	}
 	if err != nil {
 		defer f.Close()
@@ -63,9 +63,9 @@ func takeLock(ctx context.Context, h home) (*lock, error) {
 	return &lock{f}, nil
 }
 
-// outlive repeats try until it does not fail with EWOULDBLOCK, the other daemon
+// retryLock repeats try until it does not fail with EWOULDBLOCK, the other daemon
 // shows that it lives, or dyingTime is over.
-func outlive(ctx context.Context, h home, try func() error) error {
+func retryLock(ctx context.Context, h home, try func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, dyingTime)
 	defer cancel()
 	asking, stop := context.WithCancel(ctx)

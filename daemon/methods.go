@@ -25,46 +25,46 @@ import (
 // methods is the local API: every method, what serves it, and who may call it. It is
 // the one place that decides that; what an agent gets of a method is then its own.
 var methods = map[string]method{
-	client.MethodPing:      {with((*Daemon).ping), forAgents},
-	client.MethodDiscover:  {with((*Daemon).discover), forAgents},
-	client.MethodQuery:     {queryPeer, forAgents},
-	client.MethodDelegate:  {spliced(with((*Daemon).delegate)), forAgents},
-	client.MethodCancel:    {spliced(with((*Daemon).cancel)), forAgents},
-	client.MethodNotify:    {with((*Daemon).notify), forAgents},
-	client.MethodResult:    {with((*Daemon).result), forAgents},
-	client.MethodError:     {with((*Daemon).fail), forAgents},
-	client.MethodWhoami:    {with((*Daemon).whoami), forAgents},
-	client.MethodStatus:    {with((*Daemon).status), forOwner},
-	client.MethodBudget:    {with((*Daemon).describeBudget), forOwner},
-	client.MethodPeers:     {with((*Daemon).peers), forAgents},
-	client.MethodTasks:     {with((*Daemon).listTasks), forAgents},
-	client.MethodTask:      {spliced(with((*Daemon).task)), forAgents},
-	client.MethodWait:      {spliced(with((*Daemon).wait)), forAgents},
-	client.MethodInbox:     {spliced(with((*Daemon).listInbox)), forAgents},
-	client.MethodShown:     {with((*Daemon).shown), forAgents},
-	client.MethodAck:       {freeing(with((*Daemon).ack)), forAgents},
-	client.MethodInvite:    {with((*Daemon).invite), forOwner},
-	client.MethodJoin:      {with((*Daemon).join), forOwner},
-	client.MethodTrust:     {with((*Daemon).trustPeer), forOwner},
-	client.MethodUntrust:   {with((*Daemon).untrust), forOwner},
-	client.MethodPending:   {with((*Daemon).pending), forOwner},
-	client.MethodPolicy:    {with((*Daemon).policy), forOwner},
-	client.MethodAttach:    {with((*Daemon).attach), forAgents},
-	client.MethodSpeak:     {with((*Daemon).speak), forAgents},
-	client.MethodSubscribe: {with((*Daemon).subscribe), forOwner},
+	client.MethodPing:      {bindParams((*Daemon).servePing), forAgents},
+	client.MethodDiscover:  {bindParams((*Daemon).serveDiscover), forAgents},
+	client.MethodQuery:     {serveQuery, forAgents},
+	client.MethodDelegate:  {keepPayloadText(bindParams((*Daemon).serveDelegate)), forAgents},
+	client.MethodCancel:    {keepPayloadText(bindParams((*Daemon).serveCancel)), forAgents},
+	client.MethodNotify:    {bindParams((*Daemon).serveNotify), forAgents},
+	client.MethodResult:    {bindParams((*Daemon).serveResult), forAgents},
+	client.MethodError:     {bindParams((*Daemon).serveError), forAgents},
+	client.MethodWhoami:    {bindParams((*Daemon).serveWhoami), forAgents},
+	client.MethodStatus:    {bindParams((*Daemon).serveStatus), forOwner},
+	client.MethodBudget:    {bindParams((*Daemon).serveBudget), forOwner},
+	client.MethodPeers:     {bindParams((*Daemon).servePeers), forAgents},
+	client.MethodTasks:     {bindParams((*Daemon).serveTasks), forAgents},
+	client.MethodTask:      {keepPayloadText(bindParams((*Daemon).serveTask)), forAgents},
+	client.MethodWait:      {keepPayloadText(bindParams((*Daemon).serveWait)), forAgents},
+	client.MethodInbox:     {keepPayloadText(bindParams((*Daemon).serveInbox)), forAgents},
+	client.MethodShown:     {bindParams((*Daemon).serveShown), forAgents},
+	client.MethodAck:       {spendReserve(bindParams((*Daemon).serveAck)), forAgents},
+	client.MethodInvite:    {bindParams((*Daemon).serveInvite), forOwner},
+	client.MethodJoin:      {bindParams((*Daemon).serveJoin), forOwner},
+	client.MethodTrust:     {bindParams((*Daemon).serveTrust), forOwner},
+	client.MethodUntrust:   {bindParams((*Daemon).serveUntrust), forOwner},
+	client.MethodPending:   {bindParams((*Daemon).servePending), forOwner},
+	client.MethodPolicy:    {bindParams((*Daemon).servePolicy), forOwner},
+	client.MethodAttach:    {bindParams((*Daemon).serveAttach), forAgents},
+	client.MethodSpeak:     {bindParams((*Daemon).serveSpeak), forAgents},
+	client.MethodSubscribe: {bindParams((*Daemon).serveSubscribe), forOwner},
 
-	client.MethodInvitations: {with((*Daemon).invitations), forOwner},
-	client.MethodRevoke:      {with((*Daemon).revoke), forOwner},
+	client.MethodInvitations: {bindParams((*Daemon).serveInvitations), forOwner},
+	client.MethodRevoke:      {bindParams((*Daemon).serveRevoke), forOwner},
 
-	client.MethodOACPBind:     {with((*Daemon).oacpBind), forOwner},
-	client.MethodOACPUnbind:   {freeing(with((*Daemon).oacpUnbind)), forOwner},
-	client.MethodOACPBindings: {with((*Daemon).oacpBindings), forOwner},
-	client.MethodOACPQueue:    {with((*Daemon).oacpQueue), forOwner},
-	client.MethodOACPDrop:     {freeing(with((*Daemon).oacpDrop)), forOwner},
+	client.MethodOACPBind:     {bindParams((*Daemon).serveBind), forOwner},
+	client.MethodOACPUnbind:   {spendReserve(bindParams((*Daemon).serveUnbind)), forOwner},
+	client.MethodOACPBindings: {bindParams((*Daemon).serveBindings), forOwner},
+	client.MethodOACPQueue:    {bindParams((*Daemon).serveQueue), forOwner},
+	client.MethodOACPDrop:     {spendReserve(bindParams((*Daemon).serveDrop)), forOwner},
 }
 
 type method struct {
-	serve
+	methodFunc
 	by callers
 }
 
@@ -76,14 +76,14 @@ const (
 	forAgents                // and whoever can open the one in the agents' folder
 )
 
-type serve func(context.Context, *session, *jsonrpc.Request) (any, error)
+type methodFunc func(context.Context, *localConn, *jsonrpc.Request) (any, error)
 
-// none are the params of a method that has none.
-type none = struct{}
+// noParams are the params of a method that has none.
+type noParams = struct{}
 
-// with reads the params.
-func with[P any](f func(*Daemon, context.Context, *session, *P) (any, error)) serve {
-	return func(ctx context.Context, s *session, r *jsonrpc.Request) (any, error) {
+// bindParams reads the params.
+func bindParams[P any](f func(*Daemon, context.Context, *localConn, *P) (any, error)) methodFunc {
+	return func(ctx context.Context, s *localConn, r *jsonrpc.Request) (any, error) {
 		p := new(P)
 		if err := r.Bind(p); err != nil {
 			return nil, err
@@ -92,18 +92,20 @@ func with[P any](f func(*Daemon, context.Context, *session, *P) (any, error)) se
 	}
 }
 
-// spliced keeps the texts of payloads in the result as their senders wrote them.
-func spliced(f serve) serve {
-	return func(ctx context.Context, s *session, r *jsonrpc.Request) (any, error) {
+// keepPayloadText keeps the texts of payloads in the result as their senders wrote them.
+func keepPayloadText(f methodFunc) methodFunc {
+	return func(ctx context.Context, s *localConn, r *jsonrpc.Request) (any, error) {
 		result, err := f(ctx, s, r)
 		if err != nil {
 			return nil, err
 		}
-		return splice(result)
+		return marshalRaw(result)
 	}
 }
 
-func splice(v any) (jsontext.Value, error) { return json.Marshal(v, jsontext.PreserveRawStrings(true)) }
+func marshalRaw(v any) (jsontext.Value, error) {
+	return json.Marshal(v, jsontext.PreserveRawStrings(true))
+}
 
 func (d *Daemon) describeSelf() client.Whoami {
 	return client.Whoami{
@@ -112,27 +114,27 @@ func (d *Daemon) describeSelf() client.Whoami {
 	}
 }
 
-func (d *Daemon) whoami(_ context.Context, s *session, _ *none) (any, error) {
+func (d *Daemon) serveWhoami(_ context.Context, s *localConn, _ *noParams) (any, error) {
 	me := d.describeSelf()
-	if s.guest {
+	if s.isGuest {
 		me.Listen, me.Home = []string{}, ""
 	}
 	return me, nil
 }
 
-func (d *Daemon) status(ctx context.Context, _ *session, _ *none) (any, error) {
-	d.space.lookAnew(ctx)
+func (d *Daemon) serveStatus(ctx context.Context, _ *localConn, _ *noParams) (any, error) {
+	d.space.requestLook(ctx)
 	state, active, _ := d.agents.Summarize()
 	if d.draining.Load() {
 		state = "draining"
 	}
 	return &client.Status{
 		Whoami: d.describeSelf(), State: state, PeersConnected: len(d.node.Peers()), Agents: d.agents.ListAgents(), TasksActive: active,
-		Messages: client.MessageCount{In: sums(d.count.received), Out: sums(d.count.sent)}, Warnings: d.warnings(),
+		Messages: client.MessageCount{In: copyCounts(d.count.received), Out: copyCounts(d.count.sent)}, Warnings: d.listWarnings(),
 	}, nil
 }
 
-func (d *Daemon) subscribe(_ context.Context, s *session, p *client.SubscribeParams) (any, error) {
+func (d *Daemon) serveSubscribe(_ context.Context, s *localConn, p *client.SubscribeParams) (any, error) {
 	if len(p.Kinds) > maxFilter || len(p.Topics) > maxFilter || len(p.Events.Types) > maxFilter {
 		return nil, kinds.Errorf(kinds.Invalid, "subscribe: at most %d kinds, topics and types", maxFilter)
 	}
@@ -145,7 +147,7 @@ func (d *Daemon) subscribe(_ context.Context, s *session, p *client.SubscribePar
 			return nil, kinds.Errorf(kinds.Invalid, "subscribe: events: %.64q: expected true, or some of %s", typ, strings.Join(names, ", "))
 		}
 	}
-	peers, err := d.resolveAll(p.Peers)
+	peers, err := d.resolvePeers(p.Peers)
 	if err != nil {
 		return nil, err
 	}
@@ -157,21 +159,21 @@ func (d *Daemon) subscribe(_ context.Context, s *session, p *client.SubscribePar
 // what stands around them.
 func (d *Daemon) lineRoom() int { return d.config.Load().MaxMessage + jsonrpc.LineMargin/2 }
 
-// listTasks lists delegations, the newest first, as many as fit.
-func (d *Daemon) listTasks(ctx context.Context, s *session, p *client.TasksParams) (any, error) {
+// serveTasks lists delegations, the newest first, as many as fit.
+func (d *Daemon) serveTasks(ctx context.Context, s *localConn, p *client.TasksParams) (any, error) {
 	const few, most = 100, 1000
 	if p.Limit < 0 {
 		return nil, kinds.Errorf(kinds.Invalid, "tasks: limit: expected 1 or more")
 	}
 	limit := min(cmp.Or(p.Limit, few), most)
-	all := d.tasks.List(s.only(), func(t *delegation.Delegation, _ client.TaskState) bool {
+	all := d.delegations.List(s.guestCredential(), func(t *delegation.Delegation, _ client.TaskState) bool {
 		return p.After == 0 || uint64(t.Row) < p.After
 	})
 	slices.SortFunc(all, func(a, b *delegation.Delegation) int { return cmp.Compare(b.Row, a.Row) })
 	out := &client.Tasks{Tasks: []client.Task{}}
 	room := d.lineRoom()
 	for i, t := range all {
-		row := d.describe(ctx, t, false)
+		row := d.describeDelegation(ctx, t, false)
 		room -= 512 + wire.LongestJSON(row.Task) + wire.LongestJSON(row.Outcome)
 		if i == limit || i > 0 && room < 0 {
 			out.Next = uint64(all[i-1].Row)
@@ -182,10 +184,10 @@ func (d *Daemon) listTasks(ctx context.Context, s *session, p *client.TasksParam
 	return out, nil
 }
 
-func (d *Daemon) findTask(s *session, id wire.MessageID) (*delegation.Delegation, error) {
-	t := d.tasks.FindByID(s.only(), id, client.Given, client.Taken)
+func (d *Daemon) findTask(s *localConn, id wire.MessageID) (*delegation.Delegation, error) {
+	t := d.delegations.FindByID(s.guestCredential(), id, client.Given, client.Taken)
 	switch {
-	case t == nil && s.guest:
+	case t == nil && s.isGuest:
 		return nil, kinds.Errorf(kinds.NotFound, "id: %s names no delegation that this agent has given or works on: see tasks", id)
 	case t == nil:
 		return nil, kinds.Errorf(kinds.NotFound, "id: %s names no delegation that was given or taken here: see tasks", id)
@@ -193,15 +195,15 @@ func (d *Daemon) findTask(s *session, id wire.MessageID) (*delegation.Delegation
 	return t, nil
 }
 
-func (d *Daemon) task(ctx context.Context, s *session, p *client.TaskParams) (any, error) {
+func (d *Daemon) serveTask(ctx context.Context, s *localConn, p *client.TaskParams) (any, error) {
 	t, err := d.findTask(s, p.ID)
 	if err != nil {
 		return nil, err
 	}
-	return d.describe(ctx, t, true), nil
+	return d.describeDelegation(ctx, t, true), nil
 }
 
-func (d *Daemon) wait(ctx context.Context, s *session, p *client.WaitParams) (any, error) {
+func (d *Daemon) serveWait(ctx context.Context, s *localConn, p *client.WaitParams) (any, error) {
 	t, err := d.findTask(s, p.ID)
 	if err != nil {
 		return nil, err
@@ -212,25 +214,25 @@ func (d *Daemon) wait(ctx context.Context, s *session, p *client.WaitParams) (an
 		waiting, cancel = context.WithTimeout(ctx, time.Duration(min(p.TimeoutMS, uint64(kinds.MaxTaskDeadline.Milliseconds())))*time.Millisecond)
 		defer cancel()
 	}
-	if err := d.tasks.Wait(waiting, t, p.AfterPartials); err != nil {
-		return nil, endedBy(err)
+	if err := d.delegations.Wait(waiting, t, p.AfterPartials); err != nil {
+		return nil, explainCause(err)
 	}
-	return d.describe(ctx, t, true), nil
+	return d.describeDelegation(ctx, t, true), nil
 }
 
-func (d *Daemon) listInbox(ctx context.Context, s *session, p *client.InboxParams) (any, error) {
+func (d *Daemon) serveInbox(ctx context.Context, s *localConn, p *client.InboxParams) (any, error) {
 	var of *string
-	if s.guest {
+	if s.isGuest {
 		if p.Taken {
 			return nil, kinds.Errorf(kinds.NotAuthorized, "inbox: taken: what agents took is for whoever the daemon belongs to: leave it out")
 		}
-		as, err := s.agent("inbox")
+		as, err := s.requireAgent("inbox")
 		if err != nil {
 			return nil, err
 		}
 		of = &as.Name
 	}
-	peers, err := d.filter(p.Kinds, p.Peers)
+	peers, err := d.resolveFilter(p.Kinds, p.Peers)
 	if err != nil {
 		return nil, err
 	}
@@ -241,23 +243,23 @@ func (d *Daemon) listInbox(ctx context.Context, s *session, p *client.InboxParam
 	if err != nil {
 		return nil, err
 	}
-	d.markInbox(ctx)
+	d.saveSeen(ctx)
 	return answer, nil
 }
 
-func (d *Daemon) markInbox(ctx context.Context) {
+func (d *Daemon) saveSeen(ctx context.Context) {
 	if err := d.inbox.SaveSeen(ctx); err != nil {
 		d.log.Warn("inbox: what was read is not marked on disk yet", "err", err)
 	}
 }
 
-func (d *Daemon) shown(ctx context.Context, s *session, p *client.ShownParams) (any, error) {
+func (d *Daemon) serveShown(ctx context.Context, s *localConn, p *client.ShownParams) (any, error) {
 	if len(p.Seqs) == 0 || len(p.Seqs) > inbox.MaxListed {
 		return nil, kinds.Errorf(kinds.Invalid, "shown: seqs: expected 1 to %d", inbox.MaxListed)
 	}
 	var of *string
-	if s.guest {
-		as, err := s.agent("shown")
+	if s.isGuest {
+		as, err := s.requireAgent("shown")
 		if err != nil {
 			return nil, err
 		}
@@ -266,28 +268,28 @@ func (d *Daemon) shown(ctx context.Context, s *session, p *client.ShownParams) (
 	if err := d.inbox.MarkShown(ctx, p.Seqs, of); err != nil {
 		return nil, err
 	}
-	d.markInbox(ctx)
-	return none{}, nil
+	d.saveSeen(ctx)
+	return noParams{}, nil
 }
 
-func (d *Daemon) filter(names, peers []string) ([]identity.ID, error) {
+func (d *Daemon) resolveFilter(names, peers []string) ([]identity.ID, error) {
 	if len(names) > maxFilter {
 		return nil, kinds.Errorf(kinds.Invalid, "kinds: %d are too many: at most %d", len(names), maxFilter)
 	}
-	return d.resolveAll(peers)
+	return d.resolvePeers(peers)
 }
 
-func (d *Daemon) ack(ctx context.Context, s *session, p *client.AckParams) (any, error) {
+func (d *Daemon) serveAck(ctx context.Context, s *localConn, p *client.AckParams) (any, error) {
 	if (len(p.IDs) > 0) == (p.UpTo > 0) || len(p.IDs) > 0 && (len(p.Kinds) > 0 || len(p.Peers) > 0) {
 		return nil, kinds.Errorf(kinds.Invalid, "ack: expected either ids, or up_to with the filter that inbox was called with")
 	}
-	peers, err := d.filter(p.Kinds, p.Peers)
+	peers, err := d.resolveFilter(p.Kinds, p.Peers)
 	if err != nil {
 		return nil, err
 	}
 	var n int
-	if s.guest {
-		as, fail := s.agent("ack")
+	if s.isGuest {
+		as, fail := s.requireAgent("ack")
 		if fail != nil {
 			return nil, fail
 		}
@@ -301,7 +303,7 @@ func (d *Daemon) ack(ctx context.Context, s *session, p *client.AckParams) (any,
 	return &client.Acked{Removed: n}, nil
 }
 
-func (d *Daemon) policy(_ context.Context, _ *session, p *client.PolicyParams) (any, error) {
+func (d *Daemon) servePolicy(_ context.Context, _ *localConn, p *client.PolicyParams) (any, error) {
 	who, err := d.trust.Resolve(p.Peer)
 	if err != nil {
 		return nil, kinds.Errorf(kinds.UnknownPeer, "peer: %s", err)
@@ -309,12 +311,12 @@ func (d *Daemon) policy(_ context.Context, _ *session, p *client.PolicyParams) (
 	if !config.IsKind(p.Kind) {
 		return nil, kinds.Errorf(kinds.Invalid, "policy: kind: %.64q is none: expected one of %s", p.Kind, strings.Join(config.Kinds(), ", "))
 	}
-	decision := d.gate.decide(who, p.Kind, p.Domain)
+	decision := d.permissions.decide(who, p.Kind, p.Domain)
 	return &client.Policy{Allowed: decision.Allowed, Rule: decision.Rule}, nil
 }
 
-// coded makes an error of the trust store one for the caller.
-func coded(op string, err error) error {
+// explainTrustError makes an error of the trust store one for the caller.
+func explainTrustError(op string, err error) error {
 	_, unknown := errors.AsType[*identity.UnknownPeerError](err)
 	_, ambiguous := errors.AsType[*identity.AmbiguousError](err)
 	_, taken := errors.AsType[*identity.NameTakenError](err)

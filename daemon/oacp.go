@@ -28,10 +28,10 @@ func (d *Daemon) openMail(ctx context.Context, cfg *config.Config) (err error) {
 			return d.node.OpenStream(ctx, to, wire.StreamMail)
 		},
 		Admit: func(from identity.ID) error {
-			if err := d.admit(from, policyMail); err != nil {
+			if err := d.checkStream(from, policyMail); err != nil {
 				return err
 			}
-			return d.space.roomForMail(from)
+			return d.space.checkMailRoom(from)
 		},
 		Trusted: func(id identity.ID) bool { _, ok := d.trust.Get(id); return ok },
 	})
@@ -62,13 +62,13 @@ func oacpHome(home string) (string, error) {
 
 // onMail tells subscribers of mail; it does not block.
 func (d *Daemon) onMail(e transfer.Event) {
-	d.event(client.EventMail, e.Peer, d.nameOf(e.Peer), time.Now(), &client.MailEvent{
-		Project: e.Project, Agent: e.Agent, File: e.File, SHA256: hash(e.Hash), State: e.State, Reason: e.Reason,
+	d.publishEvent(client.EventMail, e.Peer, d.nameOf(e.Peer), time.Now(), &client.MailEvent{
+		Project: e.Project, Agent: e.Agent, File: e.File, SHA256: encodeHash(e.Hash), State: e.State, Reason: e.Reason,
 	})
 }
 
-// hash is a hash as text, "" for none.
-func hash(sum [32]byte) string {
+// encodeHash is a hash as text, "" for none.
+func encodeHash(sum [32]byte) string {
 	if sum == [32]byte{} {
 		return ""
 	}
@@ -79,7 +79,7 @@ func (d *Daemon) describeBinding(b transfer.Binding) client.OACPBinding {
 	return client.OACPBinding{Project: b.Project, Agent: b.Agent, Peer: d.nameOf(b.Peer), Mode: b.Mode, LingerSecs: uint64(b.Linger / time.Second)}
 }
 
-func (d *Daemon) oacpBind(ctx context.Context, _ *session, p *client.OACPBindParams) (any, error) {
+func (d *Daemon) serveBind(ctx context.Context, _ *localConn, p *client.OACPBindParams) (any, error) {
 	if len(p.Peer) >= 6 && strings.HasPrefix(d.id.String(), strings.ToLower(p.Peer)) {
 		return nil, kinds.Errorf(kinds.Invalid, "bind: %s is this daemon itself: name the machine where the agent lives, and bind no agent that lives here", d.id.Label())
 	}
@@ -98,7 +98,7 @@ func (d *Daemon) oacpBind(ctx context.Context, _ *session, p *client.OACPBindPar
 	return d.describeBinding(b), nil
 }
 
-func (d *Daemon) oacpUnbind(ctx context.Context, _ *session, p *client.OACPUnbindParams) (any, error) {
+func (d *Daemon) serveUnbind(ctx context.Context, _ *localConn, p *client.OACPUnbindParams) (any, error) {
 	b, err := d.mail.Unbind(ctx, p.Project, p.Agent)
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (d *Daemon) oacpUnbind(ctx context.Context, _ *session, p *client.OACPUnbin
 	return d.describeBinding(b), nil
 }
 
-func (d *Daemon) oacpBindings(_ context.Context, _ *session, p *client.OACPBindingsParams) (any, error) {
+func (d *Daemon) serveBindings(_ context.Context, _ *localConn, p *client.OACPBindingsParams) (any, error) {
 	out := &client.OACPBindings{Bindings: []client.OACPBinding{}, Home: d.mailHome}
 	for _, b := range d.mail.Bindings(p.Project) {
 		out.Bindings = append(out.Bindings, d.describeBinding(b))
@@ -120,13 +120,13 @@ func (d *Daemon) oacpBindings(_ context.Context, _ *session, p *client.OACPBindi
 
 func (d *Daemon) describeQueued(q *transfer.Queued) client.OACPQueued {
 	return client.OACPQueued{
-		Project: q.Project, Agent: q.Agent, Peer: d.nameOf(q.Peer), File: valid(q.File), SHA256: hash(q.Hash),
-		Size: q.Size, State: q.State, Reason: valid(q.Reason), Since: q.Since.UTC(),
+		Project: q.Project, Agent: q.Agent, Peer: d.nameOf(q.Peer), File: replaceInvalid(q.File), SHA256: encodeHash(q.Hash),
+		Size: q.Size, State: q.State, Reason: replaceInvalid(q.Reason), Since: q.Since.UTC(),
 	}
 }
 
-// oacpQueue lists the mail for other machines, as much as fits, or traces one file.
-func (d *Daemon) oacpQueue(ctx context.Context, _ *session, p *client.OACPQueueParams) (any, error) {
+// serveQueue lists the mail for other machines, as much as fits, or traces one file.
+func (d *Daemon) serveQueue(ctx context.Context, _ *localConn, p *client.OACPQueueParams) (any, error) {
 	out := &client.OACPQueue{Entries: []client.OACPQueued{}, Home: d.mailHome}
 	switch whole := p.Project != "" && p.Agent != "" && p.File != ""; {
 	case whole:
@@ -139,7 +139,7 @@ func (d *Daemon) oacpQueue(ctx context.Context, _ *session, p *client.OACPQueueP
 		return nil, kinds.Errorf(kinds.Invalid, "queue: one file is asked for by project, agent and file, all three")
 	}
 	room := d.lineRoom() - wire.LongestJSON(d.mailHome)
-	cursor := func(q transfer.Queued) string { return valid(q.Project + "/" + q.Agent + "/" + q.File) }
+	cursor := func(q transfer.Queued) string { return replaceInvalid(q.Project + "/" + q.Agent + "/" + q.File) }
 	last := p.After
 	for _, q := range d.mail.Queue(p.Project) {
 		if cursor(q) <= p.After {
@@ -156,10 +156,10 @@ func (d *Daemon) oacpQueue(ctx context.Context, _ *session, p *client.OACPQueueP
 	return out, nil
 }
 
-// valid is a name from a disk as JSON can hold it.
-func valid(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
+// replaceInvalid is a name from a disk as JSON can hold it.
+func replaceInvalid(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
-func (d *Daemon) oacpDrop(ctx context.Context, _ *session, p *client.OACPDropParams) (any, error) {
+func (d *Daemon) serveDrop(ctx context.Context, _ *localConn, p *client.OACPDropParams) (any, error) {
 	path, err := d.mail.Drop(ctx, p.Project, p.Agent, p.File)
 	if err != nil {
 		return nil, err

@@ -21,11 +21,11 @@ func TestAPanicInAnyMethodEndsOneCall(t *testing.T) {
 	}})
 	real := maps.Clone(methods)
 	t.Cleanup(func() { maps.Copy(methods, real) })
-	fails := func(context.Context, *session, *jsonrpc.Request) (any, error) { panic("a bug") }
+	fails := func(context.Context, *localConn, *jsonrpc.Request) (any, error) { panic("a bug") }
 	for name, m := range real {
 		methods[name] = method{fails, m.by}
 	}
-	methods[client.MethodAck] = method{freeing(fails), forAgents}
+	methods[client.MethodAck] = method{spendReserve(fails), forAgents}
 	l := desk.dial()
 	for name := range real {
 		for range 3 {

@@ -68,9 +68,9 @@ func TestFullTablesAreListed(t *testing.T) {
 	d := start(t, dir, "desk")
 	for _, direction := range []client.TaskDirection{client.Given, client.Taken} {
 		for range delegation.MaxDelegations {
-			e, _, err := d.tasks.Begin(t.Context(), &delegation.Delegation{Direction: direction, Peer: identity.ID{1}, ID: wire.NewMessageID(), Created: time.Now()}, strings.Repeat("\x00", 1000))
+			e, _, err := d.delegations.Begin(t.Context(), &delegation.Delegation{Direction: direction, Peer: identity.ID{1}, ID: wire.NewMessageID(), Created: time.Now()}, strings.Repeat("\x00", 1000))
 			if err == nil { // without a report it is over, and counts as none of its peer's
-				_, err = d.tasks.RecordPartial(t.Context(), e, wire.Payload(`{}`))
+				_, err = d.delegations.RecordPartial(t.Context(), e, wire.Payload(`{}`))
 			}
 			if err != nil {
 				t.Fatal(err)

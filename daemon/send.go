@@ -22,8 +22,8 @@ const (
 	recipients = 16              // of one notify that are sent to at the same time
 )
 
-// resolve finds whom a caller means by PEER or PEER/AGENT.
-func (d *Daemon) resolve(s *session, to string) (p identity.Peer, agent string, err error) {
+// resolveRecipient finds whom a caller means by PEER or PEER/AGENT.
+func (d *Daemon) resolveRecipient(s *localConn, to string) (p identity.Peer, agent string, err error) {
 	if to == "" {
 		return p, "", kinds.Errorf(kinds.UnknownPeer, "to: missing: name a trusted peer, or one of its agents as peer/agent; peers lists them")
 	}
@@ -38,23 +38,23 @@ func (d *Daemon) resolve(s *session, to string) (p identity.Peer, agent string, 
 	if err == nil {
 		return p, agent, nil
 	}
-	if s.guest { // of strangers and blocked keys it hears nothing
+	if s.isGuest { // of strangers and blocked keys it hears nothing
 		return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %s", err)
 	}
 	if len(name) >= 6 && strings.HasPrefix(d.id.String(), strings.ToLower(name)) {
 		return p, "", kinds.Errorf(kinds.Invalid, "to: %s is this daemon itself: name a peer", name)
 	}
-	if slices.ContainsFunc(d.strangers(), func(s peer.Pending) bool { return s.Claim == name && name != "" }) {
+	if slices.ContainsFunc(d.listStrangers(), func(s peer.Pending) bool { return s.Claim == name && name != "" }) {
 		return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %q is what a stranger calls itself: if it is the one you mean, acpctl trust %[1]s", name)
 	}
-	if b, ok := d.blocked(name); ok {
-		return p, "", isBlocked("to", name, b)
+	if b, ok := d.findBlocked(name); ok {
+		return p, "", newBlocked("to", name, b)
 	}
 	return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %s", err)
 }
 
-// resolveAll finds the peers of a filter.
-func (d *Daemon) resolveAll(names []string) ([]identity.ID, error) {
+// resolvePeers finds the peers of a filter.
+func (d *Daemon) resolvePeers(names []string) ([]identity.ID, error) {
 	if len(names) > maxFilter {
 		return nil, kinds.Errorf(kinds.Invalid, "peers: %d are too many: at most %d", len(names), maxFilter)
 	}
@@ -70,7 +70,7 @@ func (d *Daemon) resolveAll(names []string) ([]identity.ID, error) {
 }
 
 // compose returns the envelope of a call, checked.
-func (d *Daemon) compose(s *session, kind string, h *client.Head, to string, payload wire.Payload) (kinds.Checked, error) {
+func (d *Daemon) compose(s *localConn, kind string, h *client.Head, to string, payload wire.Payload) (kinds.Checked, error) {
 	env, _, err := d.draft(s, kind, h, to, payload)
 	if err != nil {
 		return kinds.Checked{}, err
@@ -79,12 +79,12 @@ func (d *Daemon) compose(s *session, kind string, h *client.Head, to string, pay
 }
 
 // draft returns the envelope of a call, to which the caller may add, and its receiver.
-func (d *Daemon) draft(s *session, kind string, h *client.Head, to string, payload wire.Payload) (*wire.Envelope, identity.Peer, error) {
-	p, agent, err := d.resolve(s, to)
+func (d *Daemon) draft(s *localConn, kind string, h *client.Head, to string, payload wire.Payload) (*wire.Envelope, identity.Peer, error) {
+	p, agent, err := d.resolveRecipient(s, to)
 	if err != nil {
 		return nil, p, err
 	}
-	c, err := d.follow(h)
+	c, err := d.followParent(h)
 	if err != nil {
 		return nil, p, err
 	}
@@ -96,21 +96,21 @@ func (d *Daemon) draft(s *session, kind string, h *client.Head, to string, paylo
 	return env, p, nil
 }
 
-// follow returns what a message takes over from the one that led to it. Known are
+// followParent returns what a message takes over from the one that led to it. Known are
 // the exchanges that are open, what repeats remembers, and the tasks taken.
-func (d *Daemon) follow(h *client.Head) (wire.Chain, error) {
+func (d *Daemon) followParent(h *client.Head) (wire.Chain, error) {
 	if h.Parent.IsZero() {
 		return wire.Chain{Thread: h.Thread}, nil
 	}
 	if h.Thread != "" {
 		return wire.Chain{}, kinds.Errorf(kinds.Invalid, "thread: it follows from parent: leave one of them out")
 	}
-	c, ok := d.exchanges.find(h.Parent)
+	c, ok := d.queries.findChain(h.Parent)
 	if !ok {
 		c, ok = d.repeats.FindChain(h.Parent)
 	}
 	if !ok {
-		t := d.tasks.FindByID(nil, h.Parent, client.Taken)
+		t := d.delegations.FindByID(nil, h.Parent, client.Taken)
 		if t == nil {
 			return wire.Chain{}, kinds.Errorf(kinds.NotFound, "parent: %s is no inbound message that is still known: leave it out where the chain begins", h.Parent)
 		}
@@ -122,31 +122,31 @@ func (d *Daemon) follow(h *client.Head) (wire.Chain, error) {
 
 // exchange sends a request and returns its reply.
 func (d *Daemon) exchange(ctx context.Context, request kinds.Checked) (*wire.Envelope, time.Duration, error) {
-	d.goes(request.Envelope, "")
+	d.noteSent(request.Envelope, "")
 	reply, rtt, err := d.node.Exchange(ctx, request)
 	if err != nil {
 		return nil, rtt, err
 	}
-	d.came(reply, "")
+	d.noteReceived(reply, "")
 	return reply, rtt, nil
 }
 
-// send checks a message, sends it and, with wait, returns what its receipt says.
-func (d *Daemon) send(ctx context.Context, env *wire.Envelope, wait bool) (peer.Outcome, error) {
+// sendMessage checks a message, sends it and, with wait, returns what its receipt says.
+func (d *Daemon) sendMessage(ctx context.Context, env *wire.Envelope, wait bool) (peer.Outcome, error) {
 	message, err := kinds.Check(env)
 	if err != nil {
 		return "", err
 	}
-	d.goes(env, message.Topic)
+	d.noteSent(env, message.Topic)
 	return d.node.Send(ctx, message, wait)
 }
 
-func answer(env kinds.Checked, reply *wire.Envelope, rtt time.Duration) *client.Answer {
+func newAnswer(env kinds.Checked, reply *wire.Envelope, rtt time.Duration) *client.Answer {
 	return &client.Answer{ID: env.ID, From: reply.From, Kind: reply.Kind, RTTUS: uint64(rtt.Microseconds()), Payload: reply.Payload}
 }
 
-// within bounds a call by what its caller asked for.
-func within(ctx context.Context, ms uint64) (context.Context, context.CancelFunc) {
+// limitProbe bounds a call by what its caller asked for.
+func limitProbe(ctx context.Context, ms uint64) (context.Context, context.CancelFunc) {
 	limit := probeTime
 	if ms > 0 {
 		limit = time.Duration(min(ms, uint64(kinds.MaxQueryDeadline.Milliseconds()))) * time.Millisecond
@@ -154,7 +154,7 @@ func within(ctx context.Context, ms uint64) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, limit)
 }
 
-func (d *Daemon) ping(ctx context.Context, s *session, p *client.PingParams) (any, error) {
+func (d *Daemon) servePing(ctx context.Context, s *localConn, p *client.PingParams) (any, error) {
 	env, err := d.compose(s, kinds.KindPing, &p.Head, p.To, nil)
 	if err != nil {
 		return nil, err
@@ -162,17 +162,17 @@ func (d *Daemon) ping(ctx context.Context, s *session, p *client.PingParams) (an
 	if env.Agent != "" {
 		return nil, kinds.Errorf(kinds.Invalid, "to: %q names an agent, and a ping is answered by the daemon: leave out /%s", p.To, env.Agent)
 	}
-	ctx, cancel := within(ctx, p.TimeoutMS)
+	ctx, cancel := limitProbe(ctx, p.TimeoutMS)
 	defer cancel()
 	reply, rtt, err := d.exchange(ctx, env)
 	if err != nil {
 		return nil, err
 	}
-	return answer(env, reply, rtt), nil
+	return newAnswer(env, reply, rtt), nil
 }
 
-// queryPeer reads its own params, since the deadline that they hold is the request's.
-func queryPeer(ctx context.Context, s *session, r *jsonrpc.Request) (any, error) {
+// serveQuery reads its own params, since the deadline that they hold is the request's.
+func serveQuery(ctx context.Context, s *localConn, r *jsonrpc.Request) (any, error) {
 	d, p := s.daemon, new(client.QueryParams)
 	if err := r.Bind(p); err != nil {
 		return nil, err
@@ -186,40 +186,40 @@ func queryPeer(ctx context.Context, s *session, r *jsonrpc.Request) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	return answer(env, reply, rtt), nil
+	return newAnswer(env, reply, rtt), nil
 }
 
 func queryDeadline(query kinds.Checked) time.Duration {
 	return cmp.Or(query.Deadline, kinds.DefaultQueryDeadline)
 }
 
-func (d *Daemon) discover(ctx context.Context, s *session, p *client.DiscoverParams) (any, error) {
+func (d *Daemon) serveDiscover(ctx context.Context, s *localConn, p *client.DiscoverParams) (any, error) {
 	env, err := d.compose(s, kinds.KindDiscover, &p.Head, p.To, nil)
 	if err != nil {
 		return nil, err
 	}
 	about, connected := d.node.Peer(env.To)
-	key := abilityKey{env.To, env.Agent}
+	key := capabilityKey{env.To, env.Agent}
 	if !p.Fresh && connected {
-		if known := d.abilities.get(key, about.Boot); known != nil {
+		if known := d.capabilities.get(key, about.Boot); known != nil {
 			return known, nil
 		}
 	}
-	ctx, cancel := within(ctx, p.TimeoutMS)
+	ctx, cancel := limitProbe(ctx, p.TimeoutMS)
 	defer cancel()
 	reply, rtt, err := d.exchange(ctx, env)
 	if err != nil {
 		return nil, err
 	}
-	found := answer(env, reply, rtt)
+	found := newAnswer(env, reply, rtt)
 	if about, connected = d.node.Peer(env.To); connected {
-		d.abilities.put(key, about.Boot, found)
+		d.capabilities.put(key, about.Boot, found)
 	}
 	return found, nil
 }
 
-// notify tells one peer, or several at the same time, each with a message of its own.
-func (d *Daemon) notify(ctx context.Context, s *session, p *client.NotifyParams) (any, error) {
+// serveNotify tells one peer, or several at the same time, each with a message of its own.
+func (d *Daemon) serveNotify(ctx context.Context, s *localConn, p *client.NotifyParams) (any, error) {
 	wait := p.Wait == nil || *p.Wait
 	if len(p.To.Names) == 0 {
 		return nil, kinds.Errorf(kinds.Invalid, "to: expected a peer, or a list of them")
@@ -239,7 +239,7 @@ func (d *Daemon) notify(ctx context.Context, s *session, p *client.NotifyParams)
 			h.ID = wire.NewMessageID() // told also where it fails, so that it can be repeated
 			r, err := d.notifyOne(ctx, s, &h, to, p.Payload, wait)
 			if err != nil {
-				r = &client.Receipt{ID: h.ID, Error: kinds.AsError(s.judge(err))}
+				r = &client.Receipt{ID: h.ID, Error: kinds.AsError(s.hideAddrs(err))}
 			}
 			r.To = to
 			receipts[i] = *r
@@ -250,12 +250,12 @@ func (d *Daemon) notify(ctx context.Context, s *session, p *client.NotifyParams)
 	return receipts, nil
 }
 
-func (d *Daemon) notifyOne(ctx context.Context, s *session, h *client.Head, name string, payload wire.Payload, wait bool) (*client.Receipt, error) {
+func (d *Daemon) notifyOne(ctx context.Context, s *localConn, h *client.Head, name string, payload wire.Payload, wait bool) (*client.Receipt, error) {
 	env, _, err := d.draft(s, kinds.KindNotify, h, name, payload)
 	if err != nil {
 		return nil, err
 	}
-	state, err := d.send(ctx, env, wait)
+	state, err := d.sendMessage(ctx, env, wait)
 	if err != nil {
 		return nil, err
 	}

@@ -10,19 +10,19 @@ import (
 	"github.com/acpd/acpd/config"
 )
 
-// atOnce are the settings that count on reload; all others count from the next start.
-var atOnce = []string{"peers", "policy", "limits.rate", "discovery.mdns", "discovery.include", "discovery.exclude", "channels.open_to", "log.level"}
+// settingsAtOnce are the settings that count on reload; all others count from the next start.
+var settingsAtOnce = []string{"peers", "policy", "limits.rate", "discovery.mdns", "discovery.include", "discovery.exclude", "channels.open_to", "log.level"}
 
-// atNextStart are the settings that have changed and do not count yet.
-func atNextStart(old, next *config.Config) []string {
-	return slices.DeleteFunc(next.Changed(old), func(name string) bool { return slices.Contains(atOnce, name) })
+// settingsAtNextStart are the settings that have changed and do not count yet.
+func settingsAtNextStart(old, next *config.Config) []string {
+	return slices.DeleteFunc(next.Changed(old), func(name string) bool { return slices.Contains(settingsAtOnce, name) })
 }
 
 // maxNamed bounds the names in a warning.
 const maxNamed = 8
 
-// refusal is why and when a reload has failed.
-type refusal struct {
+// reloadFailure is why and when a reload has failed.
+type reloadFailure struct {
 	at  time.Time
 	why error
 }
@@ -30,7 +30,7 @@ type refusal struct {
 // maxWhy bounds the reason in a warning, in bytes.
 const maxWhy = 1024
 
-func (r *refusal) String() string {
+func (r *reloadFailure) String() string {
 	why := strings.Join(strings.FieldsFunc(r.why.Error(), func(c rune) bool { return c == '\n' }), "; ")
 	if len(why) > maxWhy {
 		why = strings.ToValidUTF8(why[:maxWhy], "") + " …"
@@ -39,30 +39,30 @@ func (r *refusal) String() string {
 		r.at.UTC().Format(time.RFC3339), why)
 }
 
-// warnings are what a person should know of this daemon while it runs.
-func (d *Daemon) warnings() []string {
+// listWarnings are what a person should know of this daemon while it runs.
+func (d *Daemon) listWarnings() []string {
 	all := []string{}
 	if d.noTrust && d.trust.Len() == 0 && len(d.trust.Blocks()) == 0 {
 		all = append(all, trustIsGone)
 	}
-	if full := d.tooFull(); full != "" {
+	if full := d.warnFull(); full != "" {
 		all = append(all, full)
 	}
 	if r := d.refused.Load(); r != nil {
 		all = append(all, r.String())
 	}
-	if later := atNextStart(d.begun, d.config.Load()); len(later) > 0 {
+	if later := settingsAtNextStart(d.begun, d.config.Load()); len(later) > 0 {
 		all = append(all, "settings in config.yaml that have changed count from the next start: "+strings.Join(later, ", ")+"; start acpd again for them")
 	}
-	return append(all, d.doubts()...)
+	return append(all, d.listDoubts()...)
 }
 
 const trustIsGone = "neither trust.yaml nor trust.copy.yaml was there at the start, but identity.key was: nobody is trusted, and no key is blocked; " +
 	"if somebody was, stop acpd and restore them from a backup, or trust, and untrust, anew"
 
-// doubts are warnings about the settings in force: names of which nothing follows,
+// listDoubts are warnings about the settings in force: names of which nothing follows,
 // since nobody who is trusted has them.
-func (d *Daemon) doubts() []string {
+func (d *Daemon) listDoubts() []string {
 	known := make(map[string]bool)
 	for _, p := range d.trust.Peers() {
 		known[p.Name], known[p.ID.String()] = true, true
@@ -84,7 +84,7 @@ func (d *Daemon) doubts() []string {
 
 // warnDoubts tells the log of them.
 func (d *Daemon) warnDoubts() {
-	for _, doubt := range d.doubts() {
+	for _, doubt := range d.listDoubts() {
 		d.log.Warn("settings without effect", "warning", doubt)
 	}
 }

@@ -31,12 +31,12 @@ func writeSetting(ctx context.Context, db *store.DB, name, value string) error {
 
 // Where peers were last connected.
 
-func sqlAddrs(tx *store.Tx) (map[identity.ID]sighting, error) {
-	all := make(map[identity.ID]sighting)
+func readAddrs(tx *store.Tx) (map[identity.ID]lastConnection, error) {
+	all := make(map[identity.ID]lastConnection)
 	return all, tx.Each("SELECT peer, addr FROM daemon_addr", func(scan func(...any) error) error {
 		var peer []byte
 		var id identity.ID
-		var s sighting
+		var s lastConnection
 		err := scan(&peer, &s.addr)
 		copy(id[:], peer)
 		all[id] = s
@@ -44,8 +44,8 @@ func sqlAddrs(tx *store.Tx) (map[identity.ID]sighting, error) {
 	})
 }
 
-// sqlSetAddr sets the address of a peer; "" removes it.
-func sqlSetAddr(tx *store.Tx, id identity.ID, addr string) error {
+// writeAddr sets the address of a peer; "" removes it.
+func writeAddr(tx *store.Tx, id identity.ID, addr string) error {
 	if addr == "" {
 		_, err := tx.Exec("DELETE FROM daemon_addr WHERE peer = ?", id[:])
 		return err

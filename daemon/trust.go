@@ -15,7 +15,7 @@ import (
 
 const maxInvited = 8 // addresses in an invitation
 
-func (d *Daemon) invite(_ context.Context, _ *session, p *client.InviteParams) (any, error) {
+func (d *Daemon) serveInvite(_ context.Context, _ *localConn, p *client.InviteParams) (any, error) {
 	if most := uint64(client.MaxInvitation / time.Second); p.ExpiresSecs > most {
 		return nil, kinds.Errorf(kinds.Invalid, "invite: expires_secs: expected at most %d, which is 24 hours", most)
 	}
@@ -26,15 +26,15 @@ func (d *Daemon) invite(_ context.Context, _ *session, p *client.InviteParams) (
 	}
 	token, opened, err := d.node.Invitations().Open(time.Duration(p.ExpiresSecs)*time.Second, p.Name)
 	if err != nil {
-		return nil, coded("invite", err)
+		return nil, explainTrustError("invite", err)
 	}
 	addrs := d.node.LocalAddrs()
 	inv := identity.Invitation{ID: d.id, Addrs: addrs[:min(len(addrs), maxInvited)], Name: d.name, PQ: identity.HashPQ(d.key.PublicPQ()), Token: token}
 	return &client.Invitation{URI: inv.String(), ID: opened.ID, Expires: opened.Expires.UTC()}, nil
 }
 
-// invitations lists those that are open. Their tokens are told once, by invite.
-func (d *Daemon) invitations(context.Context, *session, *none) (any, error) {
+// serveInvitations lists those that are open. Their tokens are told once, by invite.
+func (d *Daemon) serveInvitations(context.Context, *localConn, *noParams) (any, error) {
 	out := &client.Invitations{Invitations: []client.OpenInvitation{}}
 	for _, o := range d.node.Invitations().List() {
 		row := client.OpenInvitation{ID: o.ID, Expires: o.Expires.UTC(), Name: o.Name}
@@ -46,9 +46,9 @@ func (d *Daemon) invitations(context.Context, *session, *none) (any, error) {
 	return out, nil
 }
 
-// revoke ends one invitation, or all: nobody comes in by it any more. Who came in
+// serveRevoke ends one invitation, or all: nobody comes in by it any more. Who came in
 // already stays.
-func (d *Daemon) revoke(_ context.Context, _ *session, p *client.RevokeParams) (any, error) {
+func (d *Daemon) serveRevoke(_ context.Context, _ *localConn, p *client.RevokeParams) (any, error) {
 	if (p.ID == "") == !p.All {
 		return nil, kinds.Errorf(kinds.Invalid, "revoke: expected either id or all: true")
 	}
@@ -59,7 +59,7 @@ func (d *Daemon) revoke(_ context.Context, _ *session, p *client.RevokeParams) (
 	return &client.Revoked{Revoked: n}, nil
 }
 
-func (d *Daemon) join(ctx context.Context, _ *session, p *client.JoinParams) (any, error) {
+func (d *Daemon) serveJoin(ctx context.Context, _ *localConn, p *client.JoinParams) (any, error) {
 	inv, err := identity.ParseInvitation(p.URI)
 	if err != nil {
 		return nil, kinds.Errorf(kinds.Invalid, "join: %s", err)
@@ -71,19 +71,19 @@ func (d *Daemon) join(ctx context.Context, _ *session, p *client.JoinParams) (an
 	return &client.NamedPeer{ID: who.ID, Name: who.Name}, nil
 }
 
-// trustPeer trusts a stranger, or changes the name or addresses of a trusted peer.
+// serveTrust trusts a stranger, or changes the name or addresses of a trusted peer.
 // Where a stranger called from, or was when it was trusted before, is remembered like
 // any place where it was connected;
 // only what a person gave is configured.
-func (d *Daemon) trustPeer(ctx context.Context, _ *session, p *client.TrustParams) (any, error) {
-	met, err := d.candidate("trust", p.Peer)
+func (d *Daemon) serveTrust(ctx context.Context, _ *localConn, p *client.TrustParams) (any, error) {
+	met, err := d.findCandidate("trust", p.Peer)
 	if err != nil {
 		return nil, err
 	}
 	if met.ID == d.id {
 		return nil, kinds.Errorf(kinds.Invalid, "trust: %s is this daemon itself: name the other one", d.id.Label())
 	}
-	who := d.stranger(met)
+	who := d.newPeer(met)
 	if p.Name != "" {
 		if err := identity.CheckName(p.Name); err != nil {
 			return nil, kinds.Errorf(kinds.Invalid, "trust: name: %s", err)
@@ -97,27 +97,27 @@ func (d *Daemon) trustPeer(ctx context.Context, _ *session, p *client.TrustParam
 		who.Addrs = p.Addrs
 	}
 	if who, err = d.trustAgain(ctx, who); err != nil {
-		return nil, coded("trust", err)
+		return nil, explainTrustError("trust", err)
 	}
 	d.log.Info("trusted", "peer", who.ID.Label(), "name", who.Name)
-	d.event(client.EventTrust, who.ID, who.Name, time.Now(), nil)
-	met.Addr = cmp.Or(met.Addr, d.sightings.recall(who.ID))
+	d.publishEvent(client.EventTrust, who.ID, who.Name, time.Now(), nil)
+	met.Addr = cmp.Or(met.Addr, d.lastConnections.recall(who.ID))
 	if met.Addr != "" {
-		d.sightings.at(who.ID, met.Addr, met.At)
+		d.lastConnections.record(who.ID, met.Addr, met.At)
 	}
-	d.place(who.ID)
+	d.updateTable(who.ID)
 	d.node.Connect(who.ID)
-	return &client.NamedPeer{ID: who.ID, Name: who.Name, Warning: d.warnHeir(who)}, nil
+	return &client.NamedPeer{ID: who.ID, Name: who.Name, Warning: d.warnNameHeir(who)}, nil
 }
 
-// candidate finds whom a person may mean by ref: any full id, a trusted peer, or
+// findCandidate finds whom a person may mean by ref: any full id, a trusted peer, or
 // one stranger that called or is on the network, by what it calls itself or the
 // beginning of its id. Of all but strangers only the id is returned.
-func (d *Daemon) candidate(op, ref string) (peer.Pending, error) {
+func (d *Daemon) findCandidate(op, ref string) (peer.Pending, error) {
 	var found []peer.Pending
 	digits := strings.ToLower(ref)
 	whole, noID := identity.ParseID(digits)
-	for _, s := range d.strangers() {
+	for _, s := range d.listStrangers() {
 		if noID == nil && s.ID == whole {
 			return s, nil
 		}
@@ -134,11 +134,11 @@ func (d *Daemon) candidate(op, ref string) (peer.Pending, error) {
 	}
 	switch len(found) {
 	case 0:
-		if b, ok := d.blocked(ref); ok {
-			return peer.Pending{}, isBlocked(op, ref, b)
+		if b, ok := d.findBlocked(ref); ok {
+			return peer.Pending{}, newBlocked(op, ref, b)
 		}
 		if unknown, ok := errors.AsType[*identity.UnknownPeerError](err); !ok || len(unknown.Near) > 0 {
-			return peer.Pending{}, coded(op, err) // a trusted peer was meant
+			return peer.Pending{}, explainTrustError(op, err) // a trusted peer was meant
 		}
 		return peer.Pending{}, kinds.Errorf(kinds.UnknownPeer, "%s: %q names nobody who has called or is on the network: give the full id, 64 hex digits, or see acpctl peers", op, ref)
 	case 1:
@@ -151,9 +151,9 @@ func (d *Daemon) candidate(op, ref string) (peer.Pending, error) {
 	return peer.Pending{}, kinds.Errorf(kinds.UnknownPeer, "%s: %q names several strangers: give the full id, one of %s", op, ref, strings.Join(ids, ", "))
 }
 
-// blocked finds the blocked key that ref means: by the name that it had, or by the
+// findBlocked finds the blocked key that ref means: by the name that it had, or by the
 // beginning of its id.
-func (d *Daemon) blocked(ref string) (identity.Block, bool) {
+func (d *Daemon) findBlocked(ref string) (identity.Block, bool) {
 	digits := strings.ToLower(ref)
 	for _, b := range d.trust.Blocks() {
 		if ref != "" && b.Name == ref || len(ref) >= 6 && strings.HasPrefix(b.ID.String(), digits) {
@@ -163,13 +163,13 @@ func (d *Daemon) blocked(ref string) (identity.Block, bool) {
 	return identity.Block{}, false
 }
 
-func isBlocked(op, ref string, b identity.Block) error {
+func newBlocked(op, ref string, b identity.Block) error {
 	return kinds.Errorf(kinds.UnknownPeer, "%s: %q was untrusted and is blocked: only its full id lifts that, acpctl trust %s", op, ref, b.ID)
 }
 
-// stranger is one as it would be trusted: under what it calls itself where that is
+// newPeer is one as it would be trusted: under what it calls itself where that is
 // a free name, and with the post-quantum key pinned that it showed when it called.
-func (d *Daemon) stranger(s peer.Pending) identity.Peer {
+func (d *Daemon) newPeer(s peer.Pending) identity.Peer {
 	p := identity.Peer{ID: s.ID, PQ: s.PQ}
 	if identity.CheckName(s.Claim) == nil {
 		p.Name = d.trust.FreeName(s.Claim)

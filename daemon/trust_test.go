@@ -145,7 +145,7 @@ func TestStartFinishesAnUntrust(t *testing.T) {
 		owner.must("inbox", client.InboxParams{}, &in)
 		return len(in.Messages) == 0
 	})
-	await.Until(t, "nothing is left", func() bool { return len(laptop.cuts.all()) == 0 })
+	await.Until(t, "nothing is left", func() bool { return len(laptop.leftovers.all()) == 0 })
 }
 
 // A refusal that is older than the trust under which a delegation is on its way does
@@ -163,7 +163,7 @@ func TestRefusalLeavesWhatIsOnItsWay(t *testing.T) {
 	given := make(chan *client.Delegated, 1)
 	go func() { given <- delegateTo(asker, "laptop", task1("")) }()
 	id := await.From(t, "delegate", came).ID
-	desk.refusedBy(laptop.ID(), time.Now())
+	desk.endRefused(laptop.ID(), time.Now())
 	close(ack)
 	await.From(t, "the ack", given)
 	if s := desk.dial().state(id); s.State != client.TaskAccepted {

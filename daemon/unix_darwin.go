@@ -10,9 +10,9 @@ import (
 // maxSocketPath is the size of sockaddr_un's path without its zero (unix(4)).
 const maxSocketPath = 103
 
-// bornPrivate has nothing to do: macOS knows no mode of a socket before its file
+// makePrivate has nothing to do: macOS knows no mode of a socket before its file
 // exists, and the state directory, 0700, is what keeps others out of it.
-func bornPrivate(_, _ string, _ syscall.RawConn) error { return nil }
+func makePrivate(_, _ string, _ syscall.RawConn) error { return nil }
 
 // acknowledge has nothing to do: macOS knows no such option.
 func acknowledge(_ *net.TCPConn) {}

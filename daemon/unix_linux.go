@@ -10,9 +10,9 @@ import (
 // maxSocketPath is the size of sockaddr_un's path without its zero (unix(7)).
 const maxSocketPath = 107
 
-// bornPrivate makes the socket file 0600 from the first moment: Linux gives it
+// makePrivate makes the socket file 0600 from the first moment: Linux gives it
 // the mode of the socket itself, so no umask of the whole process is involved.
-func bornPrivate(_, _ string, c syscall.RawConn) error {
+func makePrivate(_, _ string, c syscall.RawConn) error {
 	var failed error
 	err := c.Control(func(fd uintptr) { failed = unix.Fchmod(int(fd), 0o600) })
 	if err != nil {

@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	pinsWait = time.Second     // of a pin for others, before all of them are written
-	cutRetry = 2 * time.Second // between attempts to write what the disk did not take
+	pinsWait     = time.Second     // of a pin for others, before all of them are written
+	removalRetry = 2 * time.Second // between attempts to write what the disk did not take
 )
 
-// cuts are the peers that are trusted no more and of whom something is left on a disk
+// leftovers are the peers that are trusted no more and of whom something is left on a disk
 // that did not take its removal.
-type cuts struct {
+type leftovers struct {
 	mu   sync.Mutex             // guards left
 	left map[identity.ID]string // and the names that they had
 	wake pace.Signal            // holds one where something is left
@@ -36,50 +36,52 @@ type cuts struct {
 	removing sync.Mutex
 }
 
-func newCuts() *cuts { return &cuts{left: make(map[identity.ID]string), wake: pace.NewSignal()} }
+func newLeftovers() *leftovers {
+	return &leftovers{left: make(map[identity.ID]string), wake: pace.NewSignal()}
+}
 
-func (c *cuts) add(id identity.ID, name string) {
+func (c *leftovers) add(id identity.ID, name string) {
 	c.mu.Lock()
 	c.left[id] = name
 	c.mu.Unlock()
 	c.wake.Set()
 }
 
-func (c *cuts) done(id identity.ID) {
+func (c *leftovers) done(id identity.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.left, id)
 }
 
-func (c *cuts) get(id identity.ID) (name string, ok bool) {
+func (c *leftovers) get(id identity.ID) (name string, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	name, ok = c.left[id]
 	return name, ok
 }
 
-func (c *cuts) all() []identity.ID {
+func (c *leftovers) all() []identity.ID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Collect(maps.Keys(c.left))
 }
 
-// untrust blocks a key, ends the invitation that it has used and forgets what it
+// serveUntrust blocks a key, ends the invitation that it has used and forgets what it
 // sent. That its connections are closed waits for no disk. Of what has to be written
 // every part is tried, and what fails is tried again until it is written; the answer
 // names it. A caller that leaves stops nothing of it.
-func (d *Daemon) untrust(ctx context.Context, _ *session, p *client.UntrustParams) (any, error) {
+func (d *Daemon) serveUntrust(ctx context.Context, _ *localConn, p *client.UntrustParams) (any, error) {
 	ctx = context.WithoutCancel(ctx)
 	who, err := d.trust.Resolve(p.Peer)
 	if err != nil {
-		met, err := d.candidate("untrust", p.Peer)
-		if b, ok := d.blocked(p.Peer); err != nil && ok {
+		met, err := d.findCandidate("untrust", p.Peer)
+		if b, ok := d.findBlocked(p.Peer); err != nil && ok {
 			met.ID, err = b.ID, nil // called again, by the name that it had
 		}
 		if err != nil {
 			return nil, err
 		}
-		if who = d.stranger(met); d.trust.Blocked(who.ID) {
+		if who = d.newPeer(met); d.trust.Blocked(who.ID) {
 			who.Name = d.nameOf(who.ID)
 		}
 	}
@@ -88,33 +90,33 @@ func (d *Daemon) untrust(ctx context.Context, _ *session, p *client.UntrustParam
 		return nil, kinds.Errorf(kinds.Invalid, "untrust: %s is this daemon itself: name the other one", d.id.Label())
 	}
 	if err := d.trust.Untrust(who.ID); err != nil {
-		return nil, coded("untrust", err)
+		return nil, explainTrustError("untrust", err)
 	}
-	d.cuts.add(who.ID, who.Name) // before all that takes time: a trust that comes meanwhile removes what is left
+	d.leftovers.add(who.ID, who.Name) // before all that takes time: a trust that comes meanwhile removes what is left
 	d.node.Disconnect(who.ID)
 	d.budget.Forget(who.ID)
 	d.log.Info("untrusted", "peer", who.ID.Label(), "name", who.Name)
 	d.repeats.ForgetPeer(who.ID)
 	d.refusers.Delete(who.ID)
-	d.abilities.purge(who.ID)
-	d.place(who.ID)
+	d.capabilities.forgetPeer(who.ID)
+	d.updateTable(who.ID)
 	d.node.Invitations().Revoke(func(o identity.OpenInvitation) bool { return o.UsedBy == who.ID })
 
-	var left []unwritten
+	var left []unwrittenPart
 	_ = d.space.reserve.Spend(func() error { // not before: it asks the disk, and that may be slow
 		left = nil
 		failed := func(part string, err error) {
 			if err != nil {
-				left = append(left, unwritten{part, err})
+				left = append(left, unwrittenPart{part, err})
 			}
 		}
 		failed(client.PartTrust, d.trust.Save())
-		d.cuts.removing.Lock()
-		defer d.cuts.removing.Unlock()
-		if _, more := d.cuts.get(who.ID); more {
-			d.removeOf(ctx, who.ID, who.Name, failed)
+		d.leftovers.removing.Lock()
+		defer d.leftovers.removing.Unlock()
+		if _, more := d.leftovers.get(who.ID); more {
+			d.removeAllOf(ctx, who.ID, who.Name, failed)
 		}
-		return anyFull(left)
+		return firstFull(left)
 	})
 	answer := &client.Untrusted{ID: who.ID, Name: who.Name, Already: already}
 	for _, u := range left {
@@ -125,15 +127,15 @@ func (d *Daemon) untrust(ctx context.Context, _ *session, p *client.UntrustParam
 	return answer, nil
 }
 
-// unwritten is a part of an untrust that is not on disk.
-type unwritten struct {
+// unwrittenPart is a part of an untrust that is not on disk.
+type unwrittenPart struct {
 	part string
 	err  error
 }
 
-// anyFull returns one of the errors of which a disk without space is the cause, else
+// firstFull returns one of the errors of which a disk without space is the cause, else
 // one of the others.
-func anyFull(left []unwritten) (err error) {
+func firstFull(left []unwrittenPart) (err error) {
 	for _, u := range left {
 		if err == nil || disk.IsFull(u.err) {
 			err = u.err
@@ -142,10 +144,10 @@ func anyFull(left []unwritten) (err error) {
 	return err
 }
 
-// removeOf removes what a peer that is trusted no more has left: each part, whatever
+// removeAllOf removes what a peer that is trusted no more has left: each part, whatever
 // becomes of the others. It tells tried of each, and notes what is left. The caller
 // holds cuts.removing.
-func (d *Daemon) removeOf(ctx context.Context, id identity.ID, name string, tried func(part string, err error)) {
+func (d *Daemon) removeAllOf(ctx context.Context, id identity.ID, name string, tried func(part string, err error)) {
 	var all []error
 	for _, part := range []struct {
 		name   string
@@ -153,24 +155,24 @@ func (d *Daemon) removeOf(ctx context.Context, id identity.ID, name string, trie
 	}{
 		{client.PartChannels, func() error { return d.channels.Forget(ctx, id) }},
 		{client.PartInbox, func() error { return d.inbox.RemovePeer(ctx, id) }},
-		{client.PartDelegations, func() error { return d.severAll(ctx, id, name) }},
+		{client.PartDelegations, func() error { return d.endDelegationsWith(ctx, id, name) }},
 	} {
 		err := part.remove()
 		tried(part.name, err)
 		all = append(all, err)
 	}
 	if errors.Join(all...) != nil {
-		d.cuts.add(id, name)
+		d.leftovers.add(id, name)
 		return
 	}
-	d.cuts.done(id)
+	d.leftovers.done(id)
 }
 
-// severAll ends all delegations with a peer; of those that cannot be ended it returns
+// endDelegationsWith ends all delegations with a peer; of those that cannot be ended it returns
 // the first one's error.
-func (d *Daemon) severAll(ctx context.Context, id identity.ID, name string) (first error) {
-	for _, t := range d.tasks.List(nil, func(t *delegation.Delegation, _ client.TaskState) bool { return t.Peer == id }) {
-		if err := d.sever(ctx, t, name+" is not trusted here any more"); first == nil {
+func (d *Daemon) endDelegationsWith(ctx context.Context, id identity.ID, name string) (first error) {
+	for _, t := range d.delegations.List(nil, func(t *delegation.Delegation, _ client.TaskState) bool { return t.Peer == id }) {
+		if err := d.endDistrusted(ctx, t, name+" is not trusted here any more"); first == nil {
 			first = err
 		}
 	}
@@ -179,10 +181,10 @@ func (d *Daemon) severAll(ctx context.Context, id identity.ID, name string) (fir
 
 // trustAgain trusts a peer, after what an untrust has left of it is gone.
 func (d *Daemon) trustAgain(ctx context.Context, p identity.Peer) (_ identity.Peer, err error) {
-	d.cuts.removing.Lock()
-	defer d.cuts.removing.Unlock()
-	if name, left := d.cuts.get(p.ID); left {
-		d.removeOf(ctx, p.ID, name, func(_ string, failed error) { err = cmp.Or(err, failed) })
+	d.leftovers.removing.Lock()
+	defer d.leftovers.removing.Unlock()
+	if name, left := d.leftovers.get(p.ID); left {
+		d.removeAllOf(ctx, p.ID, name, func(_ string, failed error) { err = cmp.Or(err, failed) })
 		if err != nil {
 			return p, fmt.Errorf("what it sent before it was untrusted cannot be removed: free some space and repeat it: %w", err)
 		}
@@ -190,46 +192,46 @@ func (d *Daemon) trustAgain(ctx context.Context, p identity.Peer) (_ identity.Pe
 	return d.trust.Trust(p)
 }
 
-// finishCuts goes on with what untrust could not write, until ctx ends; what is left
+// removeLeftovers goes on with what untrust could not write, until ctx ends; what is left
 // then is found at the next start.
-func (d *Daemon) finishCuts(ctx context.Context) error {
+func (d *Daemon) removeLeftovers(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-d.cuts.wake:
+		case <-d.leftovers.wake:
 		}
-		if pace.Sleep(ctx, cutRetry) != nil {
+		if pace.Sleep(ctx, removalRetry) != nil {
 			return nil
 		}
-		for _, id := range d.cuts.all() {
-			_ = d.space.reserve.Spend(func() error { return d.finishCut(ctx, id) }) // what fails is tried again
+		for _, id := range d.leftovers.all() {
+			_ = d.space.reserve.Spend(func() error { return d.removeLeftoversOf(ctx, id) }) // what fails is tried again
 		}
 	}
 }
 
-func (d *Daemon) finishCut(ctx context.Context, id identity.ID) error {
-	d.cuts.removing.Lock()
-	defer d.cuts.removing.Unlock()
-	name, left := d.cuts.get(id)
+func (d *Daemon) removeLeftoversOf(ctx context.Context, id identity.ID) error {
+	d.leftovers.removing.Lock()
+	defer d.leftovers.removing.Unlock()
+	name, left := d.leftovers.get(id)
 	if !left { // trusted again meanwhile
 		return nil
 	}
-	var parts []unwritten
-	d.removeOf(ctx, id, name, func(part string, err error) {
+	var parts []unwrittenPart
+	d.removeAllOf(ctx, id, name, func(part string, err error) {
 		if err != nil {
-			parts = append(parts, unwritten{part, err})
+			parts = append(parts, unwrittenPart{part, err})
 			d.log.Debug("untrust: not on disk yet", "peer", id.Label(), "part", part, "err", err)
 		}
 	})
-	if _, left := d.cuts.get(id); !left {
+	if _, left := d.leftovers.get(id); !left {
 		d.log.Info("untrust: all that it left is removed", "peer", id.Label(), "name", name)
 	}
-	return anyFull(parts)
+	return firstFull(parts)
 }
 
-// findCuts finds what the last run of the daemon could not remove of blocked peers.
-func (d *Daemon) findCuts(ctx context.Context) error {
+// findLeftovers finds what the last run of the daemon could not remove of blocked peers.
+func (d *Daemon) findLeftovers(ctx context.Context) error {
 	senders, err := d.inbox.Senders(ctx)
 	if err != nil {
 		return fmt.Errorf("find what untrust has left: %w", err)
@@ -238,7 +240,7 @@ func (d *Daemon) findCuts(ctx context.Context) error {
 	for _, id := range senders {
 		left[id] = true
 	}
-	for _, t := range d.tasks.List(nil, func(t *delegation.Delegation, state client.TaskState) bool { return !t.IsOver(state) }) {
+	for _, t := range d.delegations.List(nil, func(t *delegation.Delegation, state client.TaskState) bool { return !t.IsOver(state) }) {
 		left[t.Peer] = true
 	}
 	known, err := d.channels.Known(ctx)
@@ -250,35 +252,35 @@ func (d *Daemon) findCuts(ctx context.Context) error {
 	}
 	for id := range left {
 		if d.trust.Blocked(id) {
-			d.cuts.add(id, d.nameOf(id))
+			d.leftovers.add(id, d.nameOf(id))
 		}
 	}
 	return nil
 }
 
-// refusedBy ends the delegations with a peer that does not trust this daemon: it
+// endRefused ends the delegations with a peer that does not trust this daemon: it
 // would refuse whatever is still owed, and sends nothing. Those that began after it
 // had said so belong to a trust that is new; and so may those that are still to be
 // given, whose calls hear for themselves.
-func (d *Daemon) refusedBy(id identity.ID, at time.Time) {
-	for _, t := range d.tasks.List(nil, func(t *delegation.Delegation, state client.TaskState) bool {
+func (d *Daemon) endRefused(id identity.ID, at time.Time) {
+	for _, t := range d.delegations.List(nil, func(t *delegation.Delegation, state client.TaskState) bool {
 		return t.Peer == id && t.Created.Before(at) && !(t.Direction == client.Given && state == client.TaskSent)
 	}) {
-		if err := d.sever(context.Background(), t, d.nameOf(id)+" does not trust this daemon"); err != nil {
+		if err := d.endDistrusted(context.Background(), t, d.nameOf(id)+" does not trust this daemon"); err != nil {
 			d.log.Error("delegation", "id", t.ID, "err", err)
 		}
 	}
 }
 
-// sever ends a delegation where one side trusts the other no more, and tells the
+// endDistrusted ends a delegation where one side trusts the other no more, and tells the
 // agent that works on it.
-func (d *Daemon) sever(ctx context.Context, t *delegation.Delegation, why string) error {
+func (d *Daemon) endDistrusted(ctx context.Context, t *delegation.Delegation, why string) error {
 	gone := kinds.Errorf(kinds.NotTrusted, "%s", why)
 	e := delegation.Ending{State: client.TaskFailed, ID: wire.NewMessageID(), Outcome: gone.Message, Payload: kinds.Encode(gone)}
 	if t.Direction == client.Taken {
 		e.State = client.TaskCancelled
 	}
-	won, err := d.tasks.End(ctx, t, e)
+	won, err := d.delegations.End(ctx, t, e)
 	if err != nil || !won || t.Direction != client.Taken {
 		return err
 	}
@@ -288,9 +290,9 @@ func (d *Daemon) sever(ctx context.Context, t *delegation.Delegation, why string
 	}
 	env := wire.NewEnvelope(t.Peer, d.id, kinds.KindCancel, kinds.Encode(&kinds.Cancel{Reason: gone.Message}))
 	env.ID, env.Ref, env.Thread, env.Hops = e.ID, &t.ID, t.Chain.Thread, t.Chain.Hops
-	in := &client.Inbound{Name: d.nameOf(t.Peer), Delegation: d.describe(ctx, t, false), Envelope: *env}
+	in := &client.Inbound{Name: d.nameOf(t.Peer), Delegation: d.describeDelegation(ctx, t, false), Envelope: *env}
 	d.calls.Go(func() {
-		if err := ask(context.WithoutCancel(ctx), confirmTime, a, in, nil); err != nil {
+		if err := callAgent(context.WithoutCancel(ctx), confirmTime, a, in, nil); err != nil {
 			d.log.Debug("not confirmed", "agent", a.Name, "kind", in.Kind, "id", in.ID, "err", err)
 		}
 	})
@@ -318,7 +320,7 @@ func (d *Daemon) saveTrust(ctx context.Context) error {
 			wait, failed = pinsWait, false
 		case err != nil && !failed:
 			d.log.Error("trust store: not on disk yet, and tried again until it is; a restart forgets what is not", "err", err)
-			wait, failed = cutRetry, true
+			wait, failed = removalRetry, true
 		}
 	}
 }

@@ -72,22 +72,22 @@ func TestRefusalsLeaveATrace(t *testing.T) {
 	book := &budget.Book{}
 	lines := book.OpenLog(slog.New(slog.NewTextHandler(&text, nil)))
 	trust := identity.NewTrust()
-	g := newGate(trust, &config.Config{
+	g := newPermissions(trust, &config.Config{
 		Policy: config.Policy{"desk": {Kinds: []string{kinds.KindPing}}},
 		Limits: config.Limits{Rate: []config.Rate{{Peer: "*", Kind: "*", PerSecond: 0.001, Burst: 1}}},
 	}, book, lines)
 	desk := identity.Peer{ID: identity.ID{1}, Name: "desk"}
-	if err := g.admit(desk, kinds.KindPing, ""); err != nil {
+	if err := g.check(desk, kinds.KindPing, ""); err != nil {
 		t.Fatal(err)
 	}
 	for range 7 {
-		if err := g.admit(desk, kinds.KindPing, ""); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
+		if err := g.check(desk, kinds.KindPing, ""); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
 			t.Fatal(err)
 		}
 	}
 	const many = 20
 	for range many {
-		if err := g.admit(desk, kinds.KindDelegate, ""); !errors.Is(err, &kinds.Error{Code: kinds.NotAuthorized}) {
+		if err := g.check(desk, kinds.KindDelegate, ""); !errors.Is(err, &kinds.Error{Code: kinds.NotAuthorized}) {
 			t.Fatal(err)
 		}
 	}
@@ -128,11 +128,11 @@ func TestRatesOfMailAndChannels(t *testing.T) {
 	}
 	for kind, burst := range map[string]int{policyMail: 1, policyChannel: 2} {
 		for range burst {
-			if err := laptop.admit(p.ID, kind); err != nil {
+			if err := laptop.checkStream(p.ID, kind); err != nil {
 				t.Errorf("%s: %v", kind, err)
 			}
 		}
-		if err := laptop.admit(p.ID, kind); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
+		if err := laptop.checkStream(p.ID, kind); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
 			t.Errorf("%s, over its rate: %v", kind, err)
 		}
 	}

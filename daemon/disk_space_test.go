@@ -57,7 +57,7 @@ func TestPeersAreRefusedOnALowDisk(t *testing.T) {
 	if code, status := post(); code != http.StatusInsufficientStorage {
 		t.Errorf("a channel on a low disk: %s", status)
 	}
-	if err := desk.space.roomForMail(laptop.ID()); err == nil {
+	if err := desk.space.checkMailRoom(laptop.ID()); err == nil {
 		t.Error("mail is taken on a low disk")
 	}
 	desk.web("planner").must(201, "POST", "intents", object{"title": "Also on a low disk"})

@@ -19,10 +19,10 @@ import (
 // no longer than to its deadline.
 const ackTime = 30 * time.Second
 
-// delegate gives a task to a peer: the entry exists before the first byte leaves,
+// serveDelegate gives a task to a peer: the entry exists before the first byte leaves,
 // and the ack is on disk before the caller has it. A repeat of a call whose ack is
 // known gets that; any other is sent again, and the peer knows it by its id.
-func (d *Daemon) delegate(ctx context.Context, s *session, p *client.DelegateParams) (any, error) {
+func (d *Daemon) serveDelegate(ctx context.Context, s *localConn, p *client.DelegateParams) (any, error) {
 	request, err := d.compose(s, kinds.KindDelegate, &p.Head, p.To, p.Payload)
 	if err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func (d *Daemon) delegate(ctx context.Context, s *session, p *client.DelegatePar
 	if err != nil {
 		return nil, err
 	}
-	as := s.caller()
+	as := s.credential()
 	t := &delegation.Delegation{
 		Direction: client.Given, Peer: env.To, ID: env.ID, Content: inbox.HashContent(env), Agent: as.Name, KeyHash: as.KeyHash,
 		Chain: env.Chain(), Reports: what.Reports(), Created: time.Now(),
@@ -41,7 +41,7 @@ func (d *Daemon) delegate(ctx context.Context, s *session, p *client.DelegatePar
 		t.Deadline = t.Created.Add(what.Deadline())
 	}
 	hash := t.Content
-	t, fresh, err := d.tasks.Begin(ctx, t, what.Task)
+	t, fresh, err := d.delegations.Begin(ctx, t, what.Task)
 	if err != nil {
 		return nil, err
 	}
@@ -49,18 +49,18 @@ func (d *Daemon) delegate(ctx context.Context, s *session, p *client.DelegatePar
 		return &client.Delegated{ID: env.ID, From: env.To, Payload: ack}
 	}
 	if !fresh {
-		if t.Content != hash || s.guest && !d.tasks.IsOwn(t, as) {
+		if t.Content != hash || s.isGuest && !d.delegations.IsOwn(t, as) {
 			return nil, inbox.ReusedID(env)
 		}
-		if state, acked := d.tasks.State(t); acked {
-			ack, err := d.tasks.ReadAck(ctx, t)
+		if state, acked := d.delegations.State(t); acked {
+			ack, err := d.delegations.ReadAck(ctx, t)
 			if err != nil {
 				return nil, err
 			}
 			d.log.Debug("repeat", "id", env.ID, "state", state)
 			return given(ack), nil
 		}
-		if err := d.tasks.SetState(ctx, t, client.TaskSent); err != nil {
+		if err := d.delegations.SetState(ctx, t, client.TaskSent); err != nil {
 			return nil, err
 		}
 	}
@@ -73,10 +73,10 @@ func (d *Daemon) delegate(ctx context.Context, s *session, p *client.DelegatePar
 	defer cancel()
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
-	defer d.tasks.OnInterrupt(t, abort)()
+	defer d.delegations.OnInterrupt(t, abort)()
 	reply, _, err := d.exchange(ctx, request)
 	if err != nil {
-		return nil, d.notGiven(ctx, t, fresh, err)
+		return nil, d.recordNotGiven(ctx, t, fresh, err)
 	}
 	ack, err := kinds.Parse[kinds.Ack](reply.Payload)
 	if err != nil {
@@ -86,7 +86,7 @@ func (d *Daemon) delegate(ctx context.Context, s *session, p *client.DelegatePar
 	if !ack.Accepted {
 		state = client.TaskRefused
 	}
-	if err := d.tasks.RecordAck(ctx, t, state, reply.Payload, nil); err != nil {
+	if err := d.delegations.RecordAck(ctx, t, state, reply.Payload, nil); err != nil {
 		return nil, err
 	}
 	return given(reply.Payload), nil
@@ -96,23 +96,23 @@ func (d *Daemon) delegate(ctx context.Context, s *session, p *client.DelegatePar
 // its ack.
 var errCancelled = kinds.Errorf(kinds.Cancelled, "the delegation was cancelled before it was accepted")
 
-// notGiven enters what is known of a delegation that has no ack, and returns the
+// recordNotGiven enters what is known of a delegation that has no ack, and returns the
 // error for the caller.
-func (d *Daemon) notGiven(ctx context.Context, t *delegation.Delegation, fresh bool, err error) error {
+func (d *Daemon) recordNotGiven(ctx context.Context, t *delegation.Delegation, fresh bool, err error) error {
 	e := kinds.AsError(err)
 	var fail error
 	switch {
 	case errors.Is(context.Cause(ctx), errCancelled):
 		e = errCancelled
-		_, fail = d.tasks.End(ctx, t, delegation.Ending{State: client.TaskCancelled, Outcome: e.Message})
+		_, fail = d.delegations.End(ctx, t, delegation.Ending{State: client.TaskCancelled, Outcome: e.Message})
 	case fresh && (e.Delivered() == kinds.DeliveredNo || e.From == "" && e.Code == kinds.Invalid):
-		fail = d.tasks.Drop(ctx, t) // it never left: as if it had never been
+		fail = d.delegations.Drop(ctx, t) // it never left: as if it had never been
 	case e.Code == kinds.NotTrusted: // nothing will come of an earlier attempt either
-		fail = d.sever(ctx, t, e.Message)
+		fail = d.endDistrusted(ctx, t, e.Message)
 	case e.From != "" && e.Code != kinds.Internal && e.Code != kinds.Timeout && e.Code != kinds.Cancelled:
-		fail = d.tasks.RecordRefusal(ctx, t, e.Message)
+		fail = d.delegations.RecordRefusal(ctx, t, e.Message)
 	default: // a failed receiver may have begun it, and so may an earlier attempt
-		fail = d.tasks.SetState(ctx, t, client.TaskUnknown)
+		fail = d.delegations.SetState(ctx, t, client.TaskUnknown)
 	}
 	if fail != nil {
 		d.log.Error("delegation", "id", t.ID, "err", fail)
@@ -120,13 +120,13 @@ func (d *Daemon) notGiven(ctx context.Context, t *delegation.Delegation, fresh b
 	return e
 }
 
-// cancel ends a delegation that was given: by ending its exchange while that has
+// serveCancel ends a delegation that was given: by ending its exchange while that has
 // no answer, else by asking the peer.
-func (d *Daemon) cancel(ctx context.Context, s *session, p *client.CancelParams) (any, error) {
-	t := d.tasks.FindByID(s.only(), p.Ref, client.Given)
+func (d *Daemon) serveCancel(ctx context.Context, s *localConn, p *client.CancelParams) (any, error) {
+	t := d.delegations.FindByID(s.guestCredential(), p.Ref, client.Given)
 	to := p.To
-	if to == "" || s.guest {
-		if t == nil && s.guest {
+	if to == "" || s.isGuest {
+		if t == nil && s.isGuest {
 			return nil, kinds.Errorf(kinds.NotFound, "ref: %s names no delegation that this agent has given: see tasks", p.Ref)
 		}
 		if t == nil {
@@ -143,10 +143,10 @@ func (d *Daemon) cancel(ctx context.Context, s *session, p *client.CancelParams)
 		return nil, kinds.Errorf(kinds.NotFound, "ref: the delegation %s went to %s, not to %s", p.Ref, d.nameOf(t.Peer), whom.Name)
 	}
 	if t != nil {
-		if state, _ := d.tasks.State(t); state.IsFinal() {
-			return &client.CancelAnswer{Ref: p.Ref, Payload: notAccepted(state)}, nil
+		if state, _ := d.delegations.State(t); state.IsFinal() {
+			return &client.CancelAnswer{Ref: p.Ref, Payload: encodeNotAccepted(state)}, nil
 		}
-		if d.tasks.Interrupt(t, errCancelled) {
+		if d.delegations.Interrupt(t, errCancelled) {
 			return &client.CancelAnswer{Ref: p.Ref, Payload: kinds.Encode(&kinds.Ack{Accepted: true})}, nil
 		}
 		env.Thread, env.Hops, env.Trace = t.Chain.Thread, t.Chain.Hops, t.Chain.Trace
@@ -160,7 +160,7 @@ func (d *Daemon) cancel(ctx context.Context, s *session, p *client.CancelParams)
 	reply, _, err := d.exchange(ctx, request)
 	if e, ok := errors.AsType[*kinds.Error](err); t != nil && ok && e.Code == kinds.NotFound && e.From != "" {
 		// Nobody works on it there: it never came, or is forgotten.
-		if err := d.cancelled(ctx, t, env); err != nil {
+		if err := d.endCancelled(ctx, t, env); err != nil {
 			return nil, err
 		}
 	}
@@ -172,7 +172,7 @@ func (d *Daemon) cancel(ctx context.Context, s *session, p *client.CancelParams)
 		return nil, err
 	}
 	if t != nil && ack.Accepted {
-		if err := d.cancelled(ctx, t, env); err != nil {
+		if err := d.endCancelled(ctx, t, env); err != nil {
 			return nil, err
 		}
 	}
@@ -183,37 +183,37 @@ func (d *Daemon) cancel(ctx context.Context, s *session, p *client.CancelParams)
 // sender: into the table first, on disk, then to the agent that delegated, else to
 // all, else to the inbox.
 func (d *Daemon) onReport(ctx context.Context, sender identity.Peer, env *wire.Envelope) (inbox.Outcome, bool) {
-	t := d.tasks.Find(client.Given, sender.ID, *env.Ref)
+	t := d.delegations.Find(client.Given, sender.ID, *env.Ref)
 	if t == nil {
 		return refused(delegation.NotFound(*env.Ref))
 	}
-	if err := d.gate.admit(sender, env.Kind, ""); err != nil {
+	if err := d.permissions.check(sender, env.Kind, ""); err != nil {
 		return refused(err)
 	}
-	if state, _ := d.tasks.State(t); !state.IsFinal() {
-		if err := d.space.room(sender.ID); err != nil {
+	if state, _ := d.delegations.State(t); !state.IsFinal() {
+		if err := d.space.checkRoom(sender.ID); err != nil {
 			return refused(err)
 		}
 	}
-	open, err := d.report(ctx, t, env)
+	open, err := d.recordReport(ctx, t, env)
 	if err != nil {
 		return refused(err)
 	}
 	// The same message again, after a restart that lost its outcome, goes its way.
-	if !open && !d.tasks.EndedBy(t, env.ID) {
-		state, _ := d.tasks.State(t)
+	if !open && !d.delegations.EndedBy(t, env.ID) {
+		state, _ := d.delegations.State(t)
 		return refused(kinds.Errorf(kinds.NotFound, "ref: the delegation %s is %s already: nothing more is expected", t.ID, state))
 	}
 	takers := d.agents.FindTakers(env.Kind, "", env.Agent)
 	if t.Agent != "" {
-		takers = meant(takers, t.Agent)
+		takers = selectTakers(takers, t.Agent)
 	}
-	return d.hand(ctx, env, cmp.Or(t.Agent, env.Agent), takers, &client.Inbound{Envelope: *env, Name: sender.Name, Delegation: d.describe(ctx, t, false)})
+	return d.handOrHold(ctx, env, cmp.Or(t.Agent, env.Agent), takers, &client.Inbound{Envelope: *env, Name: sender.Name, Delegation: d.describeDelegation(ctx, t, false)})
 }
 
-// meant returns who of the takers gets what a delegation of an agent led to: that
+// selectTakers returns who of the takers gets what a delegation of an agent led to: that
 // agent, or where it is away those whom the daemon's owner has attached.
-func meant(takers []*registry.Agent, name string) (others []*registry.Agent) {
+func selectTakers(takers []*registry.Agent, name string) (others []*registry.Agent) {
 	for _, a := range takers {
 		if a.Name == name {
 			return []*registry.Agent{a}
@@ -225,8 +225,8 @@ func meant(takers []*registry.Agent, name string) (others []*registry.Agent) {
 	return others
 }
 
-// report enters a result or error and reports whether the task was open.
-func (d *Daemon) report(ctx context.Context, t *delegation.Delegation, env *wire.Envelope) (open bool, err error) {
+// recordReport enters a result or error and reports whether the task was open.
+func (d *Daemon) recordReport(ctx context.Context, t *delegation.Delegation, env *wire.Envelope) (open bool, err error) {
 	e := delegation.Ending{State: client.TaskFailed, ID: env.ID, Payload: env.Payload}
 	if env.Kind == kinds.KindError {
 		p, err := kinds.Parse[kinds.Error](env.Payload)
@@ -234,7 +234,7 @@ func (d *Daemon) report(ctx context.Context, t *delegation.Delegation, env *wire
 			return false, err
 		}
 		e.Outcome = p.Message
-		return d.tasks.End(ctx, t, e)
+		return d.delegations.End(ctx, t, e)
 	}
 	p, err := kinds.Parse[kinds.Result](env.Payload)
 	if err != nil {
@@ -243,9 +243,9 @@ func (d *Daemon) report(ctx context.Context, t *delegation.Delegation, env *wire
 	e.Outcome = p.Outcome
 	switch p.Status {
 	case "partial":
-		return d.tasks.RecordPartial(ctx, t, env.Payload)
+		return d.delegations.RecordPartial(ctx, t, env.Payload)
 	case "completed":
 		e.State = client.TaskCompleted
 	}
-	return d.tasks.End(ctx, t, e)
+	return d.delegations.End(ctx, t, e)
 }

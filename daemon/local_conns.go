@@ -5,32 +5,32 @@ import (
 	"sync"
 )
 
-// sessions are the connections of one local socket, in the order in which they came.
+// localConns are the connections of one local socket, in the order in which they came.
 // Where there is no room for another the oldest that nothing happens on makes it:
 // its program connects again when it calls, so that one which leaves connections
 // open does not keep others out.
-type sessions struct {
+type localConns struct {
 	most int
 
 	mu   sync.Mutex // guards open
-	open []*session
+	open []*localConn
 }
 
-// enter takes s in, unless there is no room.
-func (all *sessions) enter(s *session) bool {
-	victim, ok := all.replace(s)
+// add takes s in, unless there is no room.
+func (all *localConns) add(s *localConn) bool {
+	victim, ok := all.addOrReplace(s)
 	if victim != nil {
 		victim.conn.Close()
 	}
 	return ok
 }
 
-// replace is enter but for closing the one that has to go.
-func (all *sessions) replace(s *session) (victim *session, ok bool) {
+// addOrReplace is enter but for closing the one that has to go.
+func (all *localConns) addOrReplace(s *localConn) (victim *localConn, ok bool) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if len(all.open) >= all.most {
-		i := slices.IndexFunc(all.open, (*session).idle)
+		i := slices.IndexFunc(all.open, (*localConn).isIdle)
 		if i < 0 {
 			return nil, false
 		}
@@ -41,7 +41,7 @@ func (all *sessions) replace(s *session) (victim *session, ok bool) {
 	return victim, true
 }
 
-func (all *sessions) leave(s *session) {
+func (all *localConns) remove(s *localConn) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if i := slices.Index(all.open, s); i >= 0 {
@@ -49,8 +49,8 @@ func (all *sessions) leave(s *session) {
 	}
 }
 
-// idle reports whether nothing is under way on the connection, and nobody is to be
+// isIdle reports whether nothing is under way on the connection, and nobody is to be
 // reached by it.
-func (s *session) idle() bool {
+func (s *localConn) isIdle() bool {
 	return !s.conn.Busy() && s.daemon.agents.AgentOn(s.conn) == nil && !s.daemon.subscribers.has(s.conn)
 }

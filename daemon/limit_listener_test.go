@@ -18,7 +18,7 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := newPlaces(l, 2)
+	all := newLimitListener(l, 2)
 	end := make(chan struct{})
 	server := &http.Server{ConnState: noteIdle, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/long" {
@@ -92,7 +92,7 @@ func TestClosedPlacesLetNobodyWait(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := newPlaces(l, 1)
+	all := newLimitListener(l, 1)
 	for range 2 {
 		c, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {

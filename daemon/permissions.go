@@ -21,9 +21,9 @@ import (
 // nobody, are dropped.
 const maxBuckets = 8192
 
-// gate decides what a trusted peer may initiate and how often. It is the one
+// permissions decides what a trusted peer may initiate and how often. It is the one
 // place that does. Replies never come here.
-type gate struct {
+type permissions struct {
 	trust           *identity.TrustStore
 	forbidden, fast *budget.Account // count refusals alone
 	lines           *budget.Log
@@ -41,8 +41,8 @@ type bucketKey struct {
 	kind string // of the rule: "*" counts all kinds together
 }
 
-func newGate(trust *identity.TrustStore, cfg *config.Config, book *budget.Book, lines *budget.Log) *gate {
-	g := &gate{trust: trust, forbidden: book.Open(budget.Policy), fast: book.Open(budget.Rate), lines: lines, holders: make(map[string]identity.ID)}
+func newPermissions(trust *identity.TrustStore, cfg *config.Config, book *budget.Book, lines *budget.Log) *permissions {
+	g := &permissions{trust: trust, forbidden: book.Open(budget.Policy), fast: book.Open(budget.Rate), lines: lines, holders: make(map[string]identity.ID)}
 	for _, b := range trust.Blocks() {
 		g.holders[b.Name] = b.ID
 	}
@@ -54,16 +54,16 @@ func newGate(trust *identity.TrustStore, cfg *config.Config, book *budget.Book, 
 }
 
 // set makes a configuration count; rates start anew.
-func (g *gate) set(cfg *config.Config) {
+func (g *permissions) set(cfg *config.Config) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.policy, g.limits = cfg.Policy, cfg.Limits
 	g.buckets = make(map[bucketKey]*rate.Limiter)
 }
 
-// inherit notes whose key a petname is, and returns whose it was before: that one's
+// noteNameHolder notes whose key a petname is, and returns whose it was before: that one's
 // own, or zero, where it was nobody else's.
-func (g *gate) inherit(p identity.Peer) (before identity.ID) {
+func (g *permissions) noteNameHolder(p identity.Peer) (before identity.ID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	before = g.holders[p.Name]
@@ -71,10 +71,10 @@ func (g *gate) inherit(p identity.Peer) (before identity.ID) {
 	return before
 }
 
-// warnHeir says, to the log and as the result, that settings which name a peer by its
+// warnNameHeir says, to the log and as the result, that settings which name a peer by its
 // petname pass to another key with that name; "": they do not.
-func (d *Daemon) warnHeir(p identity.Peer) string {
-	before := d.gate.inherit(p)
+func (d *Daemon) warnNameHeir(p identity.Peer) string {
+	before := d.permissions.noteNameHolder(p)
 	if before.IsZero() || before == p.ID {
 		return ""
 	}
@@ -102,45 +102,45 @@ func (d *Daemon) warnHeir(p identity.Peer) string {
 }
 
 // decide names the rule that allows or forbids a message.
-func (g *gate) decide(peer identity.Peer, kind, domain string) config.Decision {
+func (g *permissions) decide(peer identity.Peer, kind, domain string) config.Decision {
 	g.mu.Lock()
 	policy := g.policy
 	g.mu.Unlock()
 	return policy.Decide(peer.ID, peer.Name, kind, domain)
 }
 
-// admit returns nil, or the error that refuses the message, which is counted and told
+// check returns nil, or the error that refuses the message, which is counted and told
 // to the log. domain is "" where the message has none. Results, errors and cancels of
 // a delegation are free of the policy.
-func (g *gate) admit(peer identity.Peer, kind, domain string) error {
+func (g *permissions) check(peer identity.Peer, kind, domain string) error {
 	if d := g.decide(peer, kind, domain); !d.Allowed {
-		g.note(g.forbidden, peer, kind, d.Rule)
+		g.noteRefusal(g.forbidden, peer, kind, d.Rule)
 		return kinds.Errorf(kinds.NotAuthorized, "the receiver's policy does not allow it (%s): its owner may change that", d.Rule)
 	}
-	err := g.allow(peer, kind)
+	err := g.takeToken(peer, kind)
 	if err != nil {
-		g.note(g.fast, peer, kind, kinds.AsError(err).Message)
+		g.noteRefusal(g.fast, peer, kind, kinds.AsError(err).Message)
 	}
 	return err
 }
 
-// note leaves a trace of a refusal on this side, where the owner looks for it.
-func (g *gate) note(row *budget.Account, peer identity.Peer, kind, reason string) {
+// noteRefusal leaves a trace of a refusal on this side, where the owner looks for it.
+func (g *permissions) noteRefusal(row *budget.Account, peer identity.Peer, kind, reason string) {
 	row.Refuse(peer.ID)
 	g.lines.Add(peer.ID, slog.LevelWarn, "message refused", "peer", peer.ID.Label(), "name", peer.Name, "kind", kind, "row", row.Row().Name, "reason", reason)
 }
 
-// admit is the gate's for what a peer does on a stream of a bridge.
-func (d *Daemon) admit(from identity.ID, kind string) error {
+// checkStream is the gate's for what a peer does on a stream of a bridge.
+func (d *Daemon) checkStream(from identity.ID, kind string) error {
 	p, ok := d.trust.Get(from)
 	if !ok {
 		return kinds.Errorf(kinds.NotAuthorized, "you are not trusted there any more")
 	}
-	return d.gate.admit(p, kind, "")
+	return d.permissions.check(p, kind, "")
 }
 
-// allow takes a token from the bucket that counts for the message.
-func (g *gate) allow(peer identity.Peer, kind string) error {
+// takeToken takes a token from the bucket that counts for the message.
+func (g *permissions) takeToken(peer identity.Peer, kind string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.limits.Rate) == 0 {
@@ -154,7 +154,7 @@ func (g *gate) allow(peer identity.Peer, kind string) error {
 	b := g.buckets[key]
 	if b == nil {
 		if len(g.buckets) >= maxBuckets {
-			g.shed()
+			g.dropFullBuckets()
 		}
 		b = rate.NewLimiter(rate.Limit(r.PerSecond), r.Burst)
 		g.buckets[key] = b
@@ -168,8 +168,8 @@ func (g *gate) allow(peer identity.Peer, kind string) error {
 	return e
 }
 
-// shed drops the buckets that are full again, or all.
-func (g *gate) shed() {
+// dropFullBuckets drops the buckets that are full again, or all.
+func (g *permissions) dropFullBuckets() {
 	now := time.Now()
 	for key, b := range g.buckets {
 		if b.TokensAt(now) >= float64(b.Burst()) {

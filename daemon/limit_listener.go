@@ -9,10 +9,10 @@ import (
 	"github.com/acpd/acpd/internal/pace"
 )
 
-// places bounds the connections of a listener. Where they are that many, one that comes
+// limitListener bounds the connections of a listener. Where they are that many, one that comes
 // gets the place of the connection that has been idle longest; while all are in use it
 // waits.
-type places struct {
+type limitListener struct {
 	net.Listener
 	most int
 	left pace.Signal   // there may be a place, or an idle connection; holds one
@@ -21,28 +21,28 @@ type places struct {
 
 	mu    sync.Mutex // guards the rest
 	held  int
-	idle  []*placed // the longest first
-	wants bool      // one waits
+	idle  []*limitedConn // the longest first
+	wants bool           // one waits
 }
 
-func newPlaces(l net.Listener, most int) *places {
+func newLimitListener(l net.Listener, most int) *limitListener {
 	done := make(chan struct{})
-	return &places{Listener: l, most: most, left: pace.NewSignal(), done: done, end: sync.OnceFunc(func() { close(done) })}
+	return &limitListener{Listener: l, most: most, left: pace.NewSignal(), done: done, end: sync.OnceFunc(func() { close(done) })}
 }
 
-// placed is a connection that has a place until it is closed.
-type placed struct {
+// limitedConn is a connection that has a place until it is closed.
+type limitedConn struct {
 	net.Conn
-	of     *places
+	of     *limitListener
 	closed bool // under of.mu
 }
 
-func (l *places) Accept() (net.Conn, error) {
+func (l *limitListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	for !l.enter() {
+	for !l.takePlace() {
 		select {
 		case <-l.left:
 		case <-l.done:
@@ -50,22 +50,22 @@ func (l *places) Accept() (net.Conn, error) {
 			return nil, net.ErrClosed
 		}
 	}
-	return &placed{Conn: c, of: l}, nil
+	return &limitedConn{Conn: c, of: l}, nil
 }
 
-func (l *places) Close() error {
+func (l *limitListener) Close() error {
 	l.end()
 	return l.Listener.Close()
 }
 
-// enter takes a place, that of an idle connection if need be, and reports whether there
+// takePlace takes a place, that of an idle connection if need be, and reports whether there
 // was one.
-func (l *places) enter() bool {
+func (l *limitListener) takePlace() bool {
 	l.mu.Lock()
-	var oldest *placed
+	var oldest *limitedConn
 	if l.held >= l.most && len(l.idle) > 0 {
 		oldest = l.idle[0]
-		oldest.drop()
+		oldest.giveBackPlace()
 	}
 	ok := l.held < l.most
 	if ok {
@@ -79,19 +79,19 @@ func (l *places) enter() bool {
 	return ok
 }
 
-// drop gives back the place of a connection. The caller holds of.mu.
-func (c *placed) drop() {
+// giveBackPlace gives back the place of a connection. The caller holds of.mu.
+func (c *limitedConn) giveBackPlace() {
 	if c.closed {
 		return
 	}
 	c.closed = true
-	c.rest(false)
+	c.setIdle(false)
 	c.of.held--
 	c.of.tell()
 }
 
-// rest enters whether a connection is idle. The caller holds of.mu.
-func (c *placed) rest(idle bool) {
+// setIdle enters whether a connection is idle. The caller holds of.mu.
+func (c *limitedConn) setIdle(idle bool) {
 	l := c.of
 	if i := slices.Index(l.idle, c); i >= 0 {
 		l.idle = slices.Delete(l.idle, i, i+1)
@@ -103,15 +103,15 @@ func (c *placed) rest(idle bool) {
 }
 
 // tell has one that waits look again. The caller holds mu.
-func (l *places) tell() {
+func (l *limitListener) tell() {
 	if l.wants {
 		l.left.Set()
 	}
 }
 
-func (c *placed) Close() error {
+func (c *limitedConn) Close() error {
 	c.of.mu.Lock()
-	c.drop()
+	c.giveBackPlace()
 	c.of.mu.Unlock()
 	return c.Conn.Close()
 }
@@ -122,9 +122,9 @@ func noteIdle(c net.Conn, state http.ConnState) {
 	if k, ok := c.(*keyConn); ok {
 		c = k.Conn
 	}
-	if p, ok := c.(*placed); ok {
+	if p, ok := c.(*limitedConn); ok {
 		p.of.mu.Lock()
 		defer p.of.mu.Unlock()
-		p.rest(state == http.StateIdle)
+		p.setIdle(state == http.StateIdle)
 	}
 }

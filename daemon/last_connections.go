@@ -20,57 +20,57 @@ const addrsWait = time.Second
 // after a mistake is among the last.
 const maxLeft = 256
 
-// sighting is when a peer was last connected in this run of the daemon, zero for
+// lastConnection is when a peer was last connected in this run of the daemon, zero for
 // never, and where it last was in any.
-type sighting struct {
+type lastConnection struct {
 	at   time.Time
 	addr string
 }
 
-// sightings remembers when and where trusted peers were last connected, the where on
+// lastConnections remembers when and where trusted peers were last connected, the where on
 // disk too: it leads to them where nothing else is heard. A crash may lose what came
 // in the last second. The trust store bounds how many there are. Of who is trusted no
 // more the where is kept in memory alone, for the case that trust comes back.
-type sightings struct {
+type lastConnections struct {
 	db    *store.DB
 	moved pace.Signal // holds one where dirty is not empty
 
 	mu    sync.Mutex // guards the rest
-	last  map[identity.ID]sighting
+	last  map[identity.ID]lastConnection
 	left  map[identity.ID]string // where those that are trusted no more last were
 	dirty map[identity.ID]bool   // the disk has another address, or none
 }
 
-func openSightings(ctx context.Context, db *store.DB) (*sightings, error) {
-	s := &sightings{db: db, moved: pace.NewSignal(), left: make(map[identity.ID]string), dirty: make(map[identity.ID]bool)}
+func openLastConnections(ctx context.Context, db *store.DB) (*lastConnections, error) {
+	s := &lastConnections{db: db, moved: pace.NewSignal(), left: make(map[identity.ID]string), dirty: make(map[identity.ID]bool)}
 	err := db.Read(ctx, func(tx *store.Tx) (err error) {
-		s.last, err = sqlAddrs(tx)
+		s.last, err = readAddrs(tx)
 		return err
 	})
 	return s, err
 }
 
-func (s *sightings) at(id identity.ID, addr string, t time.Time) {
+func (s *lastConnections) record(id identity.ID, addr string, t time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last[id].addr != addr {
-		s.spoil(id)
+		s.markDirty(id)
 	}
-	s.last[id] = sighting{t, addr}
+	s.last[id] = lastConnection{t, addr}
 	delete(s.left, id)
 }
 
-func (s *sightings) of(id identity.ID) sighting {
+func (s *lastConnections) get(id identity.ID) lastConnection {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.last[id]
 }
 
-func (s *sightings) purge(id identity.ID) {
+func (s *lastConnections) forget(id identity.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if was, ok := s.last[id]; ok {
-		s.spoil(id)
+		s.markDirty(id)
 		delete(s.last, id)
 		if was.addr == "" {
 			return
@@ -87,7 +87,7 @@ func (s *sightings) purge(id identity.ID) {
 
 // recall returns where a peer was when it was trusted last, in this run of the daemon,
 // and forgets it; "" if that is not known.
-func (s *sightings) recall(id identity.ID) (addr string) {
+func (s *lastConnections) recall(id identity.ID) (addr string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	addr = s.left[id]
@@ -95,15 +95,15 @@ func (s *sightings) recall(id identity.ID) (addr string) {
 	return addr
 }
 
-// spoil notes that the disk is behind. Callers hold mu.
-func (s *sightings) spoil(id identity.ID) {
+// markDirty notes that the disk is behind. Callers hold mu.
+func (s *lastConnections) markDirty(id identity.ID) {
 	s.dirty[id] = true
 	s.moved.Set()
 }
 
 // run writes addresses until ctx ends, and then the rest. What cannot be written is
 // tried again.
-func (s *sightings) run(ctx context.Context, log *slog.Logger) error {
+func (s *lastConnections) run(ctx context.Context, log *slog.Logger) error {
 	failing := false
 	for pause := addrsWait; ctx.Err() == nil; {
 		select {
@@ -124,7 +124,7 @@ func (s *sightings) run(ctx context.Context, log *slog.Logger) error {
 	return nil
 }
 
-func (s *sightings) save(ctx context.Context) error {
+func (s *lastConnections) save(ctx context.Context) error {
 	s.mu.Lock()
 	addrs := make(map[identity.ID]string, len(s.dirty))
 	for id := range s.dirty {
@@ -137,7 +137,7 @@ func (s *sightings) save(ctx context.Context) error {
 	}
 	err := s.db.Write(ctx, false, func(tx *store.Tx) error {
 		for id, addr := range addrs {
-			if err := sqlSetAddr(tx, id, addr); err != nil {
+			if err := writeAddr(tx, id, addr); err != nil {
 				return err
 			}
 		}
@@ -147,7 +147,7 @@ func (s *sightings) save(ctx context.Context) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for id := range addrs {
-			s.spoil(id)
+			s.markDirty(id)
 		}
 	}
 	return err

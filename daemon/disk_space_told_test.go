@@ -67,8 +67,8 @@ func TestStatusLooksAtTheDisk(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go d.runSpace(ctx)
 		told := func() string {
-			d.space.lookAnew(t.Context())
-			return d.tooFull()
+			d.space.requestLook(t.Context())
+			return d.warnFull()
 		}
 		time.Sleep(spaceEvery / 2)
 		free.Store(20 << 20)

@@ -33,18 +33,18 @@ func (d *Daemon) openSpace(least uint64) {
 	}
 }
 
-// room returns why what a peer sends may not be kept, nil if it may.
-func (s *space) room(from identity.ID) error {
+// checkRoom returns why what a peer sends may not be kept, nil if it may.
+func (s *space) checkRoom(from identity.ID) error {
 	if !s.state.Low() {
 		return nil
 	}
 	return s.refuse(from)
 }
 
-// roomForMail is room where mail goes.
-func (s *space) roomForMail(from identity.ID) error {
+// checkMailRoom is room where mail goes.
+func (s *space) checkMailRoom(from identity.ID) error {
 	if !s.mail.Low() {
-		return s.room(from)
+		return s.checkRoom(from)
 	}
 	return s.refuse(from)
 }
@@ -72,7 +72,7 @@ func (d *Daemon) runSpace(ctx context.Context) error {
 			close(asked)
 			asked = nil
 		}
-		switch warning := d.tooFull(); {
+		switch warning := d.warnFull(); {
 		case warning != "":
 			seen = time.Now()
 			if !full {
@@ -92,9 +92,9 @@ func (d *Daemon) runSpace(ctx context.Context) error {
 	return nil
 }
 
-// lookAnew has the disks looked at. It waits for that a moment, and no longer: a disk may
+// requestLook has the disks looked at. It waits for that a moment, and no longer: a disk may
 // stand still.
-func (s *space) lookAnew(ctx context.Context) {
+func (s *space) requestLook(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, spaceWait)
 	defer cancel()
 	done := make(chan struct{})
@@ -108,9 +108,9 @@ func (s *space) lookAnew(ctx context.Context) {
 	}
 }
 
-// tooFull is a warning about a disk that has not the space which peers have to leave; ""
+// warnFull is a warning about a disk that has not the space which peers have to leave; ""
 // without one. It does not wait for a disk, but tells what the last look has seen.
-func (d *Daemon) tooFull() string {
+func (d *Daemon) warnFull() string {
 	path, what := string(d.home), "what peers send"
 	low, free, bound := d.space.state.Seen()
 	if !low {
@@ -132,19 +132,19 @@ func (s *space) refuse(from identity.ID) error {
 	return e
 }
 
-// fullOr is err, but overloaded where a disk has no room for what was asked: it may
+// explainFull is err, but overloaded where a disk has no room for what was asked: it may
 // work later, and nothing was done.
-func fullOr(err error) error {
+func explainFull(err error) error {
 	if !disk.IsFull(err) {
 		return err
 	}
 	return kinds.Errorf(kinds.Overloaded, "%v", err)
 }
 
-// freeing serves what frees space, or takes it from somebody, with the reserve to
+// spendReserve serves what frees space, or takes it from somebody, with the reserve to
 // write on. It is for what waits for this daemon's disk alone.
-func freeing(f serve) serve {
-	return func(ctx context.Context, s *session, r *jsonrpc.Request) (result any, err error) {
+func spendReserve(f methodFunc) methodFunc {
+	return func(ctx context.Context, s *localConn, r *jsonrpc.Request) (result any, err error) {
 		err = s.daemon.space.reserve.Spend(func() (err error) {
 			result, err = f(ctx, s, r)
 			return err

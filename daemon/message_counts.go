@@ -13,41 +13,41 @@ import (
 // came and goes count a message, log its ids and give subscribers their copies. topic
 // is that of a notify.
 
-func (d *Daemon) came(env *wire.Envelope, topic string) {
-	add(d.count.received, env.Kind)
+func (d *Daemon) noteReceived(env *wire.Envelope, topic string) {
+	countKind(d.count.received, env.Kind)
 	if d.log.Enabled(context.Background(), slog.LevelDebug) {
 		d.log.Debug("in", "kind", env.Kind, "id", env.ID, "peer", env.From.Label(), "ref", env.Ref)
 	}
 	d.subscribers.copy(env, topic, client.In)
 }
 
-func (d *Daemon) goes(env *wire.Envelope, topic string) {
-	add(d.count.sent, env.Kind)
+func (d *Daemon) noteSent(env *wire.Envelope, topic string) {
+	countKind(d.count.sent, env.Kind)
 	if d.log.Enabled(context.Background(), slog.LevelDebug) {
 		d.log.Debug("out", "kind", env.Kind, "id", env.ID, "peer", env.To.Label(), "ref", env.Ref)
 	}
 	d.subscribers.copy(env, topic, client.Out)
 }
 
-// counts counts messages by kind.
-type counts struct{ received, sent map[string]*atomic.Uint64 } // the maps never change
+// messageCounts counts messages by kind.
+type messageCounts struct{ received, sent map[string]*atomic.Uint64 } // the maps never change
 
-func newCounts() *counts {
-	c := &counts{make(map[string]*atomic.Uint64), make(map[string]*atomic.Uint64)}
+func newMessageCounts() *messageCounts {
+	c := &messageCounts{make(map[string]*atomic.Uint64), make(map[string]*atomic.Uint64)}
 	for _, k := range kinds.Table() {
 		c.received[k.Name], c.sent[k.Name] = new(atomic.Uint64), new(atomic.Uint64)
 	}
 	return c
 }
 
-func add(m map[string]*atomic.Uint64, kind string) {
+func countKind(m map[string]*atomic.Uint64, kind string) {
 	if n := m[kind]; n != nil {
 		n.Add(1)
 	}
 }
 
-// sums returns what is not zero.
-func sums(m map[string]*atomic.Uint64) map[string]uint64 {
+// copyCounts returns what is not zero.
+func copyCounts(m map[string]*atomic.Uint64) map[string]uint64 {
 	all := make(map[string]uint64)
 	for kind, n := range m {
 		if v := n.Load(); v > 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/acpd/acpd/peer"
 )
 
-func (d *Daemon) pending(context.Context, *session, *none) (any, error) {
+func (d *Daemon) servePending(context.Context, *localConn, *noParams) (any, error) {
 	out := &client.Pending{Pending: []client.PendingPeer{}}
 	for _, w := range d.node.Pending() {
 		out.Pending = append(out.Pending, client.PendingPeer{
@@ -29,11 +29,11 @@ func (d *Daemon) isTaken(claim string) bool {
 	return d.trust.FreeName(name) != name
 }
 
-// peers lists everybody: the trusted, those who called and wait for trust, the
+// servePeers lists everybody: the trusted, those who called and wait for trust, the
 // strangers on the network, the blocked.
-func (d *Daemon) peers(_ context.Context, s *session, _ *none) (any, error) {
-	if s.guest {
-		return d.acquaintances(), nil
+func (d *Daemon) servePeers(_ context.Context, s *localConn, _ *noParams) (any, error) {
+	if s.isGuest {
+		return d.listForGuest(), nil
 	}
 	rows := []client.Peer{}
 	known := make(map[identity.ID]discovery.Entry)
@@ -42,15 +42,15 @@ func (d *Daemon) peers(_ context.Context, s *session, _ *none) (any, error) {
 	}
 	for _, p := range d.trust.Peers() {
 		row := client.Peer{ID: p.ID, Name: p.Name, State: client.PeerTrusted}
-		row.Addrs, row.Source = reach(known[p.ID])
-		row.LastSeen = client.Time{Time: d.sightings.of(p.ID).at}
+		row.Addrs, row.Source = listAddrs(known[p.ID])
+		row.LastSeen = client.Time{Time: d.lastConnections.get(p.ID).at}
 		if heard := known[p.ID].LastSeen; heard.After(row.LastSeen.Time) {
 			row.LastSeen = client.Time{Time: heard}
 		}
 		if now, ok := d.node.Peer(p.ID); ok {
 			rtt := uint64(now.RTT.Microseconds())
 			row.State, row.RTTUS, row.Claim, row.LastSeen = client.PeerConnected, &rtt, now.Claim, client.Time{Time: time.Now()}
-			row.Addrs, _ = reach(known[p.ID], now.Addr) // a connection may have moved
+			row.Addrs, _ = listAddrs(known[p.ID], now.Addr) // a connection may have moved
 			row.Source = client.SourceWorked
 		}
 		_, row.Refuses = d.refusers.Load(p.ID)
@@ -58,14 +58,14 @@ func (d *Daemon) peers(_ context.Context, s *session, _ *none) (any, error) {
 	}
 	for _, w := range d.node.Pending() {
 		row := client.Peer{ID: w.ID, State: client.PeerPending, Source: client.SourceCall, LastSeen: client.Time{Time: w.At}, Claim: cmp.Or(w.Claim, known[w.ID].Claim)}
-		row.Addrs, _ = reach(known[w.ID], w.Addr)
+		row.Addrs, _ = listAddrs(known[w.ID], w.Addr)
 		rows = append(rows, row)
 		delete(known, w.ID)
 	}
-	for _, e := range d.discovered() {
+	for _, e := range d.listDiscovered() {
 		if _, ok := known[e.ID]; ok {
 			row := client.Peer{ID: e.ID, State: client.PeerDiscovered, LastSeen: client.Time{Time: e.LastSeen}, Claim: e.Claim}
-			row.Addrs, row.Source = reach(e)
+			row.Addrs, row.Source = listAddrs(e)
 			rows = append(rows, row)
 		}
 	}
@@ -78,11 +78,11 @@ func (d *Daemon) peers(_ context.Context, s *session, _ *none) (any, error) {
 	return &client.Peers{Peers: rows}, nil
 }
 
-// acquaintances are the peers as agents see them: the trusted, without addresses.
-func (d *Daemon) acquaintances() *client.Peers {
+// listForGuest are the peers as agents see them: the trusted, without addresses.
+func (d *Daemon) listForGuest() *client.Peers {
 	rows := []client.Peer{}
 	for _, p := range d.trust.Peers() {
-		row := client.Peer{ID: p.ID, Name: p.Name, State: client.PeerTrusted, Addrs: []string{}, LastSeen: client.Time{Time: d.sightings.of(p.ID).at}}
+		row := client.Peer{ID: p.ID, Name: p.Name, State: client.PeerTrusted, Addrs: []string{}, LastSeen: client.Time{Time: d.lastConnections.get(p.ID).at}}
 		if now, ok := d.node.Peer(p.ID); ok {
 			rtt := uint64(now.RTT.Microseconds())
 			row.State, row.RTTUS, row.LastSeen = client.PeerConnected, &rtt, client.Time{Time: time.Now()}
@@ -93,27 +93,27 @@ func (d *Daemon) acquaintances() *client.Peers {
 	return &client.Peers{Peers: rows}
 }
 
-// maxReach bounds the addresses in a row of peers.
-const maxReach = 8
+// maxListedAddrs bounds the addresses in a row of peers.
+const maxListedAddrs = 8
 
-// reach returns where a peer may be reached, first and then the best that the table
+// listAddrs returns where a peer may be reached, first and then the best that the table
 // has, and where the first address of the table comes from.
-func reach(e discovery.Entry, first ...string) (addrs []string, source client.AddrSource) {
+func listAddrs(e discovery.Entry, first ...string) (addrs []string, source client.AddrSource) {
 	addrs = append([]string{}, first...)
 	for _, a := range e.Addrs {
 		source = cmp.Or(source, client.AddrSource(a.Source))
-		if len(addrs) < maxReach && !slices.Contains(addrs, a.HostPort) {
+		if len(addrs) < maxListedAddrs && !slices.Contains(addrs, a.HostPort) {
 			addrs = append(addrs, a.HostPort)
 		}
 	}
 	return addrs, source
 }
 
-// strangers returns those who called and then those who are on the network, of whom
+// listStrangers returns those who called and then those who are on the network, of whom
 // only id and claim are known.
-func (d *Daemon) strangers() []peer.Pending {
+func (d *Daemon) listStrangers() []peer.Pending {
 	all := d.node.Pending()
-	for _, e := range d.discovered() {
+	for _, e := range d.listDiscovered() {
 		if !slices.ContainsFunc(all, func(s peer.Pending) bool { return s.ID == e.ID }) {
 			all = append(all, peer.Pending{ID: e.ID, Claim: e.Claim})
 		}
@@ -121,9 +121,9 @@ func (d *Daemon) strangers() []peer.Pending {
 	return all
 }
 
-// discovered returns the strangers on the network, ordered by what they call
+// listDiscovered returns the strangers on the network, ordered by what they call
 // themselves.
-func (d *Daemon) discovered() []discovery.Entry {
+func (d *Daemon) listDiscovered() []discovery.Entry {
 	entries := slices.DeleteFunc(d.table.Entries(), func(e discovery.Entry) bool {
 		_, trusted := d.trust.Get(e.ID)
 		return trusted || e.LastSeen.IsZero() || d.trust.Blocked(e.ID)

@@ -18,22 +18,22 @@ import (
 
 func TestDiscoveriesLastAMinuteAndARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, key, boot := newAbilities(), abilityKey{identity.ID{1}, ""}, wire.Boot{1}
+		c, key, boot := newCapabilityCache(), capabilityKey{identity.ID{1}, ""}, wire.Boot{1}
 		c.put(key, boot, &client.Answer{})
-		if c.get(key, boot) == nil || c.get(key, wire.Boot{2}) != nil || c.get(abilityKey{identity.ID{1}, "planner"}, boot) != nil {
+		if c.get(key, boot) == nil || c.get(key, wire.Boot{2}) != nil || c.get(capabilityKey{identity.ID{1}, "planner"}, boot) != nil {
 			t.Error("another answer than the one of this run")
 		}
-		time.Sleep(abilitiesFor)
+		time.Sleep(capabilitiesKeptFor)
 		if c.get(key, boot) != nil {
 			t.Error("it lasts too long")
 		}
-		for i := range 2 * maxAbilities {
-			c.put(abilityKey{identity.ID{1}, fmt.Sprint(i)}, boot, &client.Answer{})
+		for i := range 2 * maxCapabilities {
+			c.put(capabilityKey{identity.ID{1}, fmt.Sprint(i)}, boot, &client.Answer{})
 		}
-		if len(c.found) > maxAbilities {
+		if len(c.found) > maxCapabilities {
 			t.Errorf("%d entries", len(c.found))
 		}
-		c.purge(identity.ID{1})
+		c.forgetPeer(identity.ID{1})
 		if len(c.found) != 0 {
 			t.Error("purge leaves some")
 		}
@@ -43,9 +43,9 @@ func TestDiscoveriesLastAMinuteAndARun(t *testing.T) {
 func TestBucketsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		book := &budget.Book{}
-		g := newGate(identity.NewTrust(), &config.Config{Limits: config.Limits{Rate: []config.Rate{{Peer: "*", Kind: "*", PerSecond: 1, Burst: 1}}}}, book, book.OpenLog(slog.New(slog.DiscardHandler)))
+		g := newPermissions(identity.NewTrust(), &config.Config{Limits: config.Limits{Rate: []config.Rate{{Peer: "*", Kind: "*", PerSecond: 1, Burst: 1}}}}, book, book.OpenLog(slog.New(slog.DiscardHandler)))
 		allow := func(n int) error {
-			return g.allow(identity.Peer{ID: identity.ID{byte(n), byte(n >> 8), byte(n >> 16)}}, kinds.KindQuery)
+			return g.takeToken(identity.Peer{ID: identity.ID{byte(n), byte(n >> 8), byte(n >> 16)}}, kinds.KindQuery)
 		}
 		for n := range maxBuckets + 1 {
 			if err := allow(n); err != nil {

@@ -1,0 +1,81 @@
+package daemon
+
+import (
+	"sync"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/wire"
+)
+
+// Bounds of the cache of discover's answers.
+const (
+	capabilitiesKeptFor = time.Minute
+	maxCapabilities     = 256
+	maxCapabilityBytes  = 64 << 10 // a larger answer is not kept
+)
+
+// capabilityCache keeps what peers said they can do, for a minute and as long as it is
+// the same run of their daemon.
+type capabilityCache struct {
+	mu    sync.Mutex // guards found
+	found map[capabilityKey]cachedCapabilities
+}
+
+type capabilityKey struct {
+	peer  identity.ID
+	agent string
+}
+
+type cachedCapabilities struct {
+	answer *client.Answer
+	boot   wire.Boot
+	at     time.Time
+}
+
+func newCapabilityCache() *capabilityCache {
+	return &capabilityCache{found: make(map[capabilityKey]cachedCapabilities)}
+}
+
+// get returns a fresh answer of that run of the peer, or nil.
+func (c *capabilityCache) get(key capabilityKey, boot wire.Boot) *client.Answer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known, ok := c.found[key]
+	if !ok || known.boot != boot || time.Since(known.at) >= capabilitiesKeptFor {
+		return nil
+	}
+	return known.answer
+}
+
+func (c *capabilityCache) put(key capabilityKey, boot wire.Boot, answer *client.Answer) {
+	if len(answer.Payload) > maxCapabilityBytes {
+		return
+	}
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.found) >= maxCapabilities {
+		for key, old := range c.found {
+			if now.Sub(old.at) >= capabilitiesKeptFor {
+				delete(c.found, key)
+			}
+		}
+		if len(c.found) >= maxCapabilities {
+			clear(c.found)
+		}
+	}
+	c.found[key] = cachedCapabilities{answer, boot, now}
+}
+
+// forgetPeer forgets a peer.
+func (c *capabilityCache) forgetPeer(peer identity.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key := range c.found {
+		if key.peer == peer {
+			delete(c.found, key)
+		}
+	}
+}

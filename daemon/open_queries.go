@@ -1,0 +1,54 @@
+package daemon
+
+import (
+	"sync"
+
+	"github.com/acpd/acpd/wire"
+)
+
+// openQueries are the inbound queries that agents work on, so that what they send
+// meanwhile can name them as its parent. Package peer bounds how many there are.
+type openQueries struct {
+	mu   sync.Mutex // guards open
+	open map[wire.MessageID]openQuery
+}
+
+// openQuery counts, for a query that is repeated while it runs runs again.
+type openQuery struct {
+	chain wire.Chain
+	n     int
+}
+
+func newOpenQueries() *openQueries { return &openQueries{open: make(map[wire.MessageID]openQuery)} }
+
+// add makes env known until leave is called.
+func (x *openQueries) add(env *wire.Envelope) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	e, known := x.open[env.ID]
+	if !known {
+		e.chain = env.Chain()
+	}
+	e.n++
+	e.chain.Hops = max(e.chain.Hops, env.Hops)
+	x.open[env.ID] = e
+}
+
+func (x *openQueries) remove(env *wire.Envelope) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	e := x.open[env.ID]
+	if e.n--; e.n == 0 {
+		delete(x.open, env.ID)
+		return
+	}
+	x.open[env.ID] = e
+}
+
+// findChain returns the chain of an open exchange.
+func (x *openQueries) findChain(id wire.MessageID) (wire.Chain, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	e, ok := x.open[id]
+	return e.chain, ok
+}
