@@ -13,8 +13,8 @@ import (
 
 // When this daemon announces itself and asks everybody, counted from the start or
 // the last change of the interfaces; from then on every minute (RFC 6762, sections
-// 5.2 and 8.3). The first comes after a random delay so that those who wake together
-// do not speak together. The announcements do not end after the usual two, because
+// 5.2 and 8.3). The first comes after a random delay, so that daemons that start together
+// do not send together. The announcements do not end after the usual two, because
 // an answer to a browser that shares its port with others on its host may be lost.
 var announceTimes = []time.Duration{0, 1 * time.Second, 3 * time.Second, 9 * time.Second, 27 * time.Second, time.Minute}
 
@@ -35,7 +35,7 @@ const (
 	maxAsking = maxStrangers // waiting to be asked
 )
 
-// browser decides what to send and what to make of what comes in. It does no I/O.
+// browser decides what to send and reads what comes in. It does no I/O.
 type browser struct {
 	self  identity.ID
 	port  uint16
@@ -53,7 +53,7 @@ type browser struct {
 	askAfter time.Time
 }
 
-// dueWork is what is due.
+// dueWork says what is due.
 type dueWork struct {
 	announce  bool
 	everybody bool     // one of the questions is to everybody
@@ -65,17 +65,18 @@ func newBrowser(self identity.ID, port uint16, table *Table) *browser {
 	return &browser{self: self, port: port, table: table}
 }
 
-// restart begins the schedule anew, since the interfaces are others.
+// restart begins the schedule anew, because the interfaces have changed.
 func (b *browser) restart(now time.Time) {
 	b.started = now.Add(randomDelay())
 	b.step = 0
 }
 
-// randomDelay keeps those apart who would speak at the same time (RFC 6762, section 6).
+// randomDelay returns a delay that keeps daemons from sending at the same time (RFC 6762,
+// section 6).
 func randomDelay() time.Duration { return minDelay + rand.N(maxDelay-minDelay) }
 
-// takeDue returns what is due and when there will be more; zero: not before something
-// comes in.
+// takeDue returns what is due and the time when there will be more; zero: not before
+// something comes in.
 func (b *browser) takeDue(now time.Time) (e dueWork, next time.Time) {
 	stale, next := b.table.removeDead(now)
 	for _, instance := range stale {
@@ -140,7 +141,7 @@ func (b *browser) nextAsk() time.Time {
 	return b.started.Add(announceTimes[last] + time.Duration(b.step-last)*time.Minute)
 }
 
-// askSoon asks an instance in person soon.
+// askSoon schedules a question to one instance.
 func (b *browser) askSoon(instance string, now time.Time) {
 	if len(b.asking) >= maxAsking || slices.Contains(b.asking, instance) {
 		return
@@ -151,8 +152,8 @@ func (b *browser) askSoon(instance string, now time.Time) {
 	}
 }
 
-// readPacket takes a packet in. It returns where somebody else seems to announce this
-// daemon's id, if so.
+// readPacket enters a packet into the table. It returns the address from which another
+// daemon seems to announce this one's id, if one does.
 func (b *browser) readPacket(p packet) (clone netip.AddrPort) {
 	now := time.Now()
 	if !p.nic.isOnLink(p.src) || !b.quota.allow(p.src, 1+len(p.data)/1024, now) {
@@ -194,8 +195,8 @@ func (b *browser) readPacket(p packet) (clone netip.AddrPort) {
 	return clone
 }
 
-// dropOwnAddrs leaves out this daemon's own addresses: on another host they may be true,
-// as those of virtual networks that every host has, but here they lead back.
+// dropOwnAddrs returns addrs without this host's own: another host may have them too, as
+// those of virtual networks that every host has, but from here they lead back.
 func (b *browser) dropOwnAddrs(addrs []netip.AddrPort) []netip.AddrPort {
 	return slices.DeleteFunc(addrs, func(a netip.AddrPort) bool {
 		return a.Port() == b.port && slices.Contains(b.own, a.Addr().WithZone(""))

@@ -6,19 +6,19 @@
 // source of the last kind: multicast DNS service discovery (RFC 6762, RFC 6763)
 // for the service _acp._udp, on every interface that can do multicast, over IPv4
 // and IPv6. Its records are those of hashicorp/mdns; the sockets, the answers,
-// announcements, goodbyes and everything that it hears are its own, since that
-// library's server answers whoever asks, from anywhere.
+// announcements, goodbyes and everything that it hears are its own, because that
+// library's server answers questions from anywhere.
 //
-// What is heard comes from anybody on the network and proves nothing. It becomes
+// What is heard may come from any machine on the network and proves nothing. It becomes
 // a hint and no more: it never touches a configured address, it takes a bounded
-// place whoever shouts, and it fades 90 s after its last repetition. Packets from
+// place, and it fades 90 s after its last repetition. Packets from
 // sources that are not on the link, and addresses that are neither on the link nor
 // private, are ignored. The network can fail in every way without ending Run: each
 // kind of failure is one warning that says what to do, and the rest goes on.
 //
 // The package knows neither trust nor dialling. The caller says which ids are
 // trusted, so that strangers cannot displace them, limits how often news make it
-// dial, and asks [Table.ToDial] where. Proof is the handshake's.
+// dial, and gets the addresses from [Table.ToDial]. The handshake proves the key.
 package discovery
 
 import (
@@ -54,7 +54,7 @@ const (
 	waiting = 256
 )
 
-// Config is what [Run] needs. Include, Exclude and Rewired are optional.
+// Config holds the settings of [Run]. Include, Exclude and Rewired are optional.
 type Config struct {
 	Self identity.ID
 	Name string // what this daemon calls itself; "": nothing
@@ -69,8 +69,8 @@ type Config struct {
 	// left alone.
 	Include, Exclude []string
 
-	// Rewired is told that the interfaces in use are others than they were. It is
-	// called in Run's goroutine and must not block. Nil: nobody is.
+	// Rewired is called when the interfaces in use have changed, in Run's goroutine. It
+	// must not block. Nil: nothing is called.
 	Rewired func()
 
 	Table  *Table
@@ -78,9 +78,8 @@ type Config struct {
 }
 
 // Run announces this daemon, answers questions about it and fills the table, until
-// ctx ends; then it says goodbye, removes what the network said from the table, and
-// returns when its goroutines have ended. The error is nil
-// whatever the network does.
+// ctx ends. Then it says goodbye, removes what the network said from the table, and
+// returns when its goroutines have ended. No failure of the network is an error.
 func Run(ctx context.Context, cfg Config) error {
 	n := &node{
 		cfg:     cfg,
@@ -113,8 +112,8 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 }
 
-// node is one Run. One goroutine owns all of it; those that read sockets only
-// hand packets over.
+// node holds the state of one Run. One goroutine owns all of it; those that read sockets
+// only hand packets over.
 type node struct {
 	cfg     Config
 	zone    *zone
@@ -133,7 +132,7 @@ type node struct {
 	stop    chan struct{}
 }
 
-// doDueWork does what is due and returns when more will be.
+// doDueWork does what is due and returns the time when more will be.
 func (n *node) doDueWork(now time.Time) time.Time {
 	if !now.Before(n.lookAt) {
 		n.looked, n.lookAt = now, now.Add(n.every)
@@ -173,7 +172,7 @@ func (n *node) handOver(p packet) bool {
 	}
 }
 
-// handlePacket takes a packet in, and tells if another daemon has this one's id.
+// handlePacket reads a packet, and warns if another daemon announces this one's id.
 func (n *node) handlePacket(p packet) {
 	clone := n.browser.readPacket(p)
 	if !clone.IsValid() || n.warned["clone"] {

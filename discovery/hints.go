@@ -14,7 +14,7 @@ const (
 	byeTime   = time.Second      // how long a goodbye may be contradicted (RFC 6762, section 10.1)
 )
 
-// hint is an address and who said it.
+// hint is an address and the source that said it.
 type hint struct {
 	addr netip.AddrPort
 	by   netip.Addr
@@ -30,7 +30,7 @@ type sighting struct {
 	by       netip.Addr
 }
 
-// addHints takes a sighting in. It may be refused for want of room.
+// addHints enters a sighting, unless there is no room.
 func (t *Table) addHints(s sighting) {
 	trusted := t.trusted(s.id)
 	for {
@@ -43,8 +43,8 @@ func (t *Table) addHints(s sighting) {
 	}
 }
 
-// tryAddHints takes a sighting in. If there is room only in the place of another peer, it
-// does nothing and returns that one.
+// tryAddHints enters a sighting. If there is room only in the place of another peer, it
+// does nothing and returns that peer.
 func (t *Table) tryAddHints(s sighting, trusted bool) (change *Change, rival identity.ID) {
 	now := time.Now()
 	t.mu.Lock()
@@ -79,9 +79,9 @@ func (t *Table) tryAddHints(s sighting, trusted bool) (change *Change, rival ide
 	return &Change{event, p.describe(s.id)}, identity.ID{}
 }
 
-// findRival says whether a stranger announced by a source may come in: at once, or in
-// the place of a rival, the one not heard for longest among those of the source
-// that holds the most; or not, if the newcomer's own source holds the most.
+// findRival decides whether there is room for a stranger announced by a source: at once,
+// or in the place of a rival, the stranger not heard for longest of the source that holds
+// the most. It refuses if the newcomer's own source holds the most.
 func (t *Table) findRival(by netip.Addr) (refused bool, rival identity.ID) {
 	strangers := 0
 	held := make(map[netip.Addr]int)
@@ -110,7 +110,7 @@ func (t *Table) findRival(by netip.Addr) (refused bool, rival identity.ID) {
 	return false, rival
 }
 
-// removeStranger removes the hints of a stranger, or notes that it is none.
+// removeStranger removes the hints of a stranger, or notes that it is trusted now.
 func (t *Table) removeStranger(id identity.ID, trusted bool) *Change {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -196,7 +196,7 @@ func (t *Table) ageHints(now time.Time) (ask []string, changes []*Change, next t
 	return ask, changes, t.next
 }
 
-// removeAllHints removes all hints: nobody is left to see them die.
+// removeAllHints removes all hints, because nothing will notice when they die.
 func (t *Table) removeAllHints() {
 	for _, c := range t.clearHints() {
 		t.reportChange(c)

@@ -13,7 +13,7 @@ const (
 	maxPerSecond = 2048
 )
 
-// quota counts what sources use up in a second.
+// quota bounds what each source may use up in a second.
 type quota struct {
 	mu    sync.Mutex // guards the rest
 	since time.Time

@@ -17,7 +17,7 @@ const (
 )
 
 // dialPause is how long an address that only the network names is not dialled again
-// (protocol, section 8): anybody can say it, of anybody's address.
+// (protocol, section 8): any machine can announce any address.
 const dialPause = 5 * time.Second
 
 // Source says where an address comes from.
@@ -36,7 +36,7 @@ type Addr struct {
 	Source   Source
 }
 
-// Entry is what is known about one peer.
+// Entry holds what is known of one peer.
 type Entry struct {
 	ID       identity.ID
 	Claim    string    // what it calls itself on the network; "": nothing
@@ -123,8 +123,9 @@ func (t *Table) Set(id identity.ID, source Source, addrs ...string) {
 	t.removeEmpty(id, p)
 }
 
-// Addrs returns where a peer may be reached, as host:port without repetition: what
-// worked, what is configured, then what the network says, last heard first.
+// Addrs returns the addresses of a peer, as host:port without repetition: those that
+// worked, those that are configured, then those that the network says, last heard first.
+// Package peer dials them in this order, after the one where the peer last proved its key.
 func (t *Table) Addrs(id identity.ID) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,8 +142,8 @@ func (t *Table) Addrs(id identity.ID) []string {
 	return addrs
 }
 
-// ToDial returns what [Table.Addrs] does for somebody who dials all of it now: an
-// address that only the network names is left out for 5 s after it was returned.
+// ToDial returns the addresses of [Table.Addrs] for a caller that dials them all now: it
+// leaves out an address that only the network names for 5 s after it was returned.
 func (t *Table) ToDial(id identity.ID) []string {
 	now := time.Now()
 	t.mu.Lock()

@@ -17,7 +17,7 @@ const (
 	legacyTTL    = 10   // seconds, to who is no mDNS host and hears no goodbye (RFC 6762, section 6.7)
 )
 
-// zone is what all interfaces answer from.
+// zone holds the records with which all interfaces answer.
 type zone struct {
 	current atomic.Pointer[records] // nil: nothing to say
 	quota   quota                   // of packets that ask
@@ -25,7 +25,7 @@ type zone struct {
 
 var _ mdns.Zone = (*zone)(nil)
 
-// Records returns what answers a question.
+// Records returns the records that answer a question.
 func (z *zone) Records(q dns.Question) []dns.RR {
 	known := z.current.Load()
 	class := q.Qclass &^ flush
