@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/delegation"
-	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
@@ -93,30 +91,18 @@ func (d *Daemon) serveUntrust(ctx context.Context, _ *localConn, p *client.Untru
 		return nil, explainTrustError("untrust", err)
 	}
 	d.leftovers.add(who.ID, who.Name) // before all that takes time: a trust that comes meanwhile removes what is left
-	d.node.Disconnect(who.ID)
-	d.budget.Forget(who.ID)
 	d.log.Info("untrusted", "peer", who.ID.Label(), "name", who.Name)
-	d.repeats.ForgetPeer(who.ID)
-	d.refusers.Delete(who.ID)
-	d.capabilities.forgetPeer(who.ID)
-	d.updateTable(who.ID)
-	d.node.Invitations().Revoke(func(o identity.OpenInvitation) bool { return o.UsedBy == who.ID })
+	d.forgetInMemory(who.ID)
 
 	var left []unwrittenPart
 	_ = d.space.reserve.Spend(func() error { // not before: it asks the disk, and that may be slow
-		left = nil
-		failed := func(part string, err error) {
-			if err != nil {
-				left = append(left, unwrittenPart{part, err})
-			}
-		}
-		failed(client.PartTrust, d.trust.Save())
+		left = runSteps([]forgetStep{{client.PartTrust, d.trust.Save}})
 		d.leftovers.removing.Lock()
 		defer d.leftovers.removing.Unlock()
 		if _, more := d.leftovers.get(who.ID); more {
-			d.removeAllOf(ctx, who.ID, who.Name, failed)
+			left = append(left, d.forgetOnDisk(ctx, who.ID, who.Name)...)
 		}
-		return firstFull(left)
+		return joinErrors(left)
 	})
 	answer := &client.Untrusted{ID: who.ID, Name: who.Name, Already: already}
 	for _, u := range left {
@@ -127,45 +113,62 @@ func (d *Daemon) serveUntrust(ctx context.Context, _ *localConn, p *client.Untru
 	return answer, nil
 }
 
-// unwrittenPart is a part of an untrust that is not on disk.
+// forgetStep forgets one part of what a peer has left that is trusted no more.
+type forgetStep struct {
+	part   string
+	forget func() error
+}
+
+// unwrittenPart is a part that could not be forgotten on disk.
 type unwrittenPart struct {
 	part string
 	err  error
 }
 
-// firstFull returns one of the errors of which a disk without space is the cause, else
-// one of the others.
-func firstFull(left []unwrittenPart) (err error) {
-	for _, u := range left {
-		if err == nil || disk.IsFull(u.err) {
-			err = u.err
+// runSteps runs all steps in their order, whatever becomes of each, and returns the parts
+// that failed.
+func runSteps(steps []forgetStep) (failed []unwrittenPart) {
+	for _, s := range steps {
+		if err := s.forget(); err != nil {
+			failed = append(failed, unwrittenPart{s.part, err})
 		}
 	}
-	return err
+	return failed
 }
 
-// removeAllOf removes what a peer that is trusted no more has left: each part, whatever
-// becomes of the others. It tells tried of each, and notes what is left. The caller
-// holds cuts.removing.
-func (d *Daemon) removeAllOf(ctx context.Context, id identity.ID, name string, tried func(part string, err error)) {
-	var all []error
-	for _, part := range []struct {
-		name   string
-		remove func() error
-	}{
+// joinErrors returns the errors of all parts as one, nil if there are none.
+func joinErrors(parts []unwrittenPart) (all error) {
+	for _, p := range parts {
+		all = errors.Join(all, p.err)
+	}
+	return all
+}
+
+// forgetInMemory closes the connections of a peer and forgets what no disk is needed for.
+func (d *Daemon) forgetInMemory(id identity.ID) {
+	d.node.Disconnect(id)
+	d.budget.Forget(id)
+	d.repeats.ForgetPeer(id)
+	d.refusers.Delete(id)
+	d.capabilities.forgetPeer(id)
+	d.updateTable(id)
+	d.node.Invitations().Revoke(func(o identity.OpenInvitation) bool { return o.UsedBy == id })
+}
+
+// forgetOnDisk removes what a peer has left on disk that is trusted no more, and returns
+// the parts that it could not remove. The caller holds leftovers.removing.
+func (d *Daemon) forgetOnDisk(ctx context.Context, id identity.ID, name string) (left []unwrittenPart) {
+	left = runSteps([]forgetStep{
 		{client.PartChannels, func() error { return d.channels.Forget(ctx, id) }},
 		{client.PartInbox, func() error { return d.inbox.RemovePeer(ctx, id) }},
 		{client.PartDelegations, func() error { return d.endDelegationsWith(ctx, id, name) }},
-	} {
-		err := part.remove()
-		tried(part.name, err)
-		all = append(all, err)
-	}
-	if errors.Join(all...) != nil {
+	})
+	if len(left) > 0 {
 		d.leftovers.add(id, name)
-		return
+	} else {
+		d.leftovers.done(id)
 	}
-	d.leftovers.done(id)
+	return left
 }
 
 // endDelegationsWith ends all delegations with a peer; of those that cannot be ended it returns
@@ -184,9 +187,8 @@ func (d *Daemon) trustAgain(ctx context.Context, p identity.Peer) (_ identity.Pe
 	d.leftovers.removing.Lock()
 	defer d.leftovers.removing.Unlock()
 	if name, left := d.leftovers.get(p.ID); left {
-		d.removeAllOf(ctx, p.ID, name, func(_ string, failed error) { err = cmp.Or(err, failed) })
-		if err != nil {
-			return p, fmt.Errorf("what it sent before it was untrusted cannot be removed: free some space and repeat it: %w", err)
+		if failed := d.forgetOnDisk(ctx, p.ID, name); len(failed) > 0 {
+			return p, fmt.Errorf("what it sent before it was untrusted cannot be removed: free some space and repeat it: %w", failed[0].err)
 		}
 	}
 	return d.trust.Trust(p)
@@ -217,17 +219,14 @@ func (d *Daemon) removeLeftoversOf(ctx context.Context, id identity.ID) error {
 	if !left { // trusted again meanwhile
 		return nil
 	}
-	var parts []unwrittenPart
-	d.removeAllOf(ctx, id, name, func(part string, err error) {
-		if err != nil {
-			parts = append(parts, unwrittenPart{part, err})
-			d.log.Debug("untrust: not on disk yet", "peer", id.Label(), "part", part, "err", err)
-		}
-	})
+	parts := d.forgetOnDisk(ctx, id, name)
+	for _, p := range parts {
+		d.log.Debug("untrust: not on disk yet", "peer", id.Label(), "part", p.part, "err", p.err)
+	}
 	if _, left := d.leftovers.get(id); !left {
 		d.log.Info("untrust: all that it left is removed", "peer", id.Label(), "name", name)
 	}
-	return firstFull(parts)
+	return joinErrors(parts)
 }
 
 // findLeftovers finds what the last run of the daemon could not remove of blocked peers.
