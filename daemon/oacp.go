@@ -63,7 +63,7 @@ func oacpHome(home string) (string, error) {
 // onMail tells subscribers of mail; it does not block.
 func (d *Daemon) onMail(e transfer.Event) {
 	d.publishEvent(client.EventMail, e.Peer, d.nameOf(e.Peer), time.Now(), &client.MailEvent{
-		Project: e.Project, Agent: e.Agent, File: e.File, SHA256: encodeHash(e.Hash), State: e.State, Reason: e.Reason,
+		Project: e.Project, Agent: e.Agent, File: e.File, SHA256: encodeHash(e.Hash), State: string(e.State), Reason: e.Reason,
 	})
 }
 
@@ -121,7 +121,7 @@ func (d *Daemon) serveBindings(_ context.Context, _ *localConn, p *client.OACPBi
 func (d *Daemon) describeQueued(q *transfer.Queued) client.OACPQueued {
 	return client.OACPQueued{
 		Project: q.Project, Agent: q.Agent, Peer: d.nameOf(q.Peer), File: replaceInvalid(q.File), SHA256: encodeHash(q.Hash),
-		Size: q.Size, State: q.State, Reason: replaceInvalid(q.Reason), Since: q.Since.UTC(),
+		Size: q.Size, State: string(q.State), Reason: replaceInvalid(q.Reason), Since: q.Since.UTC(),
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 )
@@ -39,7 +40,7 @@ func Run(t *testing.T, few int, faults []string, pass func(*testing.T, *Weather)
 	total := read(t, faults)
 	for ; total.Calls() < most; next++ {
 		t.Logf("-storm.seed %d", next)
-		w := &Weather{Tally: newTally(faults), rnd: rand.New(rand.NewPCG(next, 0))}
+		w := &Weather{Tally: newTally(faults), rnd: rand.New(rand.NewPCG(next, 0)), is: make([]bool, len(faults))}
 		if !t.Run("", func(t *testing.T) { pass(t, w) }) {
 			break
 		}
@@ -67,8 +68,9 @@ const (
 type Weather struct {
 	*Tally
 
-	mu  sync.Mutex
-	rnd *rand.Rand // under mu
+	mu  sync.Mutex // guards the rest
+	rnd *rand.Rand
+	is  []bool // by fault: it is there
 }
 
 // N draws a number below most.
@@ -76,6 +78,60 @@ func (w *Weather) N(most int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.rnd.IntN(most)
+}
+
+// Ms draws a time below so many milliseconds.
+func (w *Weather) Ms(most int) time.Duration { return time.Duration(w.N(most)) * time.Millisecond }
+
+// Set says whether a fault is there.
+func (w *Weather) Set(fault int, on bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.is[fault] = on
+}
+
+// Is reports whether a fault is there.
+func (w *Weather) Is(fault int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.is[fault]
+}
+
+// Calm ends all faults.
+func (w *Weather) Calm() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	clear(w.is)
+}
+
+// Process is a T that runs on one of the machines, which can end and come back.
+type Process[T any] struct {
+	mu      sync.RWMutex // guards the rest
+	running *T
+	stop    func()
+}
+
+// Start says what runs, and what ends it.
+func (p *Process[T]) Start(running *T, stop func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running, p.stop = running, stop
+}
+
+// Get returns what runs, nil while the process is away.
+func (p *Process[T]) Get() *T {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.running
+}
+
+// End ends the process; what it served ends with it.
+func (p *Process[T]) End() {
+	p.mu.Lock()
+	stop := p.stop
+	p.running = nil
+	p.mu.Unlock()
+	stop()
 }
 
 // Tally counts calls by how they ended, and by the faults during them.

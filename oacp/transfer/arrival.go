@@ -1,40 +1,38 @@
 package transfer
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"time"
 
 	"github.com/acpd/acpd/identity"
-	"github.com/acpd/acpd/internal/durable"
-	"github.com/acpd/acpd/store"
+	"github.com/acpd/acpd/kinds"
 )
 
-// The states of an arrival in the ledger.
+// arrivalState is the state of an arrival, as the store has it.
+type arrivalState string
+
+// The states of an arrival.
 const (
-	writing  = "writing"  // a file may be there
-	stored   = "stored"   // it is there, and the sender may know
-	consumed = "consumed" // the agent is done with it, and the sender does not know
-	reported = "reported" // the sender knows
+	writing  arrivalState = "writing"  // a file may be there
+	stored   arrivalState = "stored"   // it is there, and the sender may know
+	consumed arrivalState = "consumed" // the agent is done with it, and the sender does not know
+	reported arrivalState = "reported" // the sender knows
 )
 
 // arrival is a message that came from a peer.
 type arrival struct {
 	key   arrivalKey
 	name  string // of the file here
-	state string
+	state arrivalState
 
 	folder uint64 // in which it was seen last; 0 if that is not known
 
 	size    int64 // 0 of what came before sizes were kept
 	counted bool  // it and its size, in the peer's shares
-	kept    bool  // among Mailer.arrivals, which has a say in counted
+	kept    bool  // among ledger.arrivals, which has a say in counted
 
 	tries int       // of telling the sender, which did not take this one
 	due   time.Time // of the next
@@ -60,134 +58,195 @@ func (k arrivalKey) tempName() string {
 	return "." + k.name() + tempMark + hex.EncodeToString(id[:8])
 }
 
-// recoverArrival settles what a crash left half stored: it is there, or it never came and
-// will come again. Its temporary file goes, and nobody else's.
-func (m *Mailer) recoverArrival(ctx context.Context, a *arrival) (err error) {
-	name, err := m.findHalfStored(a)
-	if err != nil {
-		return err
+// load takes what the store knows: bindings, how many arrivals there are of each peer, and
+// the peers to which something is to be reported.
+func (l *ledger) load(bindings []Binding, arrivals map[identity.ID]int64, unreported []identity.ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, b := range bindings {
+		l.bound[b.mailbox()] = newBoundInbox(b)
 	}
-	if name == "" {
-		defer func() {
-			if err == nil {
-				m.shares.ledger.Give(a.key.peer, 1)
-			}
-		}()
+	for peer, n := range arrivals {
+		l.accounts.arrivals.Add(peer, n)
 	}
-	// It is found out again if that is lost.
-	return m.cfg.DB.Write(ctx, false, func(tx *store.Tx) error {
-		if name == "" {
-			a.state = ""
-			return sqlDeleteArrival(tx, a.key)
+	for _, peer := range unreported {
+		l.queueOf(peer).unread = true
+	}
+}
+
+// addArrival is placeArrival for a caller that does not hold l.mu.
+func (l *ledger) addArrival(a *arrival) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.placeArrival(a)
+}
+
+// placeArrival puts an arrival among those that lie here, if it is stored, or among the
+// reports, if it is consumed. The caller holds l.mu.
+func (l *ledger) placeArrival(a *arrival) {
+	switch a.state {
+	case stored:
+		p := a.key.mailbox
+		if l.arrivals[p] == nil {
+			l.arrivals[p] = make(map[string][]*arrival)
 		}
-		a.state, a.name = stored, name
-		return sqlUpdateArrival(tx, a)
-	})
+		l.arrivals[p][a.name] = append(l.arrivals[p][a.name], a)
+		l.countRoom(a)
+		a.kept = true
+	case consumed:
+		q := l.queueOf(a.key.peer)
+		if len(q.reports) < maxReportsKept {
+			q.reports = append(q.reports, a)
+		} else {
+			q.unread = true
+		}
+		q.wake()
+	}
 }
 
-// findHalfStored returns the name that a half-stored message has in the inbox, or had
-// before it went into the archive; "" if it is in neither.
-func (m *Mailer) findHalfStored(a *arrival) (string, error) {
-	inbox, err := m.openInbox(a.key.mailbox)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
+// removeArrival takes an arrival out of those that lie in an inbox. The caller holds l.mu.
+func (l *ledger) removeArrival(a *arrival) {
+	l.releaseRoom(a)
+	p := a.key.mailbox
+	left := slices.DeleteFunc(l.arrivals[p][a.name], func(b *arrival) bool { return a == b })
+	if len(left) > 0 {
+		l.arrivals[p][a.name] = left
+		return
 	}
-	if err != nil {
-		return "", err
+	delete(l.arrivals[p], a.name)
+	if len(l.arrivals[p]) == 0 {
+		delete(l.arrivals, p)
 	}
-	defer inbox.Close()
-	if err := inbox.Remove(a.key.tempName()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", err
-	}
-	if a.folder, err = inodeOf(inbox); err != nil {
-		return "", err
-	}
-	return a.locate(inbox)
 }
 
-// locate returns a message's name in an inbox or its archive, "" if it is in neither.
-func (a *arrival) locate(inbox *os.Root) (string, error) {
-	name := a.key.name()
-	if n := findMessage(inbox, name, a.size, a.key.hash); n != "" {
-		return n, durable.SyncRoot(inbox)
+// beginArrival takes one of the peer's places and makes sure that nobody else stores the
+// same message.
+func (l *ledger) beginArrival(key arrivalKey) (leave func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, twice := l.arriving[key]; twice {
+		return nil, &singleError{kinds.Errorf(kinds.Overloaded, "another stream brings the same message just now: it is tried again")}
 	}
-	archive, err := inbox.OpenRoot("archive")
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
+	if err := l.accounts.underWay.Take(key.peer, 1); err != nil {
+		return nil, exceeded(err, remedyUnderWay)
 	}
-	if err != nil {
-		return "", err
+	if err := l.accounts.opened.Take(key.peer, openedByEach); err != nil {
+		l.accounts.underWay.Give(key.peer, 1)
+		return nil, exceeded(err, remedyUnderWay)
 	}
-	defer archive.Close()
-	return findMessage(archive, name, a.size, a.key.hash), nil
+	l.arriving[key] = struct{}{}
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.arriving, key)
+		l.accounts.underWay.Give(key.peer, 1)
+		l.accounts.opened.Give(key.peer, openedByEach)
+	}, nil
 }
 
-// findConsumed finds what is consumed of the mail that came to a place: it is no more in
-// the inbox, while the inbox is there, and not another in its place.
-func (m *Mailer) findConsumed(ctx context.Context, p mailbox, inbox *os.Root, found map[string]foundFile, files names) {
-	folder, err := inodeOf(inbox)
-	if err != nil {
-		return // the next look finds it too
+// reserveRoom takes room for a message that is about to come, which nobody else has yet.
+// releaseRoom gives it back.
+func (l *ledger) reserveRoom(a *arrival) error {
+	who := a.key.peer
+	if err := l.accounts.files.Take(who, 1); err != nil {
+		return exceeded(err, remedyUnread)
 	}
-	m.mu.Lock()
-	var missing, moved []*arrival
-	for name, all := range selected(m.arrivals[p], files) {
+	if err := l.accounts.bytes.Take(who, a.size); err != nil {
+		l.accounts.files.Give(who, 1)
+		return exceeded(err, remedyUnread)
+	}
+	a.counted = true
+	return nil
+}
+
+// countRoom counts a message that lies in an inbox, whatever the bounds say. The caller holds
+// l.mu.
+func (l *ledger) countRoom(a *arrival) {
+	if !a.counted {
+		a.counted = true
+		l.accounts.files.Add(a.key.peer, 1)
+		l.accounts.bytes.Add(a.key.peer, a.size)
+	}
+}
+
+// releaseRoom gives back the room of a message that lies in no inbox. The caller holds l.mu,
+// or nobody else has the arrival.
+func (l *ledger) releaseRoom(a *arrival) {
+	if a.counted {
+		a.counted = false
+		l.accounts.files.Give(a.key.peer, 1)
+		l.accounts.bytes.Give(a.key.peer, a.size)
+	}
+}
+
+// releaseInbox gives back the room of what lay in an inbox that is not there.
+func (l *ledger) releaseInbox(p mailbox) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, all := range l.arrivals[p] {
+		for _, a := range all {
+			l.releaseRoom(a)
+		}
+	}
+}
+
+// endStoring adds a message that was stored, and has its inbox scanned: it is watched from
+// now on, and the message may be gone already.
+func (l *ledger) endStoring(a *arrival) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a.state = stored
+	l.placeArrival(a)
+	if p := a.key.mailbox; len(l.arrivals[p]) > 1 {
+		l.markDirty(p, names{a.name: {}})
+	} else {
+		l.markDirty(p, nil)
+	}
+}
+
+// endReceiving gives back the room of a message that was not stored.
+func (l *ledger) endReceiving(a *arrival) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !a.kept {
+		l.releaseRoom(a)
+	}
+}
+
+// matchArrivals compares the arrivals that lie in an inbox with the files
+// that a scan of some names, or of all for nil, has found in the folder with that inode. It
+// returns the arrivals that are missing, and those that lie in another folder than before,
+// as after a restored backup.
+func (l *ledger) matchArrivals(p mailbox, inode uint64, found map[string]foundFile, scanned names) (missing, moved []*arrival) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name, all := range selected(l.arrivals[p], scanned) {
 		_, there := found[name]
 		for _, a := range all {
 			if there {
-				m.countRoom(a)
+				l.countRoom(a)
 			}
 			switch {
-			case there && a.folder != folder: // as after a restored backup
-				a.folder = folder
+			case there && a.folder != inode:
+				a.folder = inode
 				moved = append(moved, a)
 			case there:
-			case a.folder == folder || a.folder == 0:
+			case a.folder == inode || a.folder == 0:
 				missing = append(missing, a)
 			default: // it went with another folder
-				m.releaseRoom(a)
+				l.releaseRoom(a)
 			}
 		}
 	}
-	m.mu.Unlock()
-	// One that came after the look is not missing.
-	done := slices.DeleteFunc(missing, func(a *arrival) bool {
-		_, err := inbox.Lstat(a.name)
-		return !errors.Is(err, fs.ErrNotExist)
-	})
-	if len(done) == 0 && len(moved) == 0 {
-		return
-	}
-	for _, a := range done {
-		a.state = consumed
-	}
-	m.writeStore(ctx, func(tx *store.Tx) error {
-		for _, a := range slices.Concat(done, moved) {
-			if err := sqlUpdateArrival(tx, a); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, a := range done {
-		m.removeArrival(a)
-		m.addArrival(a)
-	}
+	return missing, moved
 }
 
-// removeArrival takes an arrival out of those that lie in an inbox. The caller holds m.mu.
-func (m *Mailer) removeArrival(a *arrival) {
-	m.releaseRoom(a)
-	p := a.key.mailbox
-	left := slices.DeleteFunc(m.arrivals[p][a.name], func(b *arrival) bool { return a == b })
-	if len(left) > 0 {
-		m.arrivals[p][a.name] = left
-		return
-	}
-	delete(m.arrivals[p], a.name)
-	if len(m.arrivals[p]) == 0 {
-		delete(m.arrivals, p)
+// endArrivals moves arrivals that are consumed to the reports.
+func (l *ledger) endArrivals(all []*arrival) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range all {
+		l.removeArrival(a)
+		l.placeArrival(a)
 	}
 }

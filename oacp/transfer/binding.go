@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -59,10 +58,7 @@ func (m *Mailer) Bind(ctx context.Context, b Binding, take bool) (Binding, error
 	case b.Mode == OnStored:
 		b.Linger = cmp.Or(b.Linger, DefaultLinger)
 	}
-	m.mu.Lock()
-	_, bound := m.bound[p]
-	full := len(m.bound) >= maxBindings
-	m.mu.Unlock()
+	_, bound, full := m.ledger.bindingOf(p)
 	if !bound {
 		if full {
 			return b, kinds.Errorf(kinds.Overloaded, "bind: %d agents are bound, the most there can be: unbind some", maxBindings)
@@ -74,23 +70,7 @@ func (m *Mailer) Bind(ctx context.Context, b Binding, take bool) (Binding, error
 	if err := m.cfg.DB.Write(ctx, true, func(tx *store.Tx) error { return sqlBind(tx, b) }); err != nil {
 		return b, fmt.Errorf("bind: %w", err)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := m.bound[p]
-	if s == nil {
-		s = newBoundInbox(b)
-		m.bound[p] = s
-	}
-	if s.Peer != b.Peer { // what the agent has not dealt with goes where it lives now
-		s.peerStatus = ""
-		s.abandonEntries()
-	}
-	s.Binding = b
-	m.requeueRefused(s)
-	m.markDirty(p, nil)
-	k := m.queueOf(b.Peer) // which learns that its agents' states matter here now
-	k.stale = true
-	k.announceAgain()
+	m.ledger.bind(b)
 	return b, nil
 }
 
@@ -149,69 +129,25 @@ func countMessages(root *os.Root, dir string) (n int, err error) {
 // Unbind makes an agent one that is hosted here, durably. Its inbox stays as it is.
 func (m *Mailer) Unbind(ctx context.Context, project, agent string) (Binding, error) {
 	p := mailbox{project, agent}
-	m.mu.Lock()
-	s := m.bound[p]
-	m.mu.Unlock()
-	if s == nil {
-		return Binding{}, m.notBound("unbind", p)
+	b, bound, _ := m.ledger.bindingOf(p)
+	if !bound {
+		return Binding{}, errNotBound("unbind", p)
 	}
 	if err := m.cfg.DB.Write(ctx, true, func(tx *store.Tx) error { return sqlUnbind(tx, p) }); err != nil {
 		return Binding{}, fmt.Errorf("unbind: %w", err)
 	}
-	m.mu.Lock()
-	s.abandonEntries()
-	delete(m.bound, p)
-	m.changed.Set() // who took mail to the peer may be needed no more
-	m.mu.Unlock()
+	m.ledger.unbind(p)
 	m.removeStatusFile(p)
-	return s.Binding, nil
+	return b, nil
 }
 
-func (m *Mailer) notBound(op string, p mailbox) error {
+func errNotBound(op string, p mailbox) error {
 	return kinds.Errorf(kinds.NotFound, "%s: %.64q of project %.64q is bound to nobody: see acpctl oacp bindings", op, p.agent, p.project)
 }
 
 // Bindings returns the bindings of a project, or of all for "", by their names.
-func (m *Mailer) Bindings(project string) []Binding {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	all := make([]Binding, 0, len(m.bound))
-	for p, s := range m.bound {
-		if project == "" || p.project == project {
-			all = append(all, s.Binding)
-		}
-	}
-	slices.SortFunc(all, func(a, b Binding) int { return a.mailbox().compare(b.mailbox()) })
-	return all
-}
+func (m *Mailer) Bindings(project string) []Binding { return m.ledger.bindings(project) }
 
 func (p mailbox) compare(q mailbox) int {
 	return cmp.Or(cmp.Compare(p.project, q.project), cmp.Compare(p.agent, q.agent))
-}
-
-// isBoundTo reports whether an agent of a project, or any for "", lives at a peer.
-func (m *Mailer) isBoundTo(peer identity.ID, project, agent string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if agent != "" {
-		s := m.bound[mailbox{project, agent}]
-		return s != nil && s.Peer == peer
-	}
-	for p, s := range m.bound {
-		if p.project == project && s.Peer == peer {
-			return true
-		}
-	}
-	return false
-}
-
-// boundPeer returns to whom an agent is bound; ok is false if it is hosted here.
-func (m *Mailer) boundPeer(p mailbox) (peer identity.ID, ok bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := m.bound[p]
-	if s == nil {
-		return peer, false
-	}
-	return s.Peer, true
 }

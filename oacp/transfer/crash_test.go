@@ -148,7 +148,7 @@ func TestLateArrival(t *testing.T) {
 func TestRetention(t *testing.T) {
 	desk, laptop := desks(t)
 	laptop.start()
-	write := func(file, state string, age time.Duration) {
+	write := func(file string, state arrivalState, age time.Duration) {
 		t.Helper()
 		a := &arrival{key: arrivalKey{desk.key.ID(), mailbox{"demo", "reviewer"}, file, sha256.Sum256([]byte(file))}, name: file, state: state}
 		err := laptop.db.Write(t.Context(), true, func(tx *store.Tx) error {
@@ -169,7 +169,7 @@ func TestRetention(t *testing.T) {
 	laptop.stop()
 	laptop.start() // counts the rows, and prunes
 	known := make(map[string]bool)
-	await.Until(t, "what is over for long is forgotten", func() bool { return laptop.shares.ledger.Held(desk.key.ID()) == 2 })
+	await.Until(t, "what is over for long is forgotten", func() bool { return laptop.accounts.arrivals.Held(desk.key.ID()) == 2 })
 	err := laptop.db.Read(t.Context(), func(tx *store.Tx) error {
 		all, err := sqlArrivals(tx, "TRUE")
 		for _, a := range all {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"sync"
 
 	"github.com/acpd/acpd/store"
 )
@@ -14,45 +15,51 @@ import (
 // once, until it works or fails for another reason.
 type failure struct{ what, why string }
 
+// failureLog knows the failures that were logged.
+type failureLog struct {
+	mu   sync.Mutex // guards seen
+	seen map[failure]struct{}
+}
+
 // maxFailures bounds what is kept, since peers choose some of the reasons.
 const maxFailures = 1024
 
-// isNewFailure reports whether it is news that something fails for a reason.
-func (m *Mailer) isNewFailure(what, why string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+// isNew reports whether it is news that something fails for a reason.
+func (l *failureLog) isNew(what, why string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	f := failure{what, why}
-	if _, old := m.failures[f]; old {
+	if _, old := l.seen[f]; old {
 		return false
 	}
-	if len(m.failures) == maxFailures {
-		clear(m.failures)
+	if len(l.seen) == maxFailures {
+		clear(l.seen)
 	}
-	m.failures[f] = struct{}{}
+	l.seen[f] = struct{}{}
 	return true
 }
 
-// clearFailure says that something does not fail.
-func (m *Mailer) clearFailure(what string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	maps.DeleteFunc(m.failures, func(f failure, _ struct{}) bool { return f.what == what })
+// clear notes that something works: its next failure is news.
+func (l *failureLog) clear(what string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	maps.DeleteFunc(l.seen, func(f failure, _ struct{}) bool { return f.what == what })
 }
 
-// writeStore writes to the ledger what is found out again if that fails.
+// writeStore writes what is found out again if that fails.
 func (m *Mailer) writeStore(ctx context.Context, change func(*store.Tx) error) error {
-	return m.logStoreError("mail: the ledger cannot be written", m.cfg.DB.Write(context.WithoutCancel(ctx), false, change))
+	return m.logStoreError("mail: the store cannot be written", m.cfg.DB.Write(context.WithoutCancel(ctx), false, change))
 }
 
-// readStore reads from the ledger what the next look asks again if that fails.
+// readStore reads what the next scan asks again if that fails.
 func (m *Mailer) readStore(ctx context.Context, ask func(*store.Tx) error) error {
-	return m.logStoreError("mail: the ledger cannot be read", m.cfg.DB.Read(context.WithoutCancel(ctx), ask))
+	return m.logStoreError("mail: the store cannot be read", m.cfg.DB.Read(context.WithoutCancel(ctx), ask))
 }
 
 func (m *Mailer) logStoreError(what string, err error) error {
 	if err == nil {
-		m.clearFailure(what)
-	} else if m.isNewFailure(what, err.Error()) {
+		m.failures.clear(what)
+	} else if m.failures.isNew(what, err.Error()) {
 		m.cfg.Log.Warn(what, "err", err)
 	}
 	return err

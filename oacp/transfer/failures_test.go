@@ -97,18 +97,18 @@ func TestFilesOfNoReason(t *testing.T) {
 func TestFailures(t *testing.T) {
 	desk, laptop := bound(t)
 	for i := range 2 * maxFailures {
-		if !laptop.isNewFailure(desk.key.ID().String(), fmt.Sprint(i)) {
+		if !laptop.failures.isNew(desk.key.ID().String(), fmt.Sprint(i)) {
 			t.Fatal("not new")
 		}
 	}
-	if laptop.isNewFailure(desk.key.ID().String(), fmt.Sprint(2*maxFailures-1)) {
+	if laptop.failures.isNew(desk.key.ID().String(), fmt.Sprint(2*maxFailures-1)) {
 		t.Error("it is news again")
 	}
-	if n := len(laptop.failures); n > maxFailures {
+	if n := len(laptop.failures.seen); n > maxFailures {
 		t.Errorf("%d are kept", n)
 	}
-	laptop.clearFailure(desk.key.ID().String())
-	if n := len(laptop.failures); n != 0 {
+	laptop.failures.clear(desk.key.ID().String())
+	if n := len(laptop.failures.seen); n != 0 {
 		t.Errorf("%d are left", n)
 	}
 }

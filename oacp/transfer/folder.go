@@ -230,7 +230,7 @@ func storeFile(dir *os.Root, temp, name string, data []byte) (string, error) {
 	return "", err // another was quicker; it is tried again
 }
 
-// maxNumbered is how many messages of one name may lie in an inbox: each is looked at
+// maxNumbered is how many messages of one name may lie in an inbox: each is read
 // before the next gets its name.
 const maxNumbered = 16
 

@@ -5,9 +5,24 @@ import "time"
 // Limits of the tables that are kept in memory.
 const (
 	maxBindings    = 1024
-	maxReportsKept = 1000 // reports for a peer; the ledger has the others
+	maxReportsKept = 1000 // reports for a peer; the store has the others
 	maxParsing     = 2    // files of peers that are read at a time
 )
+
+// How many streams a peer is sent at a time: deliveries, and beside them reports.
+const (
+	maxSending = 8
+	maxReports = 4
+)
+
+// maxPostponed bounds the reports that wait by themselves: if a peer does not take so many,
+// all wait with them. The store is read for more than that at once, so that it always gives
+// some that do not wait.
+const maxPostponed = maxReportsKept / 2
+
+// refillPause is between two looks at all that waits for a peer, if nothing but pauses end:
+// a peer that refuses each of many messages for now causes no such look for each.
+const refillPause = 100 * time.Millisecond
 
 // Times.
 const (
@@ -26,7 +41,7 @@ const (
 	streamTime        = 2 * time.Minute // of one stream, from its opening to the answer
 	retention         = 90 * 24 * time.Hour
 
-	// shortRetention is for a peer that has used up its share of the ledger.
+	// shortRetention is for a peer that has used up its share of the arrivals in the store.
 	shortRetention = 30 * 24 * time.Hour
 
 	pruneEvery    = 24 * time.Hour

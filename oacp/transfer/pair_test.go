@@ -350,9 +350,9 @@ func (s *side) ledger(file string) (found *arrival, err error) {
 	return found, err
 }
 
-func (s *side) becomes(file, state string) Queued {
+func (s *side) becomes(file string, state State) Queued {
 	s.t.Helper()
-	await.Until(s.t, file+" is "+state, func() bool { return s.queued(file).State == state })
+	await.Until(s.t, file+" is "+string(state), func() bool { return s.queued(file).State == state })
 	return s.queued(file)
 }
 

@@ -33,34 +33,6 @@ const (
 	maxAnnounced = 256 // agents that a peer is told of
 )
 
-// notePresence notes how an agent is that lives at a peer. Word from the peer is also a
-// reason to offer it again what it has refused.
-func (m *Mailer) notePresence(from identity.ID, p mailbox, status string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	known := false
-	for q, s := range m.bound {
-		if s.Peer != from || q.project != p.project {
-			continue
-		}
-		known = true
-		if q == p && (status == available || status == busy || status == offline) {
-			s.peerStatus = status
-			m.markDirty(p, names{})
-		}
-	}
-	if !known {
-		return
-	}
-	m.retryRefused(from)
-	if m.peerAgents[from] == nil {
-		m.peerAgents[from] = make(map[mailbox]struct{})
-	}
-	if len(m.peerAgents[from]) < maxAnnounced {
-		m.peerAgents[from][p] = struct{}{}
-	}
-}
-
 // Twin is an agent that lives here and, by its word, at a connected peer too. Mail for it
 // stays on the machine where it is sent.
 type Twin struct {
@@ -74,16 +46,7 @@ const maxTwins = 64
 
 // Twins returns twins of a project, or of all for "".
 func (m *Mailer) Twins(project string) []Twin {
-	m.mu.Lock()
-	var all []Twin
-	for peer, agents := range m.peerAgents {
-		for p := range agents {
-			if _, bound := m.bound[p]; !bound && (project == "" || p.project == project) {
-				all = append(all, Twin{p.project, p.agent, peer})
-			}
-		}
-	}
-	m.mu.Unlock()
+	all := m.ledger.twins(project)
 	slices.SortFunc(all, func(a, b Twin) int {
 		return cmp.Or(mailbox{a.Project, a.Agent}.compare(mailbox{b.Project, b.Agent}), bytes.Compare(a.Peer[:], b.Peer[:]))
 	})
@@ -96,57 +59,32 @@ func (m *Mailer) Twins(project string) []Twin {
 	return here
 }
 
-// announceAgents tells a peer of the agents that live here, in projects in which it has
-// agents too, where it does not know yet.
-func (m *Mailer) announceAgents(ctx context.Context, k *peerQueue) {
-	m.mu.Lock()
-	if k.announced != nil && time.Since(k.announcedAt) < announceEvery {
-		m.mu.Unlock()
-		return
-	}
-	linked := m.connected[k.peer]
-	projects := make(map[string]struct{})
-	for p, s := range m.bound {
-		if s.Peer == k.peer {
-			projects[p.project] = struct{}{}
-		}
-	}
-	told, reason := k.announced, k.announcements
-	k.announcedAt = time.Now()
-	m.mu.Unlock()
-	if !linked || len(projects) == 0 {
+// announceAgents tells a peer of the agents that live here, in projects in which the peer
+// has agents too, as far as it does not know yet.
+func (m *Mailer) announceAgents(ctx context.Context, q *peerQueue) {
+	a := m.ledger.beginAnnouncement(q)
+	if a == nil {
 		return
 	}
 	next := make(map[mailbox]string)
-	for project := range projects {
+	for project := range a.projects {
 		for _, p := range m.hostedAgents(project) {
 			if len(next) == maxAnnounced {
 				break
 			}
 			status := m.readAgentStatus(p)
-			if told[p] != status {
-				reply, err := m.request(ctx, k.peer, &wire.MailRequest{
+			if a.told[p] != status {
+				reply, err := m.request(ctx, q.peer, &wire.MailRequest{
 					Op: wire.MailPresence, Project: p.project, Agent: p.agent, Status: status, UpdatedAt: message.Stamp(time.Now()),
 				})
 				if err != nil || reply.Result != wire.MailOK {
-					continue // the next greeting tries again
+					continue // the next announcement tries again
 				}
 			}
 			next[p] = status
 		}
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if k.announcements == reason {
-		k.announced = next
-	}
-}
-
-// announceAgain has the peer told of all agents. The caller holds Mailer.mu.
-func (k *peerQueue) announceAgain() {
-	k.announced = nil
-	k.announcements++
-	k.wake()
+	m.ledger.endAnnouncement(q, a, next)
 }
 
 // hostedAgents are the agents of a project that are hosted here.
@@ -164,7 +102,7 @@ func (m *Mailer) hostedAgents(project string) (all []mailbox) {
 	entries, _ := d.ReadDir(-1)
 	for _, e := range entries {
 		p := mailbox{project, e.Name()}
-		if _, bound := m.boundPeer(p); e.IsDir() && !bound && message.LegalAgent(p.agent) {
+		if _, bound := m.ledger.boundPeer(p); e.IsDir() && !bound && message.LegalAgent(p.agent) {
 			all = append(all, p)
 		}
 	}
@@ -211,39 +149,17 @@ func readStatusFile(dir *os.Root) ([]byte, error) {
 // with the link to it, so that senders are warned of one that is offline. A file
 // that somebody else wrote is left alone.
 func (m *Mailer) updateStatusFile(p mailbox) {
-	m.mu.Lock()
-	s := m.bound[p]
-	if s == nil {
-		m.mu.Unlock()
-		return
+	status, write, again := m.ledger.planStatus(p, time.Now())
+	if again > 0 {
+		time.AfterFunc(again, func() { m.ledger.statusDue(p) })
 	}
-	status := offline
-	if m.connected[s.Peer] {
-		status = available
-		if s.peerStatus != "" {
-			status = s.peerStatus
-		}
-	}
-	fresh := s.fileStatus == status && time.Since(s.fileStatusAt) < statusEvery
-	if since := time.Since(s.fileStatusAt); !fresh && since < statusPause {
-		if fresh = true; !s.statusPlanned {
-			s.statusPlanned = true
-			time.AfterFunc(statusPause-since, func() { m.statusDue(s) })
-		}
-	}
-	if !fresh {
-		s.fileStatus, s.fileStatusAt = status, time.Now()
-	}
-	m.mu.Unlock()
-	if fresh {
+	if !write {
 		return
 	}
 	if err := m.writeStatusFile(p, status); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		m.cfg.Log.Debug("mail: a status is not written", "project", p.project, "agent", p.agent, "err", err)
 	}
-	m.mu.Lock()
-	bound := m.bound[p] != nil
-	m.mu.Unlock()
+	_, bound := m.ledger.boundPeer(p)
 	if !bound { // meanwhile: whoever unbound it may have found no file yet
 		m.removeStatusFile(p)
 	}
@@ -265,25 +181,10 @@ func (m *Mailer) removeStatusFile(p mailbox) {
 	}
 }
 
-// statusDue has a status written that changed too soon after the last.
-func (m *Mailer) statusDue(s *boundInbox) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s.statusPlanned = false
-	m.markDirty(s.mailbox(), names{})
-}
-
 // writeAllOffline says at the end that nobody is reached any more.
 func (m *Mailer) writeAllOffline() {
-	m.mu.Lock()
-	clear(m.connected)
-	m.mu.Unlock()
-	for _, b := range m.Bindings("") {
-		m.mu.Lock()
-		if s := m.bound[b.mailbox()]; s != nil {
-			s.fileStatusAt = time.Time{}
-		}
-		m.mu.Unlock()
+	m.ledger.disconnectAll()
+	for _, b := range m.ledger.bindings("") {
 		m.updateStatusFile(b.mailbox())
 	}
 }

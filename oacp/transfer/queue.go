@@ -23,7 +23,7 @@ type Queued struct {
 	File    string
 	Hash    [32]byte // zero where it was not read
 	Size    int64
-	State   string // Waiting, Delivered or Parked
+	State   State  // Waiting, Delivered or Parked
 	Reason  string // why it waits longer than usual, is parked, or does not go
 	Since   time.Time
 }
@@ -33,32 +33,9 @@ func (q Queued) path() string { return q.Project + "/" + q.Agent + "/" + q.File 
 // Queue returns the files of all bound agents of a project, or of all projects for
 // "", by project, agent and file with slashes between them.
 func (m *Mailer) Queue(project string) []Queued {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var all []Queued
-	for p, s := range m.bound {
-		if project != "" && p.project != project {
-			continue
-		}
-		for _, e := range s.entries {
-			if e.state != gone {
-				all = append(all, m.describeEntry(s, e))
-			}
-		}
-	}
+	all := m.ledger.queued(project)
 	slices.SortFunc(all, func(a, b Queued) int { return strings.Compare(a.path(), b.path()) })
 	return all
-}
-
-// describeEntry is what the queue says of an entry. The caller holds m.mu.
-func (m *Mailer) describeEntry(s *boundInbox, e *entry) Queued {
-	q := Queued{Project: s.Project, Agent: s.Agent, Peer: s.Peer, File: e.file, Hash: e.hash, Size: e.version.size, State: shownState(e.state), Reason: e.reason, Since: e.since}
-	if e.state == Waiting || e.state == sending {
-		if k := m.queues[s.Peer]; k != nil && q.Reason == "" {
-			q.Reason = k.trouble
-		}
-	}
-	return q
 }
 
 // Trace returns what Queue says of one file or, where it is not there, what was last
@@ -66,13 +43,9 @@ func (m *Mailer) describeEntry(s *boundInbox, e *entry) Queued {
 // nil for a file that is unknown, and for one that went before it was delivered.
 func (m *Mailer) Trace(ctx context.Context, project, agent, file string) (*Queued, error) {
 	p := mailbox{project, agent}
-	m.mu.Lock()
-	if s := m.bound[p]; s != nil && s.entries[file] != nil && s.entries[file].state != gone {
-		defer m.mu.Unlock()
-		q := m.describeEntry(s, s.entries[file])
-		return &q, nil
+	if q := m.ledger.queuedFile(p, file); q != nil {
+		return q, nil
 	}
-	m.mu.Unlock()
 	q := &Queued{Project: project, Agent: agent, File: file, State: Delivered}
 	err := m.cfg.DB.Read(ctx, func(tx *store.Tx) error {
 		var ok bool
@@ -92,17 +65,15 @@ func (m *Mailer) Trace(ctx context.Context, project, agent, file string) (*Queue
 // nothing carries it, and returns its path below the home.
 func (m *Mailer) Drop(_ context.Context, project, agent, file string) (string, error) {
 	p := mailbox{project, agent}
-	m.mu.Lock()
-	s := m.bound[p]
-	busy := s != nil && s.entries[file] != nil && s.entries[file].state == sending
-	m.mu.Unlock()
+	b, bound, _ := m.ledger.bindingOf(p)
+	state, _ := m.ledger.stateOf(p, b.Peer, file)
 	switch {
-	case s == nil:
-		return "", m.notBound("drop", p)
-	case busy:
+	case !bound:
+		return "", errNotBound("drop", p)
+	case state == sending:
 		return "", kinds.Errorf(kinds.Overloaded, "drop: %s is being delivered just now: look again in a moment", file)
 	case file == "" || strings.ContainsAny(file, "/\x00") || !strings.HasSuffix(file, extension):
-		return "", notHere("drop", p, file)
+		return "", errNotHere("drop", p, file)
 	}
 	dir, err := m.openAgent(p)
 	if err != nil {
@@ -112,7 +83,7 @@ func (m *Mailer) Drop(_ context.Context, project, agent, file string) (string, e
 	from := path.Join(inboxDir, file)
 	switch info, err := dir.Lstat(from); {
 	case errors.Is(err, fs.ErrNotExist), err == nil && info.IsDir():
-		return "", notHere("drop", p, file)
+		return "", errNotHere("drop", p, file)
 	case err != nil:
 		return "", fmt.Errorf("drop: %w", err)
 	}
@@ -127,9 +98,7 @@ func (m *Mailer) Drop(_ context.Context, project, agent, file string) (string, e
 		if err := dir.Rename(from, to); err != nil {
 			return "", fmt.Errorf("drop: %w", err)
 		}
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.markDirty(p, names{file: {}})
+		m.ledger.noteChanged(p, names{file: {}})
 		return path.Join(p.dir(), to), nil
 	}
 	return "", kinds.Errorf(kinds.Overloaded, "drop: %s holds %d files of that name: tidy it up", deadDir, maxDropped)
@@ -139,6 +108,6 @@ func (m *Mailer) Drop(_ context.Context, project, agent, file string) (string, e
 const maxDropped = 99
 
 // notHere is what a caller hears who names a file that is not there.
-func notHere(op string, p mailbox, file string) error {
+func errNotHere(op string, p mailbox, file string) error {
 	return kinds.Errorf(kinds.NotFound, "%s: there is no %.200q in the inbox of %s: see acpctl oacp queue", op, file, p.agent)
 }

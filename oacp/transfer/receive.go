@@ -63,7 +63,7 @@ func (m *Mailer) Serve(ctx context.Context, from identity.ID, s Stream) {
 		}
 		m.logRefusal(from, request, e, err)
 	} else if result == wire.MailStored {
-		m.clearFailure(from.String())
+		m.failures.clear(from.String())
 	}
 	b, err := wire.AppendMailReply(nil, reply)
 	if err != nil {
@@ -82,7 +82,7 @@ func (a *singleError) Unwrap() error { return a.error }
 
 // logRefusal logs why a peer's request was refused.
 func (m *Mailer) logRefusal(from identity.ID, request *wire.MailRequest, e *kinds.Error, err error) {
-	if !m.isNewFailure(from.String(), withoutPath(err)) {
+	if !m.failures.isNew(from.String(), withoutPath(err)) {
 		return
 	}
 	level := slog.LevelInfo
@@ -134,38 +134,26 @@ func (m *Mailer) handleRequest(ctx context.Context, from identity.ID, request *w
 	case wire.MailConsumed:
 		return wire.MailOK, m.handleConsumed(ctx, from, p, request)
 	}
-	m.notePresence(from, p, request.Status)
+	m.ledger.notePresence(from, p, request.Status)
 	return wire.MailOK, nil
 }
 
-// handleConsumed notes that the recipient of a message is done with it. The next look
+// handleConsumed notes that the recipient of a message is done with it. The next scan
 // removes the copy, now if it is still that message, else when it is so again.
 func (m *Mailer) handleConsumed(ctx context.Context, from identity.ID, p mailbox, request *wire.MailRequest) error {
 	if !message.LegalFileName(request.File) {
 		return kinds.Errorf(kinds.Invalid, "filename %.80q: no message from here is called that", request.File)
 	}
-	m.mu.Lock()
-	ours, landing := false, false
-	if s := m.bound[p]; s != nil && s.Peer == from {
-		e := s.entries[request.File]
-		ours, landing = true, e != nil && e.state == sending
-	}
-	m.mu.Unlock()
-	switch {
+	switch state, ours := m.ledger.stateOf(p, from, request.File); {
 	case !ours: // no copy lies here
 		return nil
-	case landing: // the ledger does not have it yet
+	case state == sending: // the store does not have it yet
 		return &singleError{kinds.Errorf(kinds.Overloaded, "its delivery is not over: say that again")}
 	}
 	if err := m.cfg.DB.Write(ctx, false, func(tx *store.Tx) error { return sqlMarkConsumed(tx, from, p, request.File, request.Hash) }); err != nil {
 		return fmt.Errorf("note what is consumed: %w", err)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s := m.bound[p]; s != nil && s.Peer == from && s.entries[request.File] != nil {
-		s.entries[request.File].consumedHash = request.Hash
-		m.markDirty(p, names{request.File: {}})
-	}
+	m.ledger.noteConsumed(p, from, request.File, request.Hash)
 	return nil
 }
 
@@ -177,11 +165,11 @@ func (m *Mailer) receiveMail(ctx context.Context, from identity.ID, request *wir
 		return "", kinds.Errorf(kinds.TooLarge, "size: %d bytes: a message may have %d", request.Size, message.MaxBytes)
 	case request.Size == 0:
 		return "", kinds.Errorf(kinds.Invalid, "size: 0: a message is not empty")
-	case !m.isBoundTo(from, request.Project, ""):
+	case !m.ledger.isBoundTo(from, request.Project, ""):
 		return "", kinds.Errorf(kinds.NotAuthorized, "no agent of project %s is bound to you there: its owner may do that with acpctl oacp bind", request.Project)
 	}
 	key := arrivalKey{from, mailbox{request.Project, request.Agent}, request.File, request.Hash}
-	leave, err := m.beginArrival(key)
+	leave, err := m.ledger.beginArrival(key)
 	if err != nil {
 		return "", err
 	}
@@ -192,19 +180,13 @@ func (m *Mailer) receiveMail(ctx context.Context, from identity.ID, request *wir
 	}
 	inbox.Close() // no descriptor waits for a peer that does not go on
 	a := &arrival{key: key, state: writing, size: int64(request.Size)}
-	if err := m.reserveRoom(a); err != nil {
+	if err := m.ledger.reserveRoom(a); err != nil {
 		known, fail := m.readArrival(ctx, key)
 		if fail != nil || known == nil || known.state == writing {
 			return "", cmp.Or(fail, err)
 		}
 	}
-	defer func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if !a.kept {
-			m.releaseRoom(a)
-		}
-	}()
+	defer m.ledger.endReceiving(a)
 
 	var data bytes.Buffer // grows with what comes, not with what is announced
 	if n, err := io.Copy(&data, io.LimitReader(body, int64(request.Size))); err != nil || uint64(n) < request.Size {
@@ -220,14 +202,14 @@ func (m *Mailer) receiveMail(ctx context.Context, from identity.ID, request *wir
 	if err != nil {
 		return "", err
 	}
-	if !m.isBoundTo(from, request.Project, letter.From) {
+	if !m.ledger.isBoundTo(from, request.Project, letter.From) {
 		return "", kinds.Errorf(kinds.NotAuthorized, "from: %s of project %s is not bound to you there: its owner may do that with acpctl oacp bind %s %s", letter.From, request.Project, request.Project, letter.From)
 	}
 	// From here on it may be in the inbox, so it is not given up half-way.
 	return m.storeMail(context.WithoutCancel(ctx), a, data.Bytes(), request.Delivery)
 }
 
-// readArrival is what the ledger has of a message, nil if it has nothing.
+// readArrival returns what the store has of a message, nil if it has nothing.
 func (m *Mailer) readArrival(ctx context.Context, key arrivalKey) (a *arrival, err error) {
 	err = m.cfg.DB.Read(ctx, func(tx *store.Tx) (err error) {
 		a, err = sqlArrival(tx, key)
@@ -243,34 +225,9 @@ func errorCutShort(err error) error {
 	return kinds.Errorf(kinds.Timeout, "the message did not come in time: %v", err)
 }
 
-// beginArrival takes one of the peer's places and makes sure that nobody else stores the
-// same message.
-func (m *Mailer) beginArrival(key arrivalKey) (leave func(), err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if _, twice := m.arriving[key]; twice {
-		return nil, &singleError{kinds.Errorf(kinds.Overloaded, "another stream brings the same message just now: it is tried again")}
-	}
-	if err := m.shares.underWay.Take(key.peer, 1); err != nil {
-		return nil, exceeded(err, remedyUnderWay)
-	}
-	if err := m.shares.opened.Take(key.peer, openedByEach); err != nil {
-		m.shares.underWay.Give(key.peer, 1)
-		return nil, exceeded(err, remedyUnderWay)
-	}
-	m.arriving[key] = struct{}{}
-	return func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		delete(m.arriving, key)
-		m.shares.underWay.Give(key.peer, 1)
-		m.shares.opened.Give(key.peer, openedByEach)
-	}, nil
-}
-
 // openHostedInbox opens the inbox of an agent that lives here.
 func (m *Mailer) openHostedInbox(p mailbox, from identity.ID) (*os.Root, error) {
-	if peer, ok := m.boundPeer(p); ok {
+	if peer, ok := m.ledger.boundPeer(p); ok {
 		where := "elsewhere"
 		if peer == from {
 			where = "with you"
@@ -310,13 +267,13 @@ func (m *Mailer) storeMail(ctx context.Context, a *arrival, data []byte, deliver
 	switch {
 	case known == nil:
 		if err := checkFreeName(inbox, key.name(), a.size, key.hash); err != nil {
-			return "", err // before the ledger has a row of what will not come
+			return "", err // before the store has a row of what will not come
 		}
 		if err := m.reserveRow(ctx, key.peer); err != nil {
 			return "", err
 		}
 		if err := m.writeArrival(ctx, sqlAddArrival, a, true); err != nil {
-			m.shares.ledger.Give(key.peer, 1)
+			m.accounts.arrivals.Give(key.peer, 1)
 			return "", err
 		}
 	case known.state == stored:
@@ -333,9 +290,7 @@ func (m *Mailer) storeMail(ctx context.Context, a *arrival, data []byte, deliver
 		if err := m.writeArrival(ctx, sqlUpdateArrival, known, false); err != nil {
 			return "", err
 		}
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.addArrival(known)
+		m.ledger.addArrival(known)
 		return wire.MailDuplicate, nil
 	}
 	if a.name == "" {
@@ -351,16 +306,7 @@ func (m *Mailer) storeMail(ctx context.Context, a *arrival, data []byte, deliver
 	if err := m.writeArrival(ctx, sqlUpdateArrival, &done, true); err != nil {
 		return "", err
 	}
-	m.mu.Lock()
-	a.state = stored
-	m.addArrival(a)
-	// The inbox is watched from now on, and the message may be gone already.
-	if len(m.arrivals[key.mailbox]) > 1 {
-		m.markDirty(key.mailbox, names{a.name: {}})
-	} else {
-		m.markDirty(key.mailbox, nil)
-	}
-	m.mu.Unlock()
+	m.ledger.endStoring(a)
 	m.cfg.Log.Debug("mail stored", "peer", key.peer.Label(), "project", key.project, "agent", key.agent, "file", a.name, "delivery", delivery, "result", result)
 	if result == wire.MailStored {
 		m.cfg.Event(Event{Peer: key.peer, Project: key.project, Agent: key.agent, File: a.name, Hash: key.hash, State: Arrived})
@@ -368,7 +314,7 @@ func (m *Mailer) storeMail(ctx context.Context, a *arrival, data []byte, deliver
 	return result, nil
 }
 
-// writeArrival notes an arrival in the ledger.
+// writeArrival notes an arrival in the store.
 func (m *Mailer) writeArrival(ctx context.Context, how func(*store.Tx, *arrival) error, a *arrival, durable bool) error {
 	return m.cfg.DB.Write(ctx, durable, func(tx *store.Tx) error { return how(tx, a) })
 }

@@ -12,126 +12,64 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// reportLoop tells a peer what is consumed of its mail, and how the agents are that
-// live here and have to do with it.
-func (m *Mailer) reportLoop(ctx context.Context, k *peerQueue) {
-	var pause time.Duration // since the peer does not take reports, or the ledger does not give them
-	later := func() {
+// reportLoop tells a peer, until ctx ends, what is consumed of its mail, and how the agents
+// are that live here and have to do with it.
+func (m *Mailer) reportLoop(ctx context.Context, q *peerQueue) {
+	var pause time.Duration // since the peer does not take reports, or the store does not give them
+	backOff := func() {
 		pause = min(max(2*pause, firstPause), longestRetry)
 		_ = pace.Sleep(ctx, jitter(pause))
 	}
 	for ctx.Err() == nil {
-		m.mu.Lock()
-		wait := time.Until(k.unreachedUntil)
-		var all []*arrival
-		if wait <= 0 {
-			all, k.reports = append(k.reports, k.takePostponed(time.Now())...), nil
-			k.reporting = true
-		}
-		m.mu.Unlock()
+		all, wait := m.ledger.takeReports(q)
 		if wait > 0 {
-			waitFor(ctx, k.reportSignal, wait)
+			waitFor(ctx, q.reportSignal, wait)
 			continue
 		}
 		if len(all) == 0 {
 			var err error
-			if all, err = m.readUnreported(ctx, k); err != nil {
-				m.mu.Lock()
-				k.reporting = false // it is untold
-				m.mu.Unlock()
-				later()
+			if all, err = m.readUnreported(ctx, q); err != nil {
+				m.ledger.endReports(q, nil)
+				backOff()
 				continue
 			}
 		}
-		left := m.reportBatch(ctx, k, all)
-		m.mu.Lock()
-		k.reports, k.reporting = append(k.reports, left...), false // the next round begins with others
-		more := k.unread && len(k.reports) == 0
-		wait = max(time.Until(k.unreachedUntil), 0)
-		next := k.postponedWait()
-		m.mu.Unlock()
+		left := m.reportAll(ctx, q, all)
+		more, wait, next := m.ledger.endReports(q, left) // the next round begins with others
 		if len(left) < len(all) {
 			pause = 0
 		}
 		switch {
 		case len(left) == 0:
-			m.announceAgents(ctx, k)
+			m.announceAgents(ctx, q)
 		case wait == 0: // it says that it cannot take them now
-			later()
+			backOff()
 			continue
 		}
 		if !more {
 			if wait == 0 {
 				wait = next
 			}
-			waitFor(ctx, k.reportSignal, wait)
+			waitFor(ctx, q.reportSignal, wait)
 		}
 	}
 }
 
-// maxPostponed bounds the reports that wait alone: where a peer does not take so many, all
-// wait with them. The ledger is read for more than that at once, so that it always gives
-// some that do not wait.
-const maxPostponed = maxReportsKept / 2
-
-// postpone has a report that the peer does not take yet wait alone, and reports whether it
-// does. The caller holds Mailer.mu.
-func (k *peerQueue) postpone(a *arrival) bool {
-	if len(k.postponed) == maxPostponed {
-		return false
-	}
-	a.due = time.Now().Add(jitter(min(firstPause<<min(a.tries, 10), longestRetry)))
-	a.tries++
-	k.postponed[a.key] = a
-	return true
-}
-
-// takePostponed takes the reports that have waited long enough. The caller holds Mailer.mu.
-func (k *peerQueue) takePostponed(now time.Time) (all []*arrival) {
-	for key, a := range k.postponed {
-		if !a.due.After(now) {
-			all = append(all, a)
-			delete(k.postponed, key)
-		}
-	}
-	return all
-}
-
-// postponedWait is how long the next of them has to wait, 0 if there is none. The caller
-// holds Mailer.mu.
-func (k *peerQueue) postponedWait() (wait time.Duration) {
-	for _, a := range k.postponed {
-		if left := max(time.Until(a.due), time.Millisecond); wait == 0 || left < wait {
-			wait = left
-		}
-	}
-	return wait
-}
-
-// readUnreported returns what the ledger has to be told to a peer, some of it.
-func (m *Mailer) readUnreported(ctx context.Context, k *peerQueue) (all []*arrival, err error) {
-	m.mu.Lock()
-	untold := k.unread
-	k.unread = false
-	m.mu.Unlock()
-	if !untold {
+// readUnreported returns what the store has to be reported to a peer, some of it.
+func (m *Mailer) readUnreported(ctx context.Context, q *peerQueue) (all []*arrival, err error) {
+	if !m.ledger.takeUnread(q) {
 		return nil, nil
 	}
 	err = m.readStore(ctx, func(tx *store.Tx) (err error) {
-		all, err = sqlUnreported(tx, k.peer, maxReportsKept)
+		all, err = sqlUnreported(tx, q.peer, maxReportsKept)
 		return err
 	})
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err != nil || len(all) == maxReportsKept {
-		k.unread = true
-	}
-	return slices.DeleteFunc(all, func(a *arrival) bool { return k.postponed[a.key] != nil }), err
+	return m.ledger.addUnread(q, all, err != nil || len(all) == maxReportsKept), err
 }
 
-// reportBatch reports what is consumed and returns what could not be reported: after the first
-// that the peer does not take it is asked to take no further ones.
-func (m *Mailer) reportBatch(ctx context.Context, k *peerQueue, all []*arrival) (left []*arrival) {
+// reportAll reports arrivals as consumed, several at a time, and returns what could not be
+// reported: after the first that the peer does not take it is asked to take no further ones.
+func (m *Mailer) reportAll(ctx context.Context, q *peerQueue, all []*arrival) (left []*arrival) {
 	var (
 		mu    sync.Mutex // guards left
 		tasks sync.WaitGroup
@@ -148,7 +86,7 @@ func (m *Mailer) reportBatch(ctx context.Context, k *peerQueue, all []*arrival) 
 		}
 		tasks.Go(func() {
 			defer func() { <-slots }()
-			if m.reportArrival(ctx, k, a) {
+			if m.reportArrival(ctx, q, a) {
 				return
 			}
 			mu.Lock()
@@ -160,31 +98,25 @@ func (m *Mailer) reportBatch(ctx context.Context, k *peerQueue, all []*arrival) 
 	return left
 }
 
-// reportArrival reports one message, and reports whether that is over, or waits alone.
-func (m *Mailer) reportArrival(ctx context.Context, k *peerQueue, a *arrival) bool {
-	m.mu.Lock()
-	resting := time.Now().Before(k.unreachedUntil)
-	m.mu.Unlock()
-	if resting || ctx.Err() != nil {
+// reportArrival reports one arrival as consumed, and reports whether that is done with, or
+// postponed.
+func (m *Mailer) reportArrival(ctx context.Context, q *peerQueue, a *arrival) bool {
+	if m.ledger.isBackingOff(q) || ctx.Err() != nil {
 		return false
 	}
-	reply, err := m.request(ctx, k.peer, &wire.MailRequest{Op: wire.MailConsumed, Project: a.key.project, Agent: a.key.agent, File: a.key.file, Hash: a.key.hash})
+	reply, err := m.request(ctx, q.peer, &wire.MailRequest{Op: wire.MailConsumed, Project: a.key.project, Agent: a.key.agent, File: a.key.file, Hash: a.key.hash})
 	switch unreached, ok := errors.AsType[*unreachedError](err); {
 	case ok:
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		k.backOffUnreached(unreached.cause)
+		m.ledger.noteUnreached(q, unreached.cause)
 		return false
 	case err == nil && reply.Result == wire.MailRetry && reply.Scope == wire.MailScopeMessage:
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		return k.postpone(a)
+		return m.ledger.postpone(q, a)
 	case err != nil || reply.Result == wire.MailRetry:
 		return false
 	case reply.Result == wire.MailRefused:
-		m.cfg.Log.Debug("mail: the sender does not want to hear what became of a message", "peer", k.peer.Label(), "file", a.key.file, "code", reply.Code)
+		m.cfg.Log.Debug("mail: the sender does not want to hear what became of a message", "peer", q.peer.Label(), "file", a.key.file, "code", reply.Code)
 	}
 	a.state = reported
-	// What is not written would be told again and again; so it comes later.
+	// What is not written would be reported again and again; so it comes later.
 	return m.writeStore(ctx, func(tx *store.Tx) error { return sqlUpdateArrival(tx, a) }) == nil
 }

@@ -81,7 +81,7 @@ func TestOneWithoutRoom(t *testing.T) {
 		}
 	}
 	other := desk.begins(t, laptop, 0)
-	await.Until(t, "it is under way", func() bool { return laptop.shares.underWay.Held(desk.key.ID()) == 1 })
+	await.Until(t, "it is under way", func() bool { return laptop.accounts.underWay.Held(desk.key.ID()) == 1 })
 	desk.send("reviewer", "a.yaml", text1("planner", "reviewer", "one more"))
 	desk.send("reviewer", "m-0.yaml", text1("planner", "reviewer", "0"))
 	for file, why := range map[string]string{"a.yaml": "16 messages of the name", "m-0.yaml": "another stream brings the same"} {
@@ -99,7 +99,7 @@ func TestOneWithoutRoom(t *testing.T) {
 	}
 	desk.Mailer.mu.Unlock()
 	other.Cancel()
-	await.Until(t, "its place is free", func() bool { return laptop.shares.underWay.Held(desk.key.ID()) == 0 })
+	await.Until(t, "its place is free", func() bool { return laptop.accounts.underWay.Held(desk.key.ID()) == 0 })
 	os.Remove(filepath.Join(laptop.inbox("reviewer"), "a_7.yaml"))
 	desk.Mailer.mu.Lock()
 	k.stale = true
@@ -126,7 +126,7 @@ func TestPauses(t *testing.T) {
 	for range 100 {
 		k.fullUntil = time.Time{}
 		k.backOffFull(now)
-		desk.retryLater(k, e, "no")
+		k.retryLater(e, "no")
 	}
 	if k.fullPause != time.Minute || k.fullUntil.Sub(now) > time.Minute || k.fullUntil.Sub(now) < time.Minute/2 {
 		t.Errorf("without room: %v, until %v", k.fullPause, k.fullUntil.Sub(now))
@@ -148,7 +148,7 @@ func TestManyPauses(t *testing.T) {
 	entries := make(map[string]*entry)
 	for n := range 100 {
 		e := &entry{mailbox: at, state: sending}
-		desk.retryLater(k, e, "no")
+		k.retryLater(e, "no")
 		e.nextTry = now.Add(time.Hour + time.Duration(n)*time.Millisecond)
 		entries[fmt.Sprint(n)] = e
 	}
@@ -200,7 +200,7 @@ func TestReportsNotTaken(t *testing.T) {
 		}
 		os.Remove(filepath.Join(laptop.inbox("reviewer"), fmt.Sprintf("m-%d.yaml", n)))
 	}
-	await.Until(t, "all are dealt with", func() bool { return laptop.shares.files.Held(desk.key.ID()) == 0 })
+	await.Until(t, "all are dealt with", func() bool { return laptop.accounts.files.Held(desk.key.ID()) == 0 })
 	before := asked.Load()
 	await.Until(t, "it is asked for more", func() bool { return asked.Load() >= before+2*maxReports })
 	if n := asked.Load() - before; n > 4*maxReports {
@@ -234,7 +234,7 @@ func TestManyReports(t *testing.T) {
 	for n := range letters {
 		os.Remove(filepath.Join(laptop.inbox("reviewer"), fmt.Sprintf("m-%d.yaml", n)))
 	}
-	await.Until(t, "all are dealt with", func() bool { return laptop.shares.files.Held(desk.key.ID()) == 0 })
+	await.Until(t, "all are dealt with", func() bool { return laptop.accounts.files.Held(desk.key.ID()) == 0 })
 	laptop.stop()
 	laptop.start()
 	laptop.Mailer.mu.Lock()
@@ -288,7 +288,7 @@ func TestPresenceAsReason(t *testing.T) {
 	if n := laptop.wasAsked() - before; n > 2*letters {
 		t.Errorf("by connections that come and go: %d times", n)
 	}
-	if said := desk.log.with("mail " + Parked); len(said) != letters {
+	if said := desk.log.with("mail " + string(Parked)); len(said) != letters {
 		t.Errorf("%d lines of the log: %s", len(said), strings.Join(said, ""))
 	}
 	// What it has given a reason for is offered in the next minute.
@@ -387,7 +387,7 @@ func TestReportsOfALedgerThatCannotBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		c := &Mailer{failures: make(map[failure]struct{}), cfg: Config{DB: db, Log: slog.New(slog.DiscardHandler)}}
+		c := &Mailer{ledger: newLedger(accounts{}), failures: failureLog{seen: make(map[failure]struct{})}, cfg: Config{DB: db, Log: slog.New(slog.DiscardHandler)}}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		k := &peerQueue{unread: true, reportSignal: make(chan struct{}, 1)}

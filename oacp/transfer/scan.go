@@ -3,7 +3,6 @@ package transfer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"slices"
@@ -16,69 +15,67 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-// foundFile is a file as a look into a folder finds it.
+// foundFile is a file as a scan finds it.
 type foundFile struct {
 	version fileVersion
 	unfit   string
 	since   time.Time
 }
 
-// scanInbox looks at files of a folder, all of them for nil: for mail that is to be
-// carried, and for mail that came and is consumed. It returns how many names it has gone
-// through. Only Run calls it.
-func (m *Mailer) scanInbox(ctx context.Context, p mailbox, files names) (n int) {
+// scanInbox brings what is known of an inbox up to date with its files, of some names or of
+// all for nil: mail that is to be carried, and mail that came and is consumed. It returns
+// how many names it has gone through. Only Run calls it.
+func (m *Mailer) scanInbox(ctx context.Context, p mailbox, scanned names) (n int) {
 	defer m.updateStatusFile(p)
-	if files != nil && len(files) == 0 {
+	if scanned != nil && len(scanned) == 0 {
 		return 0
 	}
 	inbox, err := m.openInbox(p)
 	if err != nil {
 		// A folder that is gone says nothing of its messages.
-		if !errors.Is(err, fs.ErrNotExist) && m.isNewFailure(p.dir(), err.Error()) {
+		if !errors.Is(err, fs.ErrNotExist) && m.failures.isNew(p.dir(), err.Error()) {
 			m.cfg.Log.Warn("mail: an inbox cannot be opened", "project", p.project, "agent", p.agent, "err", err)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			m.releaseInbox(p)
+			m.ledger.releaseInbox(p)
 		}
 		return 0
 	}
 	defer inbox.Close()
-	peer, bound := m.boundPeer(p)
-	found, n, err := listFiles(inbox, files, bound)
+	peer, bound := m.ledger.boundPeer(p)
+	found, n, err := listFiles(inbox, scanned, bound)
 	if err != nil {
-		if m.isNewFailure(p.dir(), err.Error()) {
+		if m.failures.isNew(p.dir(), err.Error()) {
 			m.cfg.Log.Warn("mail: an inbox cannot be read", "project", p.project, "agent", p.agent, "err", err)
 		}
 		return n
 	}
-	m.clearFailure(p.dir())
-	m.findConsumed(ctx, p, inbox, found, files)
-
+	m.failures.clear(p.dir())
+	m.findConsumed(ctx, p, inbox, found, scanned)
 	if !bound {
 		return n
 	}
-	m.mu.Lock()
-	s := m.bound[p]
-	if s == nil {
-		m.mu.Unlock()
+	changes, bound := m.ledger.updateEntries(p, found, scanned)
+	if !bound {
 		return n
 	}
-	ripe, left, prune := m.updateEntries(s, found, files)
-	m.unlockAndTell()
-	m.classifyEntries(ctx, peer, p, inbox, ripe)
-	if len(left) > 0 || prune {
-		m.recordGone(ctx, p, left, found, prune)
+	m.scanLater(p, changes.unsettled)
+	m.tell(changes.events)
+	m.classifyEntries(ctx, peer, p, inbox, changes.settled)
+	if len(changes.missing) > 0 || changes.checkGone {
+		m.recordGone(ctx, p, changes.missing, found, changes.checkGone)
 	}
-	m.mu.Lock()
-	var done []*entry
-	if s := m.bound[p]; s != nil {
-		done = s.removable(files)
-	}
-	m.mu.Unlock()
-	for _, e := range done {
+	for _, e := range m.ledger.removable(p, scanned) {
 		m.removeDelivered(ctx, inbox, e)
 	}
 	return n
+}
+
+// scanLater has files scanned again when the first of them has rested.
+func (m *Mailer) scanLater(p mailbox, u unsettled) {
+	if u.files != nil {
+		time.AfterFunc(max(u.wait, settleTick), func() { m.ledger.noteChanged(p, u.files) })
+	}
 }
 
 // listFiles finds the files of a folder that are, or might be taken for, messages, and
@@ -126,103 +123,88 @@ func listFiles(inbox *os.Root, files names, inspect bool) (found map[string]foun
 	return found, len(all), nil
 }
 
-// classifyEntries reads files that rest and decides what is to become of them.
-func (m *Mailer) classifyEntries(ctx context.Context, peer identity.ID, p mailbox, inbox *os.Root, settled []*entry) {
-	const atOnce = 100 // so that a read of the database is quick
-	for batch := range slices.Chunk(settled, atOnce) {
-		type verdict struct {
-			known     bool
-			delivered [32]byte
-			at        time.Time
-			consumed  bool
-			arrived   bool
+// findConsumed finds what is consumed of the mail that came to a mailbox: it is no more in
+// the inbox, while the inbox is there, and not another in its place.
+func (m *Mailer) findConsumed(ctx context.Context, p mailbox, inbox *os.Root, found map[string]foundFile, scanned names) {
+	inode, err := inodeOf(inbox)
+	if err != nil {
+		return // the next scan finds it too
+	}
+	missing, moved := m.ledger.matchArrivals(p, inode, found, scanned)
+	// One that came after the scan is not missing.
+	ended := slices.DeleteFunc(missing, func(a *arrival) bool {
+		_, err := inbox.Lstat(a.name)
+		return !errors.Is(err, fs.ErrNotExist)
+	})
+	if len(ended) == 0 && len(moved) == 0 {
+		return
+	}
+	for _, a := range ended {
+		a.state = consumed
+	}
+	m.writeStore(ctx, func(tx *store.Tx) error {
+		for _, a := range slices.Concat(ended, moved) {
+			if err := sqlUpdateArrival(tx, a); err != nil {
+				return err
+			}
 		}
-		files := make([]*mailFile, len(batch))
-		faults := make([]error, len(batch))
-		flaws := make([]string, len(batch)) // why it is no valid message
-		ranks := make([]int, len(batch))
-		verdicts := make([]verdict, len(batch))
+		return nil
+	})
+	m.ledger.endArrivals(ended)
+}
+
+// classifyEntries reads the files of entries that have settled and what the store knows of
+// them, and has the ledger decide what becomes of them.
+func (m *Mailer) classifyEntries(ctx context.Context, peer identity.ID, p mailbox, inbox *os.Root, settled []*entry) {
+	const atOnce = 100 // so that a read of the store is quick
+	for batch := range slices.Chunk(settled, atOnce) {
+		findings := make([]*finding, len(batch))
 		for i, e := range batch {
-			if files[i], faults[i] = readMailFile(inbox, e.file); faults[i] == nil {
-				var m message.Message
-				m, faults[i] = message.Carriable(files[i].data)
-				ranks[i] = rankOf(m)
-				files[i].data = nil
-				if problems := m.Validate(); problems != nil {
-					flaws[i] = problems[0]
-				}
-			}
-			if faults[i] != nil {
-				flaws[i] = faults[i].Error()
-			}
+			findings[i] = readSettled(inbox, e)
 		}
 		err := m.readStore(ctx, func(tx *store.Tx) (err error) {
-			for i, e := range batch {
-				if files[i] == nil {
+			for _, f := range findings {
+				if f.file == nil {
 					continue
 				}
-				v := &verdicts[i]
-				if v.delivered, v.at, v.consumed, v.known, err = sqlDelivery(tx, peer, p, e.file); err != nil {
+				d := &f.delivered
+				if d.hash, d.at, d.consumed, d.known, err = sqlDelivery(tx, peer, p, f.entry.file); err != nil {
 					return err
 				}
-				if v.arrived, err = sqlHasArrived(tx, p, files[i].hash); err != nil {
+				if f.arrived, err = sqlHasArrived(tx, p, f.file.hash); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
 		if err != nil {
-			return // the entries are looked at again
+			return // the entries are scanned again
 		}
-		m.mu.Lock()
-		s, now := m.bound[p], time.Now()
-		var invalid unsettled
-		for i, e := range batch {
-			if s == nil || s.Peer != peer || e.state != settling {
-				continue // the next look is at it as it is bound now
-			}
-			l, v := files[i], verdicts[i]
-			switch _, unfit := errors.AsType[unfitError](faults[i]); {
-			case l != nil && l.version != e.version:
-				continue // the next look finds another file
-			case l != nil:
-				e.hash, e.rank = l.hash, ranks[i]
-			case !unfit: // it may be readable at the next look
-				e.reason = faults[i].Error()
-				continue
-			}
-			if flaws[i] != "" {
-				e.restTime = invalidRestTime
-			}
-			switch wait := e.restLeft(now); {
-			case v.known && v.delivered == l.hash:
-				e.set(Delivered, "")
-				e.since = v.at
-				if v.consumed {
-					e.consumedHash = l.hash
-				}
-			case v.known:
-				m.parkEntry(e, "it was changed after it was delivered, and a message never changes: give it another name to send it")
-			case v.arrived:
-				m.parkEntry(e, "it came from another machine, and mail is not sent on")
-			case wait > 0:
-				e.reason = fmt.Sprintf("%s: %s; it is taken as it is when it has rested for %s", beingWritten, flaws[i], invalidRestTime)
-				invalid.add(e.file, wait)
-			case faults[i] != nil:
-				m.parkEntry(e, faults[i].Error())
-			default:
-				e.set(Waiting, "")
-				k := m.queueOf(s.Peer)
-				k.stale = true
-				k.wake()
-			}
-		}
-		m.scanLater(p, invalid)
-		m.unlockAndTell()
+		again, events := m.ledger.classify(p, peer, findings)
+		m.scanLater(p, again)
+		m.tell(events)
 	}
 }
 
-// recordGone notes in the ledger that files are gone; with prune also those that went while
+// readSettled reads the file of an entry.
+func readSettled(inbox *os.Root, e *entry) *finding {
+	f := &finding{entry: e}
+	if f.file, f.fault = readMailFile(inbox, e.file); f.fault == nil {
+		var msg message.Message
+		msg, f.fault = message.Carriable(f.file.data)
+		f.rank = rankOf(msg)
+		f.file.data = nil
+		if problems := msg.Validate(); problems != nil {
+			f.flaw = problems[0]
+		}
+	}
+	if f.fault != nil {
+		f.flaw = f.fault.Error()
+	}
+	return f
+}
+
+// recordGone notes in the store that files are gone; with prune also those that went while
 // nobody looked.
 func (m *Mailer) recordGone(ctx context.Context, p mailbox, files []string, found map[string]foundFile, checkAll bool) {
 	if checkAll {
@@ -236,7 +218,7 @@ func (m *Mailer) recordGone(ctx context.Context, p mailbox, files []string, foun
 			return err
 		})
 		if err != nil {
-			m.recheckGone(p)
+			m.ledger.recheckGone(p)
 		}
 	}
 	if len(files) == 0 {
@@ -251,25 +233,16 @@ func (m *Mailer) recordGone(ctx context.Context, p mailbox, files []string, foun
 		return nil
 	})
 	if err != nil {
-		m.recheckGone(p)
-	}
-}
-
-// recheckGone has the next look find what the ledger knows of files that are gone.
-func (m *Mailer) recheckGone(p mailbox) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s := m.bound[p]; s != nil {
-		s.goneRecorded = false
+		m.ledger.recheckGone(p)
 	}
 }
 
 // removeDelivered removes a delivered copy, durably, if it is still the same message. One that
-// cannot be removed stays in the queue with the reason, and is tried at each look.
+// cannot be removed stays in the queue with the reason, and is tried at each scan.
 func (m *Mailer) removeDelivered(ctx context.Context, inbox *os.Root, e *entry) {
 	l, err := readMailFile(inbox, e.file)
 	if errors.Is(err, errChanging) || err == nil && l.hash != e.hash {
-		return // the next look parks it
+		return // the next scan parks it
 	}
 	if err == nil {
 		err = inbox.Remove(e.file)
@@ -278,22 +251,12 @@ func (m *Mailer) removeDelivered(ctx context.Context, inbox *os.Root, e *entry) 
 		err = durable.SyncRoot(inbox)
 	}
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		m.mu.Lock()
-		e.state = gone
-		if s := m.bound[e.mailbox]; s != nil && s.entries[e.file] == e {
-			delete(s.entries, e.file)
-		}
-		m.mu.Unlock()
+		m.ledger.removeEntry(e)
 		m.recordGone(ctx, e.mailbox, []string{e.file}, nil, false)
 		return
 	}
 	why := withoutPath(err)
-	reason := "the copy here cannot be removed: " + why
-	m.mu.Lock()
-	old := e.reason
-	e.reason = reason
-	m.mu.Unlock()
-	if reason != old {
+	if m.ledger.setReason(e, "the copy here cannot be removed: "+why) {
 		m.cfg.Log.Warn("mail: a delivered copy cannot be removed", "project", e.mailbox.project, "agent", e.mailbox.agent, "file", e.file, "err", why)
 	}
 }

@@ -40,7 +40,7 @@ func TestPausingWriter(t *testing.T) {
 		laptop.holds("reviewer", name, whole)
 		desk.becomes(name, Delivered)
 	}
-	if parked := desk.log.with("mail " + Parked); parked != nil {
+	if parked := desk.log.with("mail " + string(Parked)); parked != nil {
 		t.Errorf("parked: %q", parked)
 	}
 }
@@ -69,25 +69,6 @@ func TestInvalid(t *testing.T) {
 		t.Fatal(err)
 	}
 	laptop.holds("reviewer", "written.yaml", fragment+"to: rx\n")
-}
-
-// TestReason: the queue says that a file may still be being written only of one that
-// was not renamed into place.
-func TestReason(t *testing.T) {
-	desk, _ := bound(t)
-	p := mailbox{"demo", "reviewer"}
-	now := fileVersion{inode: 1, size: 1, mtime: time.Now().UnixNano()}
-	desk.Mailer.mu.Lock()
-	defer desk.Mailer.mu.Unlock()
-	s := desk.bound[p]
-	desk.whole[p] = names{"renamed.yaml": {}}
-	ripe, _, _ := desk.updateEntries(s, map[string]foundFile{"renamed.yaml": {version: now}, "written.yaml": {version: now}}, nil)
-	if len(ripe) != 1 || ripe[0].file != "renamed.yaml" || ripe[0].reason != "" {
-		t.Errorf("ripe: %+v", ripe)
-	}
-	if e := s.entries["written.yaml"]; e.state != settling || e.reason != beingWritten {
-		t.Errorf("written: %+v", e)
-	}
 }
 
 // TestHint: that a file is whole is not forgotten before it is looked at.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 )
@@ -70,7 +71,7 @@ func TestSinceStaysOverARestart(t *testing.T) {
 	desk.stop()
 	laptop.deny(kinds.Errorf(kinds.NotAuthorized, "not you"))
 	desk.start()
-	for file, state := range map[string]string{delivered: Delivered, refused: Parked, parked: Parked, waiting: Parked} {
+	for file, state := range map[string]State{delivered: Delivered, refused: Parked, parked: Parked, waiting: Parked} {
 		if q := desk.becomes(file, state); !q.Since.Equal(before[file].Since) || q.Since.IsZero() {
 			t.Errorf("%s is %s since %v, and was %s since %v", file, state, q.Since, before[file].State, before[file].Since)
 		}
@@ -133,11 +134,12 @@ func TestOneReportThatWaits(t *testing.T) {
 	laptop.eventuallyReported()
 }
 
-// TestManyReportsThatWait: no more wait alone than are read from the ledger beside them.
+// TestManyReportsThatWait: no more wait alone than are read from the store beside them.
 func TestManyReportsThatWait(t *testing.T) {
-	k := &peerQueue{postponed: make(map[arrivalKey]*arrival)}
+	l := newLedger(accounts{})
+	k := l.queueOf(identity.ID{1})
 	for n := range maxReportsKept {
-		if put := k.postpone(&arrival{key: arrivalKey{file: string(rune('a' + n))}}); put != (n < maxReportsKept/2) {
+		if put := l.postpone(k, &arrival{key: arrivalKey{file: string(rune('a' + n))}}); put != (n < maxReportsKept/2) {
 			t.Fatalf("report %d waits alone: %t", n, put)
 		}
 	}

@@ -168,7 +168,7 @@ func sqlUnreported(tx *store.Tx, peer identity.ID, most int) ([]*arrival, error)
 	return sqlArrivals(tx, "peer = ? AND state = 'consumed' LIMIT ?", peer[:], most)
 }
 
-// sqlPeers returns who sent what the ledger knows, with the number of messages, and to
+// sqlPeers returns who sent what the store knows, with the number of messages, and to
 // whom something is to be told.
 func sqlPeers(tx *store.Tx) (rows map[identity.ID]int64, untold []identity.ID, err error) {
 	rows = make(map[identity.ID]int64)
@@ -206,7 +206,7 @@ func sqlHasArrived(tx *store.Tx, p mailbox, hash [32]byte) (arrived bool, err er
 	return arrived, err
 }
 
-// sqlAddArrival notes a message that the ledger does not know.
+// sqlAddArrival notes a message that the store does not know.
 func sqlAddArrival(tx *store.Tx, a *arrival) error {
 	_, err := tx.Exec("INSERT INTO oacp_arrival (peer, project, agent, file, hash, name, state, at, folder, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		a.key.peer[:], a.key.project, a.key.agent, a.key.file, a.key.hash[:], a.name, a.state, time.Now().UnixMilli(), int64(a.folder), a.size)

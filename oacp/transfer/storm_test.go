@@ -61,8 +61,7 @@ type weather struct {
 
 	folder sync.Mutex // held while the recipient's folder is moved, and while it is read
 
-	mu    sync.Mutex // guards what follows
-	is    [stormFaults]bool
+	mu    sync.Mutex       // guards what follows
 	mails map[string]*mail // by file
 	seen  map[string]int   // how often the reviewer at the laptop has found a file
 }
@@ -85,31 +84,14 @@ func (m *mail) end(as storm.End) {
 	}
 }
 
-func (w *weather) ms(most int) time.Duration { return time.Duration(w.N(most)) * time.Millisecond }
-
-func (w *weather) set(fault int, on bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.is[fault] = on
-}
-
-func (w *weather) now() [stormFaults]bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.is
-}
-
-// machine is a carrier on a database and a home, which its process can lose and take up
+// machine is a Mailer on a store and a home, which its process can lose and take up
 // again.
 type machine struct {
 	w     *weather
 	id    identity.ID
 	dir   string
 	other *machine
-
-	mu   sync.RWMutex // guards what follows
-	c    *Mailer      // nil while the process is away
-	stop func()
+	storm.Process[Mailer]
 }
 
 func (m *machine) agent(name string) string {
@@ -135,7 +117,7 @@ func (m *machine) start() {
 		Home: filepath.Join(m.dir, "oacp"), DB: db, Log: slog.New(slog.DiscardHandler), unwatched: true,
 		Open: func(ctx context.Context, _ identity.ID) (Stream, error) { return m.dial(ctx) },
 		Admit: func(identity.ID) error {
-			if m.w.now()[denial] {
+			if m.w.Is(denial) {
 				return kinds.Errorf(kinds.NotAuthorized, "policy forbids it")
 			}
 			return nil
@@ -151,40 +133,21 @@ func (m *machine) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { c.Run(ctx) })
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.c = c
-	m.stop = func() {
+	m.Start(c, func() {
 		cancel()
 		running.Wait()
 		if err := db.Close(); err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-// end ends the process; what it served ends with it.
-func (m *machine) end() {
-	m.mu.Lock()
-	stop := m.stop
-	m.c = nil
-	m.mu.Unlock()
-	stop()
-}
-
-func (m *machine) carrier() *Mailer {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.c
+	})
 }
 
 // dial opens a stream to the other machine, as bad as the weather is.
 func (m *machine) dial(ctx context.Context) (Stream, error) {
-	is := m.w.now()
-	there := m.other.carrier()
-	if is[away] || there == nil {
+	there := m.other.Get()
+	if m.w.Is(away) || there == nil {
 		select {
-		case <-time.After(m.w.ms(2000)):
+		case <-time.After(m.w.Ms(2000)):
 		case <-ctx.Done():
 		}
 		return nil, kinds.Errorf(kinds.Unreachable, "it is away").WithDelivered(kinds.DeliveredNo)
@@ -192,14 +155,14 @@ func (m *machine) dial(ctx context.Context) (Stream, error) {
 	nearIn, farOut := net.Pipe()
 	farIn, nearOut := net.Pipe()
 	near, far := &pipe{in: nearIn, out: nearOut, left: -1}, &pipe{in: farIn, out: farOut, left: -1}
-	if is[cutRequest] {
+	if m.w.Is(cutRequest) {
 		near.left = m.w.N(600)
 	}
-	if is[cutAnswer] {
+	if m.w.Is(cutAnswer) {
 		far.left = m.w.N(40)
 	}
-	if is[stalls] {
-		far.pause = m.w.ms(40_000)
+	if m.w.Is(stalls) {
+		far.pause = m.w.Ms(40_000)
 	}
 	context.AfterFunc(ctx, near.Cancel)
 	go there.Serve(context.Background(), m.id, far)
@@ -260,7 +223,7 @@ func (w *weather) pass() {
 		}
 		m.start()
 	}
-	defer func() { w.desk.end(); w.laptop.end() }()
+	defer func() { w.desk.End(); w.laptop.End() }()
 	w.bind(w.desk, "reviewer")
 	for _, agent := range writers[:len(writers)-1] {
 		w.bind(w.laptop, agent)
@@ -274,19 +237,19 @@ func (w *weather) pass() {
 	reading.Go(func() {
 		for quiet.Err() == nil {
 			w.read()
-			time.Sleep(w.ms(1000))
+			time.Sleep(w.Ms(1000))
 		}
 	})
 	for _, agent := range writers {
 		busy.Go(func() {
 			for !over() {
 				w.write(agent)
-				time.Sleep(w.ms(200))
+				time.Sleep(w.Ms(200))
 			}
 		})
 	}
 	for !over() {
-		time.Sleep(w.ms(1500))
+		time.Sleep(w.Ms(1500))
 		w.trouble()
 	}
 	busy.Wait()
@@ -299,14 +262,14 @@ func (w *weather) pass() {
 // link tells both that they are connected.
 func (w *weather) link() {
 	for _, m := range []*machine{w.desk, w.laptop} {
-		m.carrier().SetConnected(m.other.id, false)
-		m.carrier().SetConnected(m.other.id, true)
+		m.Get().SetConnected(m.other.id, false)
+		m.Get().SetConnected(m.other.id, true)
 	}
 }
 
 // bind says at a machine that an agent lives at the other.
 func (w *weather) bind(m *machine, agent string) {
-	if _, err := m.carrier().Bind(w.t.Context(), Binding{Project: "demo", Agent: agent, Peer: m.other.id}, false); err != nil {
+	if _, err := m.Get().Bind(w.t.Context(), Binding{Project: "demo", Agent: agent, Peer: m.other.id}, false); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -332,13 +295,11 @@ func (w *weather) write(agent string) {
 	w.mu.Unlock()
 	inbox := w.desk.inbox("reviewer")
 	deposit(w.t, inbox, name, m.text)
-	if c := w.desk.carrier(); c != nil && w.N(2) == 0 { // as if it was watched
-		c.mu.Lock()
-		c.markDirty(mailbox{"demo", "reviewer"}, names{name: {}})
-		c.mu.Unlock()
+	if c := w.desk.Get(); c != nil && w.N(2) == 0 { // as if it was watched
+		c.noteChanged(mailbox{"demo", "reviewer"}, names{name: {}})
 	}
 	if w.N(20) == 0 {
-		time.Sleep(w.ms(10_000))
+		time.Sleep(w.Ms(10_000))
 		err := os.Remove(filepath.Join(inbox, name))
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -352,7 +313,7 @@ func (w *weather) write(agent string) {
 func (w *weather) read() {
 	w.folder.Lock()
 	defer w.folder.Unlock()
-	if is := w.now(); is[folderGone] || is[unread] {
+	if w.Is(folderGone) || w.Is(unread) {
 		return
 	}
 	inbox := w.laptop.inbox("reviewer")
@@ -394,18 +355,18 @@ func (w *weather) trouble() {
 		if f == laptopRestart {
 			m = w.laptop
 		}
-		m.end()
-		time.Sleep(w.ms(1000))
+		m.End()
+		time.Sleep(w.Ms(1000))
 		m.start()
-		m.carrier().SetConnected(m.other.id, true)
+		m.Get().SetConnected(m.other.id, true)
 	case folderGone:
 		w.move(true)
-		time.Sleep(w.ms(4000))
+		time.Sleep(w.Ms(4000))
 		w.move(false)
 	default:
-		w.set(f, true)
-		time.Sleep(w.ms(4000))
-		w.set(f, false)
+		w.Set(f, true)
+		time.Sleep(w.Ms(4000))
+		w.Set(f, false)
 	}
 }
 
@@ -420,14 +381,12 @@ func (w *weather) move(away bool) {
 	if err := os.Rename(from, to); err != nil {
 		w.t.Error(err)
 	}
-	w.set(folderGone, away)
+	w.Set(folderGone, away)
 }
 
 // settle waits until nothing is under way.
 func (w *weather) settle() {
-	w.mu.Lock()
-	w.is = [stormFaults]bool{}
-	w.mu.Unlock()
+	w.Calm()
 	w.link()
 	time.Sleep(10 * time.Minute)
 }
@@ -435,7 +394,7 @@ func (w *weather) settle() {
 // check holds what was said against what was there.
 func (w *weather) check() {
 	queued := make(map[string]Queued)
-	for _, q := range w.desk.carrier().Queue("demo") {
+	for _, q := range w.desk.Get().Queue("demo") {
 		queued[q.File] = q
 	}
 	for name, m := range w.mails {

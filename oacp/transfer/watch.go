@@ -12,8 +12,8 @@ import (
 // what it misses the next rescan finds. It begins with the first folder, since most
 // daemons have none.
 type folderWatch struct {
-	carrier *Mailer
-	tasks   *sync.WaitGroup // of Run, which waits for it
+	mailer *Mailer
+	tasks  *sync.WaitGroup // of Run, which waits for it
 
 	events *fsnotify.Watcher // nil before the first folder, or where the system gives none; Run's alone
 	warned bool              // that something cannot be watched; Run's alone
@@ -22,8 +22,8 @@ type folderWatch struct {
 	dirs map[string]mailbox
 }
 
-func newFolderWatch(c *Mailer, tasks *sync.WaitGroup) *folderWatch {
-	return &folderWatch{carrier: c, tasks: tasks, dirs: make(map[string]mailbox)}
+func newFolderWatch(m *Mailer, tasks *sync.WaitGroup) *folderWatch {
+	return &folderWatch{mailer: m, tasks: tasks, dirs: make(map[string]mailbox)}
 }
 
 // close ends it, and with it the goroutine that listens.
@@ -34,12 +34,12 @@ func (w *folderWatch) close() {
 }
 
 func (w *folderWatch) dir(p mailbox) string {
-	return filepath.Join(w.carrier.cfg.Home, filepath.FromSlash(p.dir()), inboxDir)
+	return filepath.Join(w.mailer.cfg.Home, filepath.FromSlash(p.dir()), inboxDir)
 }
 
 // add watches an inbox; again, if it was replaced.
 func (w *folderWatch) add(p mailbox) {
-	if w.carrier.cfg.unwatched {
+	if w.mailer.cfg.unwatched {
 		return
 	}
 	dir := w.dir(p)
@@ -52,7 +52,7 @@ func (w *folderWatch) add(p mailbox) {
 	}
 	if err != nil && !w.warned {
 		w.warned = true
-		w.carrier.cfg.Log.Warn("mail: a folder is looked at every few seconds, since it cannot be watched", "folder", dir, "err", err)
+		w.mailer.cfg.Log.Warn("mail: a folder is scanned every few seconds, because it cannot be watched", "folder", dir, "err", err)
 	}
 }
 
@@ -98,8 +98,8 @@ func (w *folderWatch) listen(events *fsnotify.Watcher) {
 			if !ok {
 				return
 			}
-			w.carrier.cfg.Log.Debug("mail: some changes of folders were missed", "err", err)
-			w.carrier.markAllDirty()
+			w.mailer.cfg.Log.Debug("mail: some changes of folders were missed", "err", err)
+			w.mailer.ledger.markAllDirty()
 		}
 	}
 }
@@ -112,23 +112,17 @@ func (w *folderWatch) handleEvent(e fsnotify.Event) {
 	if !known {
 		return
 	}
-	c := w.carrier
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	ledger := w.mailer.ledger
 	if isHidden(name) {
 		// A writer that gives up its temporary name, .NAME.yaml.tmp…, by a rename or
 		// after a link, has written NAME.yaml whole.
 		end := strings.Index(name, extension+".")
-		if end < 0 || !e.Has(fsnotify.Rename) && !e.Has(fsnotify.Remove) {
-			return
+		if end >= 0 && (e.Has(fsnotify.Rename) || e.Has(fsnotify.Remove)) {
+			ledger.noteWhole(p, name[1:end+len(extension)])
 		}
-		name = name[1 : end+len(extension)]
-		if c.whole[p] == nil {
-			c.whole[p] = make(names)
-		}
-		c.whole[p][name] = struct{}{}
+		return
 	}
 	if strings.HasSuffix(name, extension) {
-		c.markDirty(p, names{name: {}})
+		ledger.noteChanged(p, names{name: {}})
 	}
 }

@@ -49,14 +49,15 @@ type introductions struct {
 // or for good, that is no error: the host says why when the agent wants something of it.
 type putRecordFunc func(ctx context.Context, host identity.ID, agent, record string) (taken bool, err error)
 
-// list returns the agents of this daemon of which a host has records, false where it is of an
-// earlier version, which does not say. Its error is errMute where the host could, and does not.
+// readRecordsFunc returns the agents of this daemon of which a host has records. said is false
+// if the host is of an earlier version, which does not say. The error is errNoRecords if the
+// host could say it and does not.
 type readRecordsFunc func(ctx context.Context, host identity.ID) (agents []string, said bool, err error)
 
 // hostGuests are the agents that a host knows, with the records that it was told.
 type hostGuests struct {
-	reachChanges int           // how often it came into reach, or went; this and the next are guarded by the mu of records
-	checkedAt    int           // links when it last said what it knows: it may have forgotten some where there are more
+	reachChanges int           // how often the host came into reach, or went; introductions.mu guards this and the next
+	checkedAt    int           // reachChanges when it last said what it knows; if there were more since, it may have forgotten some
 	turn         chan struct{} // holds one while somebody tells, so that nobody tells what is outdated
 	told         map[string]string
 }
@@ -68,9 +69,9 @@ var errNoRecords = errors.New("it does not say which agents it knows")
 func openIntroductions(ctx context.Context, db *store.DB, log *slog.Logger, recordOf func(string) (string, bool), putRecord putRecordFunc, readRecords readRecordsFunc) (*introductions, error) {
 	q := &introductions{db: db, log: log, recordOf: recordOf, putRecord: putRecord, readRecords: readRecords, wake: pace.NewSignal(), hosts: make(map[identity.ID]*hostGuests)}
 	err := db.Read(ctx, func(tx *store.Tx) error {
-		return sqlGuests(tx, func(host identity.ID, agent, recordOf string) {
+		return sqlGuests(tx, func(host identity.ID, agent, record string) {
 			g := q.guestsAt(host)
-			g.told[agent], g.reachChanges = recordOf, 1
+			g.told[agent], g.reachChanges = record, 1
 			q.count++
 		})
 	})

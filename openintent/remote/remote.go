@@ -72,8 +72,9 @@ type Config struct {
 	Admit func(from identity.ID) error
 }
 
-// Gateway is what package remote is about. Its methods may be called from any
-// goroutine.
+// Gateway joins the channels of this daemon to those of others. It passes requests of agents
+// here on to hosts, and serves what other daemons pass on. Its methods may be called from
+// any goroutine.
 type Gateway struct {
 	Engine *openintent.Engine // the caller runs it, and serves it to the agents here
 

@@ -12,55 +12,57 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
+// senderKey names an agent and the host to which it sends.
 type senderKey struct {
 	host  identity.ID
 	agent string
 }
 
-// sender is what one agent sends to one host.
+// sender is an agent with what it sends to one host.
 type sender struct {
 	turn    chan struct{} // holds one while somebody sends
 	turns   int           // who has or wants the turn
 	waiting int           // messages on disk
 }
 
-// takeTurn waits for the turn of a line; leave gives it back.
+// takeTurn waits until it is a sender's turn, or ctx ends; endTurn must be called then.
 func (q *messageQueue) takeTurn(ctx context.Context, k senderKey) (*sender, error) {
 	q.mu.Lock()
-	l := q.senderOf(k)
-	l.turns++
+	s := q.senderOf(k)
+	s.turns++
 	q.mu.Unlock()
 	select {
-	case l.turn <- struct{}{}:
-		return l, nil
+	case s.turn <- struct{}{}:
+		return s, nil
 	case <-ctx.Done():
-		q.adjust(k, l, -1, 0, 0)
+		q.adjust(k, s, -1, 0, 0)
 		return nil, ctx.Err()
 	}
 }
 
-// senderOf returns the line of k; the lock is held.
+// senderOf returns the sender of k. The caller holds q.mu.
 func (q *messageQueue) senderOf(k senderKey) *sender {
-	l := q.senders[k]
-	if l == nil {
-		l = &sender{turn: make(chan struct{}, 1)}
-		q.senders[k] = l
+	s := q.senders[k]
+	if s == nil {
+		s = &sender{turn: make(chan struct{}, 1)}
+		q.senders[k] = s
 	}
-	return l
+	return s
 }
 
-func (q *messageQueue) endTurn(k senderKey, l *sender) {
-	<-l.turn
-	q.adjust(k, l, -1, 0, 0)
+// endTurn lets the next of the same sender have its turn.
+func (q *messageQueue) endTurn(k senderKey, s *sender) {
+	<-s.turn
+	q.adjust(k, s, -1, 0, 0)
 }
 
-// adjust changes what is counted of a line. One that nobody needs is forgotten.
-func (q *messageQueue) adjust(k senderKey, l *sender, users, waiting, bytes int) {
+// adjust changes what is counted of a sender. One that nobody needs is forgotten.
+func (q *messageQueue) adjust(k senderKey, s *sender, users, waiting, bytes int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.count, q.bytes = q.count+waiting, q.bytes+bytes
-	l.turns, l.waiting = l.turns+users, l.waiting+waiting
-	if l.turns == 0 && l.waiting == 0 {
+	s.turns, s.waiting = s.turns+users, s.waiting+waiting
+	if s.turns == 0 && s.waiting == 0 {
 		delete(q.senders, k)
 	}
 }
@@ -69,8 +71,8 @@ func (q *messageQueue) adjust(k senderKey, l *sender, users, waiting, bytes int)
 func (q *messageQueue) hasWaiting(k senderKey) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	l := q.senders[k]
-	return l != nil && l.waiting > 0
+	s := q.senders[k]
+	return s != nil && s.waiting > 0
 }
 
 // run sends what waits until ctx ends: when it is woken, and now and then. No host
@@ -101,8 +103,8 @@ func (q *messageQueue) waitingHosts() map[identity.ID]bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	hosts := make(map[identity.ID]bool)
-	for k, l := range q.senders {
-		if l.waiting > 0 {
+	for k, s := range q.senders {
+		if s.waiting > 0 {
 			hosts[k.host] = true
 		}
 	}
@@ -123,12 +125,12 @@ func (q *messageQueue) deliverAndLog(ctx context.Context, host identity.ID) {
 }
 
 // deliver sends the messages for a host, one of each sender in turn, so that nobody waits
-// for an agent that has much to say. What fails with one line keeps nothing from the
+// for an agent that has much to say. What fails with one sender keeps nothing from the
 // others, unless it is the host that nobody gets through to.
 func (q *messageQueue) deliver(ctx context.Context, host identity.ID) (failed error) {
-	for lines := q.sendersTo(host); len(lines) > 0 && ctx.Err() == nil; {
-		left := lines[:0]
-		for _, k := range lines {
+	for keys := q.sendersTo(host); len(keys) > 0 && ctx.Err() == nil; {
+		left := keys[:0]
+		for _, k := range keys {
 			sent, err := q.deliverFirst(ctx, k)
 			if _, ok := errors.AsType[*kinds.Error](err); ok {
 				return err
@@ -138,18 +140,18 @@ func (q *messageQueue) deliver(ctx context.Context, host identity.ID) (failed er
 				left = append(left, k)
 			}
 		}
-		lines = left
+		keys = left
 	}
 	return failed
 }
 
 // deliverFirst sends the first message of a sender, if there is one.
 func (q *messageQueue) deliverFirst(ctx context.Context, k senderKey) (sent bool, err error) {
-	l, err := q.takeTurn(ctx, k)
+	s, err := q.takeTurn(ctx, k)
 	if err != nil {
 		return false, err
 	}
-	defer q.endTurn(k, l)
+	defer q.endTurn(k, s)
 	p, err := q.readMessage(ctx, func(tx *store.Tx) (*outgoingMessage, error) { return sqlFirstWaiting(tx, k) })
 	if err != nil || p == nil {
 		return false, err
@@ -172,7 +174,7 @@ func (q *messageQueue) deliverFirst(ctx context.Context, k senderKey) (sent bool
 	if err != nil {
 		return false, err
 	}
-	q.adjust(k, l, 0, -1, -size)
+	q.adjust(k, s, 0, -1, -size)
 	if status >= 300 {
 		q.hostLog.Add(k.host, slog.LevelWarn, "a message that waited was refused", "id", p.id, "agent", p.agent, "host", p.host.Label(), "status", status)
 	}
@@ -212,18 +214,18 @@ func (q *messageQueue) hosts(ctx context.Context) (hosts []identity.ID, err erro
 
 // dropWaiting drops what of a sender waits.
 func (q *messageQueue) dropWaiting(ctx context.Context, k senderKey) error {
-	l, err := q.takeTurn(ctx, k)
+	s, err := q.takeTurn(ctx, k)
 	if err != nil {
 		return err
 	}
-	defer q.endTurn(k, l)
+	defer q.endTurn(k, s)
 	var n, bytes int
 	err = q.db.Write(ctx, true, func(tx *store.Tx) error {
 		n, bytes, err = sqlDropWaiting(tx, k)
 		return err
 	})
 	if err == nil {
-		q.adjust(k, l, 0, -n, -bytes)
+		q.adjust(k, s, 0, -n, -bytes)
 	}
 	return err
 }

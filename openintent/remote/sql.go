@@ -55,18 +55,18 @@ func scanMessage(row interface{ Scan(...any) error }) (*outgoingMessage, error) 
 }
 
 // sqlSenders returns how many messages of each sender wait, and how many bytes in all.
-func sqlSenders(tx *store.Tx) (lines map[senderKey]int, bytes int, err error) {
-	lines = make(map[senderKey]int)
+func sqlSenders(tx *store.Tx) (waiting map[senderKey]int, bytes int, err error) {
+	waiting = make(map[senderKey]int)
 	err = tx.Each("SELECT host, agent, count(*), sum(length(body)) FROM carrier_parcel WHERE status = 0 GROUP BY host, agent", func(scan func(...any) error) error {
 		var k senderKey
 		var host []byte
 		var n, size int
 		err := scan(&host, &k.agent, &n, &size)
 		copy(k.host[:], host)
-		lines[k], bytes = n, bytes+size
+		waiting[k], bytes = n, bytes+size
 		return err
 	})
-	return lines, bytes, err
+	return waiting, bytes, err
 }
 
 func sqlMessage(tx *store.Tx, id string) (*outgoingMessage, error) {

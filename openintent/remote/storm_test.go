@@ -60,8 +60,7 @@ type weather struct {
 	t          *testing.T
 	home, host *machine
 
-	mu   sync.Mutex // guards what follows
-	is   [stormFaults]bool
+	mu   sync.Mutex        // guards what follows
 	said map[string]*claim // by the token in the payload
 }
 
@@ -73,30 +72,13 @@ type claim struct {
 	absent    bool // delivered no, or refused
 }
 
-func (w *weather) ms(most int) time.Duration { return time.Duration(w.N(most)) * time.Millisecond }
-
-func (w *weather) set(fault int, on bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.is[fault] = on
-}
-
-func (w *weather) now() [stormFaults]bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.is
-}
-
 // machine is a Gateway on a database, which its process can lose and take up again.
 type machine struct {
 	w     *weather
 	id    identity.ID
 	dir   string
 	other *machine
-
-	mu   sync.RWMutex // guards what follows
-	c    *Gateway     // nil while the process is away
-	stop func()
+	storm.Process[Gateway]
 }
 
 func (m *machine) start() {
@@ -114,14 +96,14 @@ func (m *machine) start() {
 		Peers:   func() []identity.Peer { return []identity.Peer{peer} },
 		OpenTo:  func(identity.Peer) bool { return false },
 		Hosts: func() []identity.ID {
-			if m.w.now()[away] {
+			if m.w.Is(away) {
 				return nil
 			}
 			return []identity.ID{peer.ID}
 		},
 		Open: func(ctx context.Context, to identity.ID) (Stream, error) { return m.dial(ctx) },
 		Admit: func(identity.ID) error {
-			if m.w.now()[denial] {
+			if m.w.Is(denial) {
 				return kinds.Errorf(kinds.NotAuthorized, "policy forbids it")
 			}
 			return nil
@@ -134,54 +116,35 @@ func (m *machine) start() {
 	var running sync.WaitGroup
 	running.Go(func() { c.Run(ctx) })
 	running.Go(func() { c.Engine.Run(ctx) })
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.c = c
-	m.stop = func() {
+	m.Start(c, func() {
 		cancel()
 		running.Wait()
 		if err := db.Close(); err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-// end ends the process; what it served ends with it.
-func (m *machine) end() {
-	m.mu.Lock()
-	stop := m.stop
-	m.c = nil
-	m.mu.Unlock()
-	stop()
-}
-
-func (m *machine) gateway() *Gateway {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.c
+	})
 }
 
 // dial opens a stream to the other machine, as bad as the weather is.
 func (m *machine) dial(ctx context.Context) (Stream, error) {
-	is := m.w.now()
-	there := m.other.gateway()
-	if is[away] || there == nil {
+	there := m.other.Get()
+	if m.w.Is(away) || there == nil {
 		select {
-		case <-time.After(m.w.ms(2000)):
+		case <-time.After(m.w.Ms(2000)):
 		case <-ctx.Done():
 		}
 		return nil, kinds.Errorf(kinds.Unreachable, "the host is away").WithDelivered(kinds.DeliveredNo)
 	}
 	near, far := net.Pipe()
 	out := &bad{Conn: near, read: -1, write: -1}
-	if is[cutRequest] {
+	if m.w.Is(cutRequest) {
 		out.write = m.w.N(600)
 	}
-	if is[cutAnswer] {
+	if m.w.Is(cutAnswer) {
 		out.read = m.w.N(600)
 	}
-	if is[stalls] {
-		out.pause = m.w.ms(40_000)
+	if m.w.Is(stalls) {
+		out.pause = m.w.Ms(40_000)
 	}
 	context.AfterFunc(ctx, func() { near.Close() })
 	go there.Serve(context.Background(), m.id, piped{far})
@@ -230,7 +193,7 @@ func (b *bad) Read(p []byte) (int, error) {
 // ask makes a request at a machine; without one, or where its process ended, the
 // status is 0.
 func (m *machine) ask(agent, method, path, body string) (status int, answer object) {
-	c := m.gateway()
+	c := m.Get()
 	if c == nil {
 		return 0, nil
 	}
@@ -264,7 +227,7 @@ const stormTime = 30 * time.Second
 func (w *weather) pass() {
 	w.home.start()
 	w.host.start()
-	defer func() { w.home.end(); w.host.end() }()
+	defer func() { w.home.End(); w.host.End() }()
 	intent := w.host.must("lead", "POST", "intents", `{"title": "Ship it"}`)["id"].(string)
 	channel := w.host.must("lead", "POST", "intents/"+intent+"/channels", `{"name": "build", "options": {"max_messages": 10000}}`)["id"].(string)
 	const agents = 8
@@ -282,12 +245,12 @@ func (w *weather) pass() {
 		busy.Go(func() {
 			for !over() {
 				w.call(fmt.Sprint("worker", n), channel)
-				time.Sleep(w.ms(200))
+				time.Sleep(w.Ms(200))
 			}
 		})
 	}
 	for !over() {
-		time.Sleep(w.ms(1500))
+		time.Sleep(w.Ms(1500))
 		w.trouble()
 	}
 	busy.Wait()
@@ -300,7 +263,7 @@ func (w *weather) pass() {
 func (w *weather) reply(ctx context.Context, channel string) {
 	since := "&since=1999-12-31T00:00:00Z"
 	for ctx.Err() == nil {
-		c := w.host.gateway()
+		c := w.host.Get()
 		if c == nil {
 			time.Sleep(100 * time.Millisecond)
 			continue
@@ -376,26 +339,24 @@ func (w *weather) trouble() {
 			m = w.home
 		}
 		end := w.Begin(f)
-		m.end()
-		time.Sleep(w.ms(1000))
+		m.End()
+		time.Sleep(w.Ms(1000))
 		m.start()
 		end()
 	default:
 		end := w.Begin(f)
-		w.set(f, true)
-		time.Sleep(w.ms(4000))
-		w.set(f, false)
+		w.Set(f, true)
+		time.Sleep(w.Ms(4000))
+		w.Set(f, false)
 		end()
 	}
 }
 
 // settle waits until nothing is under way and checks what was said.
 func (w *weather) settle(channel string) {
-	w.mu.Lock()
-	w.is = [stormFaults]bool{}
-	w.mu.Unlock()
+	w.Calm()
 	for _, m := range []*machine{w.home, w.host} {
-		m.gateway().SetConnected(m.other.id, true)
+		m.Get().SetConnected(m.other.id, true)
 	}
 	time.Sleep(5 * time.Minute)
 	there := make(map[string]int)
@@ -404,7 +365,7 @@ func (w *weather) settle(channel string) {
 		r := httptest.NewRequestWithContext(w.t.Context(), "GET", api+"channels/"+channel+"/messages?wait=0&limit=1000"+since, nil)
 		speak(r, "")
 		answer := httptest.NewRecorder()
-		w.host.gateway().Engine.Handler(openintent.Local).ServeHTTP(answer, r)
+		w.host.Get().Engine.Handler(openintent.Local).ServeHTTP(answer, r)
 		if err := json.Unmarshal(answer.Body.Bytes(), &page); err != nil {
 			w.t.Fatalf("list: %d %s", answer.Code, answer.Body)
 		}

@@ -44,7 +44,7 @@ type outgoingMessage struct {
 
 	refusal []byte // what the host has said
 
-	charge    func(host string, bytes int) error // charges the host for its answer; nil: send opens a charge
+	charge    func(host string, bytes int) error // charges the host for its answer; nil: postMessage opens a charge
 	endCharge func()                             // ends that, when the answer is not needed any more
 }
 
@@ -66,9 +66,9 @@ type messageQueue struct {
 	mostRefused, mostAllRefused int // maxRefused and maxAllRefused; tests set less
 }
 
-// send sends a message, and returns what the host says of it for good. An error is a
-// [kinds.Error] where the host takes nothing for now, and another where it did not
-// take this one.
+// postFunc sends a message to its host, and returns what the host says of it for good. The
+// error is a [kinds.Error] if the host takes nothing for now, and another if the host did
+// not take this message.
 type postFunc func(ctx context.Context, p *outgoingMessage) (status int, answer []byte, err error)
 
 func openMessageQueue(ctx context.Context, db *store.DB, log *slog.Logger, hostLog *budget.Log, post postFunc) (*messageQueue, error) {
@@ -211,7 +211,7 @@ func isOutOfReach(err error) bool {
 	return e.Code == kinds.Unreachable || e.Code == kinds.Timeout || e.Code == kinds.Overloaded
 }
 
-// postMessage is the [send] of a Gateway.
+// postMessage implements postFunc.
 func (g *Gateway) postMessage(ctx context.Context, p *outgoingMessage) (status int, answer []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, postTime)
 	defer cancel()

@@ -83,7 +83,7 @@ func TestUnreadShare(t *testing.T) {
 		if n := len(laptop.files("reviewer")); n != files {
 			t.Fatalf("%d files, expected %d", n, files)
 		}
-		await.Until(t, "the laptop counts what lies there", func() bool { return laptop.shares.files.Held(who) == int64(files) })
+		await.Until(t, "the laptop counts what lies there", func() bool { return laptop.accounts.files.Held(who) == int64(files) })
 	}
 	most := int(laptop.rows.files.Peer)
 	deliver(0, 10*most, 1000, most, laptop.rows.files)
@@ -115,7 +115,7 @@ func TestUnreadShare(t *testing.T) {
 		}
 	}
 	full(0)
-	if n := laptop.shares.bytes.Held(who); n != 0 {
+	if n := laptop.accounts.bytes.Held(who); n != 0 {
 		t.Errorf("%d bytes are held", n)
 	}
 	restart()
@@ -125,7 +125,7 @@ func TestUnreadShare(t *testing.T) {
 	size := int(laptop.rows.bytes.Peer) / 4
 	deliver(1000, 1040, size, 4, laptop.rows.bytes)
 	full(4)
-	if n := laptop.shares.bytes.Held(who); n != int64(4*size) {
+	if n := laptop.accounts.bytes.Held(who); n != int64(4*size) {
 		t.Errorf("%d bytes are held", n)
 	}
 	restart()
@@ -137,7 +137,7 @@ func TestUnreadShare(t *testing.T) {
 	if err := os.Rename(laptop.inbox("reviewer"), away); err != nil {
 		t.Fatal(err)
 	}
-	await.Until(t, "nothing is held", func() bool { return laptop.shares.bytes.Held(who) == 0 })
+	await.Until(t, "nothing is held", func() bool { return laptop.accounts.bytes.Held(who) == 0 })
 	if err := os.Rename(away, laptop.inbox("reviewer")); err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestUnreadOfAll(t *testing.T) {
 			t.Fatalf("%+v", r)
 		}
 	}
-	if n := laptop.shares.files.Held(tower.key.ID()); n != 1 {
+	if n := laptop.accounts.files.Held(tower.key.ID()); n != 1 {
 		t.Errorf("%d files are held", n)
 	}
 }
@@ -179,12 +179,12 @@ func TestUnreadOfAll(t *testing.T) {
 func TestLedgerShare(t *testing.T) {
 	desk, laptop := filled(t)
 	who := desk.key.ID()
-	most := int(laptop.rows.ledger.Peer)
+	most := int(laptop.rows.arrivals.Peer)
 	for n := range 10 * most {
 		name := fmt.Sprintf("m-%d", n)
 		r := desk.delivers(laptop, name, 100)
 		if n >= most {
-			refusedBy(t, r, laptop.rows.ledger)
+			refusedBy(t, r, laptop.rows.arrivals)
 			continue
 		}
 		if r.Result != wire.MailStored {
@@ -193,7 +193,7 @@ func TestLedgerShare(t *testing.T) {
 		if err := os.Remove(filepath.Join(laptop.inbox("reviewer"), name+".yaml")); err != nil {
 			t.Fatal(err)
 		}
-		await.Until(t, "it is free", func() bool { return laptop.shares.files.Held(who) == 0 })
+		await.Until(t, "it is free", func() bool { return laptop.accounts.files.Held(who) == 0 })
 	}
 	rows := func() (n int) {
 		err := laptop.db.Read(t.Context(), func(tx *store.Tx) error { return tx.QueryRow("SELECT COUNT(*) FROM oacp_arrival").Scan(&n) })
@@ -202,13 +202,13 @@ func TestLedgerShare(t *testing.T) {
 		}
 		return n
 	}
-	if n := rows(); n != most || laptop.shares.ledger.Held(who) != int64(most) {
-		t.Errorf("%d rows, %d counted", n, laptop.shares.ledger.Held(who))
+	if n := rows(); n != most || laptop.accounts.arrivals.Held(who) != int64(most) {
+		t.Errorf("%d rows, %d counted", n, laptop.accounts.arrivals.Held(who))
 	}
 	laptop.eventuallyReported()
 	laptop.stop()
 	laptop.start()
-	refusedBy(t, desk.delivers(laptop, "after", 100), laptop.rows.ledger)
+	refusedBy(t, desk.delivers(laptop, "after", 100), laptop.rows.arrivals)
 	err := laptop.db.Write(t.Context(), false, func(tx *store.Tx) error {
 		_, err := tx.Exec("UPDATE oacp_arrival SET at = ? WHERE file < 'm-2'", time.Now().Add(-shortRetention-time.Hour).UnixMilli())
 		return err
@@ -220,8 +220,8 @@ func TestLedgerShare(t *testing.T) {
 	if r := desk.delivers(laptop, "after", 100); r.Result != wire.MailStored {
 		t.Errorf("when there are old rows: %+v", r)
 	}
-	if n := rows(); n >= before || laptop.shares.ledger.Held(who) != int64(n) {
-		t.Errorf("%d rows, %d counted", n, laptop.shares.ledger.Held(who))
+	if n := rows(); n >= before || laptop.accounts.arrivals.Held(who) != int64(n) {
+		t.Errorf("%d rows, %d counted", n, laptop.accounts.arrivals.Held(who))
 	}
 }
 
@@ -234,7 +234,7 @@ func TestUnderWayShare(t *testing.T) {
 	for n := range most {
 		open = append(open, desk.begins(t, laptop, int(n)))
 	}
-	await.Until(t, "all places are taken", func() bool { return laptop.shares.underWay.Held(who) == most })
+	await.Until(t, "all places are taken", func() bool { return laptop.accounts.underWay.Held(who) == most })
 	for n := range 10 * most {
 		refusedBy(t, desk.delivers(laptop, fmt.Sprintf("n-%d", n), 100), budget.MailUnderWay)
 	}
@@ -242,7 +242,7 @@ func TestUnderWayShare(t *testing.T) {
 		s.Cancel()
 	}
 	await.Until(t, "all places are free", func() bool {
-		return laptop.shares.underWay.Held(who) == 0 && laptop.shares.files.Held(who) == 0 && laptop.shares.bytes.Held(who) == 0
+		return laptop.accounts.underWay.Held(who) == 0 && laptop.accounts.files.Held(who) == 0 && laptop.accounts.bytes.Held(who) == 0
 	})
 	if got := laptop.files("reviewer"); len(got) != 0 {
 		t.Errorf("the inbox holds %v", got)
@@ -259,14 +259,14 @@ func TestDescriptorsShare(t *testing.T) {
 	for n := range most {
 		open = append(open, desk.begins(t, laptop, n))
 	}
-	await.Until(t, "all descriptors are taken", func() bool { return laptop.shares.underWay.Held(who) == int64(most) })
+	await.Until(t, "all descriptors are taken", func() bool { return laptop.accounts.underWay.Held(who) == int64(most) })
 	for n := range 10 * most {
 		refusedBy(t, desk.delivers(laptop, fmt.Sprintf("n-%d", n), 100), budget.Descriptors)
 	}
 	for _, s := range open {
 		s.Cancel()
 	}
-	await.Until(t, "all are free", func() bool { return laptop.shares.opened.Held(who) == 0 && laptop.shares.underWay.Held(who) == 0 })
+	await.Until(t, "all are free", func() bool { return laptop.accounts.opened.Held(who) == 0 && laptop.accounts.underWay.Held(who) == 0 })
 	if got := desk.delivers(laptop, "last", 100).Result; got != wire.MailStored {
 		t.Errorf("afterwards: %s", got)
 	}
@@ -295,7 +295,7 @@ func TestRows(t *testing.T) {
 	desk, _ := desks(t)
 	desk.start()
 	for a, want := range map[*budget.Account][2]int64{
-		desk.shares.underWay: {16, 256}, desk.shares.opened: {32, 0}, desk.shares.files: {1000, 100_000}, desk.shares.bytes: {128 << 20, 1 << 30}, desk.shares.ledger: {100_000, 1_000_000},
+		desk.accounts.underWay: {16, 256}, desk.accounts.opened: {32, 0}, desk.accounts.files: {1000, 100_000}, desk.accounts.bytes: {128 << 20, 1 << 30}, desk.accounts.arrivals: {100_000, 1_000_000},
 	} {
 		if r := a.Row(); r.Peer != want[0] || r.All != want[1] {
 			t.Errorf("%+v, expected %v", r, want)
@@ -317,7 +317,7 @@ func TestSameName(t *testing.T) {
 	if got := laptop.files("reviewer"); len(got) != maxNumbered {
 		t.Errorf("%d files", len(got))
 	}
-	if n := laptop.shares.ledger.Held(desk.key.ID()); n != maxNumbered {
+	if n := laptop.accounts.arrivals.Held(desk.key.ID()); n != maxNumbered {
 		t.Errorf("the ledger has %d rows, of which a start has to settle some", n)
 	}
 	laptop.noDebris("reviewer")
@@ -339,7 +339,7 @@ func TestPruneSlices(t *testing.T) {
 	old := time.Now().Add(-retention - time.Hour).UnixMilli()
 	err := laptop.db.Write(t.Context(), true, func(tx *store.Tx) error {
 		for n := range rows {
-			a := &arrival{key: arrivalKey{desk.key.ID(), mailbox{"demo", "reviewer"}, fmt.Sprint(n), [32]byte{1}}, state: []string{consumed, reported}[n%2]}
+			a := &arrival{key: arrivalKey{desk.key.ID(), mailbox{"demo", "reviewer"}, fmt.Sprint(n), [32]byte{1}}, state: []arrivalState{consumed, reported}[n%2]}
 			if err := errors.Join(sqlAddArrival(tx, a), sqlDelivered(tx, desk.key.ID(), mailbox{"demo", "x"}, fmt.Sprint(n), [32]byte{}, time.UnixMilli(old))); err != nil {
 				return err
 			}
@@ -353,7 +353,7 @@ func TestPruneSlices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	laptop.shares.ledger.Add(desk.key.ID(), rows)
+	laptop.accounts.arrivals.Add(desk.key.ID(), rows)
 	laptop.stop()
 	db, err := store.Open(t.Context(), filepath.Join(laptop.dir, "state.db"))
 	if err != nil {
@@ -367,7 +367,7 @@ func TestPruneSlices(t *testing.T) {
 	if slices.Max(costs) > pruneSlice || len(costs) < 2*rows/pruneSlice {
 		t.Errorf("%d writes of %v rows", len(costs), costs)
 	}
-	if n := laptop.shares.ledger.Held(desk.key.ID()); n != 0 {
+	if n := laptop.accounts.arrivals.Held(desk.key.ID()); n != 0 {
 		t.Errorf("%d rows are counted", n)
 	}
 	err = db.Read(t.Context(), func(tx *store.Tx) error {
