@@ -1,7 +1,6 @@
 package openintent
 
 import (
-	"net/http"
 	"slices"
 
 	"github.com/acpd/acpd/openintent/chain"
@@ -88,7 +87,7 @@ func (e *Engine) hasRole(in *intent, k agentKey, role string, at chain.Time) boo
 
 // intent finds an intent for which the caller has a level, and binds its agent:
 // who reads uses its id. One that it cannot see is not there.
-func (e *Engine) intent(c *call, id string, need level) (*intent, error) {
+func (e *Engine) intent(c *Call, id string, need level) (*intent, error) {
 	in, fresh, err := e.look(c, id, need)
 	if err != nil || !fresh {
 		return in, err
@@ -99,7 +98,7 @@ func (e *Engine) intent(c *call, id string, need level) (*intent, error) {
 // glance is intent for lists by which a caller finds what it may use. An agent here has
 // used nothing by that, and so takes its id from nobody elsewhere; one that is at home
 // elsewhere is bound, and can be sent to from then on.
-func (e *Engine) glance(c *call, id string) (*intent, error) {
+func (e *Engine) glance(c *Call, id string) (*intent, error) {
 	in, fresh, err := e.look(c, id, levelRead)
 	if err != nil || !fresh || c.who.Home == "" {
 		return in, err
@@ -108,7 +107,7 @@ func (e *Engine) glance(c *call, id string) (*intent, error) {
 }
 
 // look is intent for what binds in a write of its own, if it is not refused.
-func (e *Engine) look(c *call, id string, need level) (in *intent, fresh bool, err error) {
+func (e *Engine) look(c *Call, id string, need level) (in *intent, fresh bool, err error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	return e.enter(id, c.who, need, now())
@@ -116,7 +115,7 @@ func (e *Engine) look(c *call, id string, need level) (in *intent, fresh bool, e
 
 // bind binds who reads. An agent of another daemon for which there is no room on the disk
 // reads without it: nothing is written for it, and it has not come.
-func (e *Engine) bind(c *call, in *intent) error {
+func (e *Engine) bind(c *Call, in *intent) error {
 	if e.room(c.who.Home) != nil {
 		return nil
 	}
@@ -167,14 +166,14 @@ func levelName(l level) string {
 
 // writeIntent runs fn in a write that the caller has the level for, and binds
 // the caller's agent.
-func (e *Engine) writeIntent(c *call, id string, need level, fn func(*tx, *intent) error) error {
+func (e *Engine) writeIntent(c *Call, id string, need level, fn func(*tx, *intent) error) error {
 	return e.write(c.Context(), false, func(t *tx) error {
 		in, fresh, err := t.enter(id, c.who, need)
 		if err != nil {
 			return err
 		}
-		if c.Method != http.MethodDelete {
-			if err := t.roomOnDisk(in, c.who, len(c.body)+c.route.room+headRoom); err != nil {
+		if !c.removes {
+			if err := t.roomOnDisk(in, c.who, c.size+headRoom); err != nil {
 				return err
 			}
 		}

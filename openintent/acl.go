@@ -1,7 +1,6 @@
 package openintent
 
 import (
-	"net/http"
 	"slices"
 	"strings"
 
@@ -30,21 +29,22 @@ func shownPolicy(policy string) string {
 	return "closed"
 }
 
-func (e *Engine) getACL(c *call) (int, any, error) {
-	return e.view(c, func(in *intent) any { return in.acl() })
+// GetACL returns the access list of the intent.
+func (e *Engine) GetACL(c *Call, intentID string) (ACL, error) {
+	return view(e, c, intentID, func(in *intent) ACL { return in.acl() })
 }
 
-// setACL is an access list as it is set: an ACL as it was answered may be sent again.
-type setACL struct {
+// SetACL is an access list as it is set: an ACL as it was answered may be sent again.
+type SetACL struct {
 	IntentID jsontext.Value `json:"intent_id,omitzero"` // as answered; it says nothing
 	Default  string         `json:"default_policy"`
 	Policy   string         `json:"policy,omitzero"` // where both are given, this one counts
-	Entries  []grantEntry   `json:"entries"`
+	Entries  []GrantEntry   `json:"entries"`
 }
 
 // policy returns the policy that is asked for. None at all is refused: access is never
 // what nobody has said.
-func (s *setACL) policy() (string, error) {
+func (s *SetACL) policy() (string, error) {
 	field, policy := "policy", s.Policy
 	if policy == "" {
 		field, policy = "default_policy", s.Default
@@ -58,7 +58,8 @@ func (s *setACL) policy() (string, error) {
 	return policy, nil
 }
 
-type grantEntry struct {
+// GrantEntry is an entry of an access list as it is asked for.
+type GrantEntry struct {
 	PrincipalID   string     `json:"principal_id"`
 	PrincipalType string     `json:"principal_type"`
 	Permission    string     `json:"permission"`
@@ -72,7 +73,7 @@ type grantEntry struct {
 	GrantedAt jsontext.Value `json:"granted_at,omitzero"`
 }
 
-func (c *call) entry(in *intent, g grantEntry, at chain.Time) (Entry, error) {
+func (c *Call) entry(in *intent, g GrantEntry, at chain.Time) (Entry, error) {
 	if g.PrincipalType == "" {
 		g.PrincipalType = "agent"
 	}
@@ -104,22 +105,18 @@ func (c *call) entry(in *intent, g grantEntry, at chain.Time) (Entry, error) {
 	return p, err
 }
 
-func (e *Engine) putACL(c *call) (int, any, error) {
-	var body setACL
-	if err := c.decodeStrictly(&body); err != nil {
-		return 0, nil, err
-	}
-	policy, err := body.policy()
+// SetACL replaces the access list of the intent.
+func (e *Engine) SetACL(c *Call, intentID string, want *SetACL) (acl ACL, err error) {
+	policy, err := want.policy()
 	if err != nil {
-		return 0, nil, err
+		return acl, err
 	}
-	if len(body.Entries) > maxEntries {
-		return 0, nil, invalid("entries", "at most %d", maxEntries)
+	if len(want.Entries) > maxEntries {
+		return acl, invalid("entries", "at most %d", maxEntries)
 	}
-	var acl ACL
-	err = e.changeAccess(c, levelAdmin, func(in *intent, a *access, at chain.Time) (*event, error) {
+	err = e.changeAccess(c, intentID, levelAdmin, func(in *intent, a *access, at chain.Time) (*event, error) {
 		a.Policy, a.Entries = policy, nil
-		for _, g := range body.Entries {
+		for _, g := range want.Entries {
 			p, err := c.entry(in, g, at)
 			if err != nil {
 				return nil, err
@@ -129,29 +126,26 @@ func (e *Engine) putACL(c *call) (int, any, error) {
 		acl = (&intent{id: in.id, access: *a}).acl()
 		return &event{kind: "access_granted", payload: members("default_policy", policy, "entries", a.Entries)}, nil
 	})
-	return http.StatusOK, acl, err
+	return acl, err
 }
 
-func (e *Engine) addEntry(c *call) (int, any, error) {
-	var body grantEntry
-	if err := c.decodeStrictly(&body); err != nil {
-		return 0, nil, err
-	}
-	var p Entry
-	err := e.changeAccess(c, levelAdmin, func(in *intent, a *access, at chain.Time) (*event, error) {
+// GrantAccess adds an entry to the access list of the intent.
+func (e *Engine) GrantAccess(c *Call, intentID string, want GrantEntry) (p Entry, err error) {
+	err = e.changeAccess(c, intentID, levelAdmin, func(in *intent, a *access, at chain.Time) (*event, error) {
 		var err error
-		if p, err = c.entry(in, body, at); err != nil {
+		if p, err = c.entry(in, want, at); err != nil {
 			return nil, err
 		}
 		a.Entries = append(a.Entries, p)
 		return &event{kind: "access_granted", payload: atHome(p.Home, "entry_id", p.ID, "principal_id", p.PrincipalID, "principal_type", p.PrincipalType, "permission", p.Permission)}, nil
 	})
-	return http.StatusCreated, p, err
+	return p, err
 }
 
-func (e *Engine) dropEntry(c *call) (int, any, error) {
-	err := e.changeAccess(c, levelAdmin, func(_ *intent, a *access, _ chain.Time) (*event, error) {
-		i := slices.IndexFunc(a.Entries, func(p Entry) bool { return p.ID == c.arg(1) })
+// RevokeAccess removes an entry from the access list of the intent.
+func (e *Engine) RevokeAccess(c *Call, intentID, entryID string) error {
+	return e.changeAccess(c, intentID, levelAdmin, func(_ *intent, a *access, _ chain.Time) (*event, error) {
+		i := slices.IndexFunc(a.Entries, func(p Entry) bool { return p.ID == entryID })
 		if i < 0 {
 			return nil, notFound("entry")
 		}
@@ -159,5 +153,4 @@ func (e *Engine) dropEntry(c *call) (int, any, error) {
 		a.Entries = slices.Delete(a.Entries, i, i+1)
 		return &event{kind: "access_revoked", payload: atHome(p.Home, "entry_id", p.ID, "principal_id", p.PrincipalID, "permission", p.Permission)}, nil
 	})
-	return http.StatusNoContent, nil, err
 }

@@ -164,7 +164,7 @@ func (e *Engine) shownAgent(a *agent) Agent {
 }
 
 // owns reports whether the caller may change the record.
-func (c *call) owns(a *Agent) bool {
+func (c *Call) owns(a *Agent) bool {
 	return c.who.Operator || a.AgentID == c.who.Agent || a.RegisteredBy == c.who.Agent
 }
 
@@ -194,25 +194,22 @@ func (e *Engine) find(who Caller, text string) *agent {
 	return found
 }
 
-func (e *Engine) getAgent(c *call) (int, any, error) {
+// GetAgent returns the record of an agent, by its id or name.
+func (e *Engine) GetAgent(c *Call, agent string) (Agent, error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	a := e.find(c.who, c.arg(0))
+	a := e.find(c.who, agent)
 	if a == nil {
-		return 0, nil, refuse(http.StatusNotFound, "not_found", "no such agent is registered")
+		return Agent{}, refuse(http.StatusNotFound, "not_found", "no such agent is registered")
 	}
-	return http.StatusOK, a.shown(now()), nil
+	return a.shown(now()), nil
 }
 
-func (e *Engine) listAgents(c *call) (int, any, error) {
-	q := c.query()
-	limit, offset, err := q.page(maxList)
-	if err != nil {
-		return 0, nil, err
-	}
-	status, role := q.Get("status"), q.Get("role_id")
+// ListAgents returns the records of the agents with the status and the role ("": any) of which
+// the caller may know, in no order.
+func (e *Engine) ListAgents(c *Call, status, role string) ([]Agent, error) {
 	if status != "" && !slices.Contains(agentStatuses, status) {
-		return 0, nil, invalid("status", "one of %s", strings.Join(agentStatuses, ", "))
+		return nil, invalid("status", "one of %s", strings.Join(agentStatuses, ", "))
 	}
 	at, open := now(), e.openTo(c.who.Home)
 	list := []Agent{}
@@ -227,43 +224,29 @@ func (e *Engine) listAgents(c *call) (int, any, error) {
 			}
 		}
 	})
-	list = c.gatherAgents(list, status, role)
-	return array(c, c.room(), list[min(offset, len(list)):min(offset+limit, len(list))], func(a Agent) any { return a })
+	return list, nil
 }
 
-func (e *Engine) setAgentStatus(c *call) (int, any, error) {
-	var body statusChange
-	if err := c.decode(&body); err != nil {
-		return 0, nil, err
+// SetAgentStatus changes the status of an agent.
+func (e *Engine) SetAgentStatus(c *Call, agent string, want *StatusChange) (Agent, error) {
+	if err := want.check(agentStatuses); err != nil {
+		return Agent{}, err
 	}
-	if !slices.Contains(agentStatuses, body.Status) {
-		return 0, nil, invalid("status", "one of %s", strings.Join(agentStatuses, ", "))
-	}
-	if len(body.Reason) > 4096 {
-		return 0, nil, invalid("reason", "at most 4096 bytes")
-	}
-	a, err := e.changeAgent(c, body.Status, body.Reason)
-	if err != nil {
-		return 0, nil, err
-	}
-	return http.StatusOK, e.shownAgent(a), nil
+	return e.changeAgent(c, agent, want.Status, want.Reason)
 }
 
-func (e *Engine) deregisterAgent(c *call) (int, any, error) {
-	a, err := e.changeAgent(c, agentDeregistered, "deregistered")
-	if err != nil {
-		return 0, nil, err
-	}
-	return http.StatusOK, e.shownAgent(a), nil
+// DeregisterAgent deregisters an agent, which then leaves all channels.
+func (e *Engine) DeregisterAgent(c *Call, agent string) (Agent, error) {
+	return e.changeAgent(c, agent, agentDeregistered, "deregistered")
 }
 
-func (e *Engine) changeAgent(c *call, status, reason string) (*agent, error) {
+func (e *Engine) changeAgent(c *Call, id, status, reason string) (Agent, error) {
 	var a *agent
-	key := agentKey{c.who.Home, c.arg(0)}
+	key := agentKey{c.who.Home, id}
 	// Its notices may go to audited channels.
 	err := e.write(c.Context(), status == agentDeregistered, func(t *tx) error {
 		if a = e.agents[key]; a == nil && c.who.Operator && status == agentDeregistered {
-			if a = e.agents[e.key(c.arg(0))]; a != nil {
+			if a = e.agents[e.key(id)]; a != nil {
 				key = a.key()
 				return errors.Join(t.removeAgent(a), t.depart(a, reason))
 			}
@@ -290,29 +273,30 @@ func (e *Engine) changeAgent(c *call, status, reason string) (*agent, error) {
 		}
 		return nil
 	})
-	if err == nil {
-		e.leaves(c.Context(), key)
-		e.changed()
+	if err != nil {
+		return Agent{}, err
 	}
-	return a, err
+	e.leaves(c.Context(), key)
+	e.changed()
+	return e.shownAgent(a), nil
 }
 
-// heartbeat answers for a sign of life; every other request is one too. One
-// that comes too late tells the agent to register again.
-func (e *Engine) heartbeat(c *call) (int, any, error) {
+// BeatAgent takes a sign of life of an agent; every other request is one too. One that comes
+// too late tells the agent to register again.
+func (e *Engine) BeatAgent(c *Call, agent string) (Agent, error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	a := e.agents[agentKey{c.who.Home, c.arg(0)}]
+	a := e.agents[agentKey{c.who.Home, agent}]
 	if a == nil {
-		return 0, nil, refuse(http.StatusNotFound, "not_found", "no such agent is registered")
+		return Agent{}, refuse(http.StatusNotFound, "not_found", "no such agent is registered")
 	}
 	if !c.owns(&a.doc) {
-		return 0, nil, forbidden("not_yours", "only the agent, or who has registered it, may report its life")
+		return Agent{}, forbidden("not_yours", "only the agent, or who has registered it, may report its life")
 	}
 	at := now()
 	if s := a.status(at); s == agentDead || s == agentDeregistered {
-		return 0, nil, refuse(http.StatusGone, "agent_gone", "the agent is %s: register it again", s)
+		return Agent{}, refuse(http.StatusGone, "agent_gone", "the agent is %s: register it again", s)
 	}
 	a.seen.Store(int64(at))
-	return http.StatusOK, a.shown(at), nil
+	return a.shown(at), nil
 }

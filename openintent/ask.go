@@ -21,7 +21,8 @@ type ask struct {
 	bell      bell
 }
 
-type askMessage struct {
+// AskMessage is a request whose sender waits for the responses, as it is asked for.
+type AskMessage struct {
 	Sender   string         `json:"sender"`
 	To       *string        `json:"to"`
 	Home     string         `json:"home,omitzero"` // where the agent that To names is at home
@@ -32,10 +33,10 @@ type askMessage struct {
 	All      bool           `json:"all"`           // answer with what everybody has said until the timeout
 }
 
-// Answers is what an ask for several responses gets.
-type Answers struct {
-	Request   jsontext.Value   `json:"request"`
-	Responses []jsontext.Value `json:"responses"`
+// Asked is the outcome of an ask, as JSON.
+type Asked struct {
+	JSON
+	Short *Error // why these are not all the responses that were asked for; nil: they are
 }
 
 const (
@@ -43,8 +44,8 @@ const (
 	maxAskTimeout = time.Hour
 )
 
-// wait returns how long the sender waits.
-func (m *askMessage) wait() (time.Duration, error) {
+// Wait returns how long the sender waits.
+func (m *AskMessage) Wait() (time.Duration, error) {
 	switch {
 	case m.Timeout == 0:
 		return askTimeout, nil
@@ -54,43 +55,37 @@ func (m *askMessage) wait() (time.Duration, error) {
 	return time.Duration(m.Timeout * float64(time.Second)), nil
 }
 
-// ask sends a request and answers when its responses are there: one round trip.
-func (e *Engine) ask(c *call) (int, any, error) {
-	var body askMessage
-	if err := c.decode(&body); err != nil {
-		return 0, nil, err
-	}
-	ch, _, err := e.lookFor(c, c.arg(0))
+// Ask sends a request and returns when its responses are there: one round trip. It takes the
+// payload out of body.
+func (e *Engine) Ask(c *Call, channelID string, body *AskMessage) (*Asked, error) {
+	ch, _, err := e.lookFor(c, channelID)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
-	timeout, err := body.wait()
+	timeout, err := body.Wait()
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	if body.Min < 0 || body.Min > maxEntries {
-		return 0, nil, invalid("min_responses", "1 to %d", maxEntries)
+		return nil, invalid("min_responses", "1 to %d", maxEntries)
 	}
-	message := sendMessage{Kind: kindRequest, To: body.To, Home: body.Home, Payload: body.Payload, Metadata: body.Metadata, ExpiresAt: now().Add(timeout)}
+	message := SendMessage{Kind: kindRequest, To: body.To, Home: body.Home, Payload: body.Payload, Metadata: body.Metadata, ExpiresAt: now().Add(timeout)}
 	d, err := message.draft(e)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	who, err := c.as("sender", body.Sender)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	a := &ask{home: who.Home, from: make(map[string]bool)}
 	d.ask, d.sender = a, who.name
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
-	if c.Header.Get(headerKey) != "" {
-		return 0, nil, refuse(http.StatusBadRequest, "bad_key", headerKey+": an ask cannot be repeated: send a request and list its responses")
+	if _, err := e.send(c, &Outgoing{draft: *d, who: who}, ch.durable(e), e.existing(ch)); err != nil {
+		return nil, err
 	}
-	if _, err := e.send(c, &outgoing{draft: *d, who: who}, ch.durable(e), e.existing(ch)); err != nil {
-		return 0, nil, err
-	}
-	body.Payload, body.Metadata, c.body, d = nil, nil, nil, nil // the message has them
+	body.Payload, body.Metadata, d = nil, nil, nil // the message has them
 	// over ends the asking, before its answer: what came is then the call's.
 	over := func() {
 		e.mu.Lock()
@@ -107,28 +102,28 @@ func (e *Engine) ask(c *call) (int, any, error) {
 		var err error
 		e.rlocked(func() {
 			rung = a.bell.wait()
-			done, err = a.outcome(e, &body)
+			done, err = a.outcome(e, body)
 		})
 		if done || err != nil {
 			over()
-			return e.answers(a, who, &body, err)
+			return e.asked(a, who, body, err)
 		}
 		select {
 		case <-rung:
 		case <-timer.C:
 			over()
-			return e.answers(a, who, &body, a.late())
+			return e.asked(a, who, body, a.late())
 		case <-e.done:
 			over()
-			return e.answers(a, who, &body, refuse(http.StatusServiceUnavailable, "stopping", "the intent's host stops: list the responses when it is back"))
+			return e.asked(a, who, body, refuse(http.StatusServiceUnavailable, "stopping", "the intent's host stops: list the responses when it is back"))
 		case <-c.Context().Done():
-			return 0, nil, c.Context().Err()
+			return nil, c.Context().Err()
 		}
 	}
 }
 
 // outcome reports whether what was asked for is there, or can never be.
-func (a *ask) outcome(e *Engine, body *askMessage) (bool, error) {
+func (a *ask) outcome(e *Engine, body *AskMessage) (bool, error) {
 	if len(a.responses) >= max(1, body.Min) {
 		if !body.All || a.full() {
 			return true, nil
@@ -195,28 +190,27 @@ func (a *ask) late() error {
 	return refuse(http.StatusGatewayTimeout, "ask_timeout", "no sufficient response came in time: the request has expired; see whether whom it is for runs, then ask again, with more time if need be")
 }
 
-// answers is the answer to an ask that is over, for the reason err where it is
-// not satisfied.
-func (e *Engine) answers(a *ask, who Caller, body *askMessage, err error) (int, any, error) {
+// asked returns the outcome of an ask that is over, for the reason err if it is not satisfied.
+func (e *Engine) asked(a *ask, who Caller, body *AskMessage, err error) (*Asked, error) {
 	at := now()
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	r, refused := err.(*Error)
 	switch enough := len(a.responses) >= max(1, body.Min); {
 	case err != nil && (!refused || len(a.responses) == 0):
-		return 0, nil, err
+		return nil, err
 	case err != nil && !(enough && body.All): // what there is, with the reason why it is not all
 		text := members("detail", r.Message, "message", r.Message, "error", r.Code)
-		return r.Status, a.list(parts{text[:len(text)-1], []byte(`,"responses":[`)}, who, at), nil
+		return &Asked{a.list(JSON{text[:len(text)-1], []byte(`,"responses":[`)}, who, at), r}, nil
 	case !body.All && body.Min == 0:
-		return http.StatusOK, a.responses[0].parts(nil, true, who.name, at), nil
+		return &Asked{a.responses[0].parts(nil, true, who.name, at), nil}, nil
 	}
-	p := a.request.parts(parts{[]byte(`{"request":`)}, true, who.name, at)
-	return http.StatusOK, a.list(append(p, []byte(`,"responses":[`)), who, at), nil
+	p := a.request.parts(JSON{[]byte(`{"request":`)}, true, who.name, at)
+	return &Asked{a.list(append(p, []byte(`,"responses":[`)), who, at), nil}, nil
 }
 
 // list appends the responses and the ends of their array and of an object.
-func (a *ask) list(p parts, who Caller, at chain.Time) parts {
+func (a *ask) list(p JSON, who Caller, at chain.Time) JSON {
 	for i, m := range a.responses {
 		p = m.parts(p, i == 0, who.name, at)
 	}

@@ -1,7 +1,6 @@
 package openintent
 
 import (
-	"net/http"
 	"slices"
 
 	"github.com/acpd/acpd/openintent/chain"
@@ -19,40 +18,37 @@ type Assignment struct {
 
 const roleCoordinator = "coordinator"
 
-type assign struct {
+// Assign is an assignment as it is asked for.
+type Assign struct {
 	AgentID string `json:"agent_id"`
 	Role    string `json:"role"`
 	Home    string `json:"home,omitzero"`
 }
 
-func (e *Engine) assignAgent(c *call) (int, any, error) {
-	var body assign
-	if err := c.decode(&body); err != nil {
-		return 0, nil, err
+// AssignAgent assigns an agent to the intent, or gives one that is assigned another role.
+func (e *Engine) AssignAgent(c *Call, intentID string, want Assign) (done Assignment, err error) {
+	if want.Role == "" {
+		want.Role = "worker"
 	}
-	if body.Role == "" {
-		body.Role = "worker"
+	if !validName(want.AgentID) {
+		return done, badAgent("agent_id")
 	}
-	if !validName(body.AgentID) {
-		return 0, nil, badAgent("agent_id")
-	}
-	if len(body.Role) > maxAgentID {
-		return 0, nil, invalid("role", "at most %d bytes", maxAgentID)
+	if len(want.Role) > maxAgentID {
+		return done, invalid("role", "at most %d bytes", maxAgentID)
 	}
 	need := levelWrite
-	if body.Role == roleCoordinator {
+	if want.Role == roleCoordinator {
 		need = levelAdmin // a coordinator manages every channel
 	}
-	var done Assignment
-	err := e.changeAccess(c, need, func(in *intent, a *access, at chain.Time) (*event, error) {
+	err = e.changeAccess(c, intentID, need, func(in *intent, a *access, at chain.Time) (*event, error) {
 		if in.terminal() {
 			return nil, conflict("intent_terminal", "the intent is %s: nobody works on it any more", in.status)
 		}
-		k, err := c.grantee(in, "agent_id", body.AgentID, body.Home)
+		k, err := c.grantee(in, "agent_id", want.AgentID, want.Home)
 		if err != nil {
 			return nil, err
 		}
-		done = Assignment{ID: e.newID(idAssignment, at), IntentID: in.id, AgentID: k.id, Role: body.Role, AssignedAt: at, Home: k.home}
+		done = Assignment{ID: e.newID(idAssignment, at), IntentID: in.id, AgentID: k.id, Role: want.Role, AssignedAt: at, Home: k.home}
 		if i := in.assignment(k); i >= 0 {
 			old := a.Assignments[i]
 			if old.Role == roleCoordinator && e.level(in, c.who, at) < levelAdmin {
@@ -63,22 +59,24 @@ func (e *Engine) assignAgent(c *call) (int, any, error) {
 		} else {
 			a.Assignments = append(a.Assignments, done)
 		}
-		return &event{kind: "agent_assigned", payload: atHome(k.home, "agent_id", k.id, "role", body.Role)}, nil
+		return &event{kind: "agent_assigned", payload: atHome(k.home, "agent_id", k.id, "role", want.Role)}, nil
 	})
-	return http.StatusCreated, done, err
+	return done, err
 }
 
-func (e *Engine) listAssignments(c *call) (int, any, error) {
-	return e.view(c, func(in *intent) any { return append([]Assignment{}, in.Assignments...) })
+// ListAssignments returns the assignments of the intent.
+func (e *Engine) ListAssignments(c *Call, intentID string) ([]Assignment, error) {
+	return view(e, c, intentID, func(in *intent) []Assignment { return append([]Assignment{}, in.Assignments...) })
 }
 
-func (e *Engine) unassignAgent(c *call) (int, any, error) {
+// UnassignAgent takes the assignment of an agent back, who is called by its id or name.
+func (e *Engine) UnassignAgent(c *Call, intentID, agent string) error {
 	need := levelAdmin
-	if c.arg(1) == c.who.Agent || c.arg(1) == c.who.name {
+	if agent == c.who.Agent || agent == c.who.name {
 		need = levelRead
 	}
-	err := e.changeAccess(c, need, func(in *intent, a *access, _ chain.Time) (*event, error) {
-		k, err := c.grantee(in, "agent_id", c.arg(1), "")
+	return e.changeAccess(c, intentID, need, func(in *intent, a *access, _ chain.Time) (*event, error) {
+		k, err := c.grantee(in, "agent_id", agent, "")
 		if err != nil {
 			return nil, err
 		}
@@ -89,5 +87,4 @@ func (e *Engine) unassignAgent(c *call) (int, any, error) {
 		a.Assignments = slices.Delete(a.Assignments, i, i+1)
 		return &event{kind: "agent_unassigned", payload: atHome(k.home, "agent_id", k.id)}, nil
 	})
-	return http.StatusNoContent, nil, err
 }

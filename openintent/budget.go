@@ -41,7 +41,7 @@ const answerRoom = maxTask
 
 // take charges the caller's daemon for memory that its request needs until its answer
 // has been taken.
-func (c *call) take(n int) error {
+func (c *Call) take(n int) error {
 	if c.who.Home == "" || n <= 0 {
 		return nil
 	}
@@ -53,19 +53,19 @@ func (c *call) take(n int) error {
 }
 
 // give gives back n of what was taken.
-func (c *call) give(n int) {
+func (c *Call) give(n int) {
 	if n > 0 && c.held > 0 {
 		c.e.unread.Give(peerOf(c.who.Home), int64(n))
 		c.held -= n
 	}
 }
 
-// settle makes what is held that of an answer of so many bytes. What has changed
+// settle makes what is held that of an answer of so many bytes. A call that has changed
 // something is answered whatever is held.
-func (c *call) settle(size int) error {
+func (c *Call) settle(size int, changed bool) error {
 	more := size - c.held
 	c.give(-more)
-	if c.Method == http.MethodGet || more <= 0 || c.who.Home == "" {
+	if !changed || more <= 0 || c.who.Home == "" {
 		return c.take(more)
 	}
 	c.e.unread.Add(peerOf(c.who.Home), int64(more))
@@ -73,11 +73,11 @@ func (c *call) settle(size int) error {
 	return nil
 }
 
-// parts are an answer in parts, in their order. Long ones are shared with what they
+// JSON is an answer in parts, in their order. Long ones are shared with what they
 // are of.
-type parts [][]byte
+type JSON [][]byte
 
-func (p parts) size() (n int) {
+func (p JSON) size() (n int) {
 	for _, b := range p {
 		n += len(b)
 	}
@@ -85,7 +85,7 @@ func (p parts) size() (n int) {
 }
 
 // list appends what stands between the members of an array, and the next member.
-func (p parts) list(first bool, member ...[]byte) parts {
+func (p JSON) list(first bool, member ...[]byte) JSON {
 	if !first {
 		p = append(p, comma)
 	}

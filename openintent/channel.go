@@ -118,7 +118,7 @@ func (ch *channel) member(name string) bool {
 }
 
 // channel finds a channel whose intent the caller can see, and binds its agent.
-func (e *Engine) channel(c *call, id string) (*channel, error) {
+func (e *Engine) channel(c *Call, id string) (*channel, error) {
 	ch, fresh, err := e.lookFor(c, id)
 	if err != nil || !fresh {
 		return ch, err
@@ -127,7 +127,7 @@ func (e *Engine) channel(c *call, id string) (*channel, error) {
 }
 
 // lookFor is channel for what binds in a write of its own.
-func (e *Engine) lookFor(c *call, id string) (ch *channel, fresh bool, err error) {
+func (e *Engine) lookFor(c *Call, id string) (ch *channel, fresh bool, err error) {
 	e.rlocked(func() { ch = e.channels[id] })
 	if ch == nil {
 		return nil, false, notFound("channel")
@@ -147,7 +147,8 @@ func (e *Engine) reads(ch *channel, who Caller) error {
 	return forbidden(codeNotMember, "the channel is for its members: ask its creator to add you")
 }
 
-type createChannel struct {
+// CreateChannel is a channel as it is asked for.
+type CreateChannel struct {
 	Name    string         `json:"name"`
 	Members []named        `json:"members"`
 	Policy  string         `json:"member_policy"`
@@ -155,23 +156,20 @@ type createChannel struct {
 	Options jsontext.Value `json:"options"`
 }
 
-func (e *Engine) createChannel(c *call) (int, any, error) {
-	var body createChannel
-	if err := c.decode(&body); err != nil {
-		return 0, nil, err
+// CreateChannel creates a channel of the intent.
+func (e *Engine) CreateChannel(c *Call, intentID string, want *CreateChannel) (Channel, error) {
+	if want.Policy == "" {
+		want.Policy = policyIntent
 	}
-	if body.Policy == "" {
-		body.Policy = policyIntent
-	}
-	ch := &channel{doc: Channel{Name: body.Name, CreatedBy: c.who.Agent, Home: c.who.Home, Policy: body.Policy, TaskID: body.TaskID, Options: body.Options}}
-	if err := checkNames("members", body.Members); err != nil {
-		return 0, nil, err
+	ch := &channel{doc: Channel{Name: want.Name, CreatedBy: c.who.Agent, Home: c.who.Home, Policy: want.Policy, TaskID: want.TaskID, Options: want.Options}}
+	if err := checkNames("members", want.Members); err != nil {
+		return Channel{}, err
 	}
 	if err := ch.prepare(); err != nil {
-		return 0, nil, err
+		return Channel{}, err
 	}
-	err := e.writeIntent(c, c.arg(0), levelWrite, func(t *tx, in *intent) (err error) {
-		if ch.doc.Members, err = c.names(in, "members", []string{}, body.Members); err != nil {
+	err := e.writeIntent(c, intentID, levelWrite, func(t *tx, in *intent) (err error) {
+		if ch.doc.Members, err = c.names(in, "members", []string{}, want.Members); err != nil {
 			return err
 		}
 		if ch.doc.Policy == policyExplicit && len(ch.doc.Members) == 0 {
@@ -183,13 +181,13 @@ func (e *Engine) createChannel(c *call) (int, any, error) {
 		return t.open(in, ch)
 	})
 	if err != nil {
-		return 0, nil, err
+		return Channel{}, err
 	}
-	return http.StatusCreated, e.answer(ch, body.Options), nil
+	return e.showChanged(ch, want.Options), nil
 }
 
-// answer shows a channel to who has just set its options.
-func (e *Engine) answer(ch *channel, sent jsontext.Value) Channel {
+// showChanged returns the channel as the caller sees it who has just set its options.
+func (e *Engine) showChanged(ch *channel, sent jsontext.Value) Channel {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	doc := ch.show(now())
@@ -283,7 +281,7 @@ func nameSet(names []string) map[string]bool {
 }
 
 // names adds the names of those whom a list means to members that there are.
-func (c *call) names(in *intent, field string, members []string, list []named) ([]string, error) {
+func (c *Call) names(in *intent, field string, members []string, list []named) ([]string, error) {
 	has := nameSet(members)
 	for _, n := range list {
 		k, err := c.grantee(in, field, n.AgentID, n.Home)
@@ -357,21 +355,16 @@ func (in *intent) named(name string, at chain.Time) *channel {
 	return nil
 }
 
-func (e *Engine) listChannels(c *call) (int, any, error) {
-	in, err := e.glance(c, c.arg(0))
+// ListChannels returns a page of the intent's channels that the caller may know of, the open
+// ones first.
+func (e *Engine) ListChannels(c *Call, intentID string, p Page) ([]Channel, error) {
+	in, err := e.glance(c, intentID)
 	if err != nil {
-		return 0, nil, err
-	}
-	limit, offset, err := c.query().page(maxList)
-	if err != nil {
-		return 0, nil, err
-	}
-	type row struct {
-		doc Channel
-		opt options
+		return nil, err
 	}
 	var list, closed []*channel
-	var page []row
+	var page []Channel
+	var opts []options
 	at := now()
 	full := func(ch *channel) bool { return c.who.Operator || ch.member(c.who.name) || e.manages(ch, c.who, at) }
 	e.rlocked(func() {
@@ -384,37 +377,48 @@ func (e *Engine) listChannels(c *call) (int, any, error) {
 				closed = append(closed, ch)
 			}
 		}
-		list = append(list, closed...)
-		for _, ch := range list[min(offset, len(list)):min(offset+limit, len(list))] {
+		list = pageOf(append(list, closed...), p)
+		page, opts = make([]Channel, 0, len(list)), make([]options, 0, len(list))
+		for _, ch := range list {
 			if full(ch) {
-				page = append(page, row{ch.brief(at), ch.opt})
+				page = append(page, ch.brief(at))
 			} else {
-				page = append(page, row{doc: ch.stub(at)})
+				page = append(page, ch.stub(at))
 			}
+			opts = append(opts, ch.opt)
 		}
 	})
-	return array(c, maxListBytes, page, func(r row) any {
-		if !r.doc.Restricted {
-			r.doc.Options = r.opt.merged(r.doc.Options)
+	for i := range page {
+		if !page[i].Restricted {
+			page[i].Options = opts[i].merged(page[i].Options)
 		}
-		return r.doc
-	})
+	}
+	return page, nil
 }
 
-func (e *Engine) getChannel(c *call) (int, any, error) {
-	ch, err := e.channel(c, c.arg(0))
+// Page is a part of a list: how many elements at most, after how many others.
+type Page struct{ Limit, Offset int }
+
+// pageOf returns the part of a list that the page has.
+func pageOf[T any](list []T, p Page) []T {
+	return list[min(p.Offset, len(list)):min(p.Offset+p.Limit, len(list))]
+}
+
+// GetChannel returns a channel.
+func (e *Engine) GetChannel(c *Call, id string) (Channel, error) {
+	ch, err := e.channel(c, id)
 	if err != nil {
-		return 0, nil, err
+		return Channel{}, err
 	}
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	at := now()
 	if !e.manages(ch, c.who, at) {
 		if err := e.reads(ch, c.who); err != nil {
-			return 0, nil, err
+			return Channel{}, err
 		}
 	}
-	return http.StatusOK, ch.show(at), nil
+	return ch.show(at), nil
 }
 
 // durable reports whether writes about the channel must survive a loss of power.

@@ -2,28 +2,29 @@ package openintent
 
 import (
 	"context"
-	"net/http"
 	"slices"
 
 	"github.com/acpd/acpd/openintent/chain"
 )
 
-type closedChannel struct {
+// ClosedChannel says that a channel was closed and deleted.
+type ClosedChannel struct {
 	Status    string `json:"status"`
 	ChannelID string `json:"channel_id"`
 }
 
-func (e *Engine) deleteChannel(c *call) (int, any, error) {
-	ch, err := e.manage(c, true, func(t *tx, ch *channel) error {
+// DeleteChannel closes a channel and deletes it.
+func (e *Engine) DeleteChannel(c *Call, id string) (ClosedChannel, error) {
+	ch, err := e.manage(c, id, true, func(t *tx, ch *channel) error {
 		if err := t.close(ch, t.now); err != nil {
 			return err
 		}
 		return t.purge(ch)
 	})
 	if err != nil {
-		return 0, nil, err
+		return ClosedChannel{}, err
 	}
-	return http.StatusOK, closedChannel{Status: statusClosed, ChannelID: ch.id}, nil
+	return ClosedChannel{Status: statusClosed, ChannelID: ch.id}, nil
 }
 
 // close closes a channel, with which its open requests expire. Closing twice is nothing.

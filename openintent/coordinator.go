@@ -48,7 +48,8 @@ func (co *coordinator) shown(at chain.Time) Coordinator {
 
 var coordinatorTypes = []string{"llm", "human", "composite", "system"}
 
-type appoint struct {
+// Appoint is a coordinator as it is asked for.
+type Appoint struct {
 	AgentID  string         `json:"agent_id"`
 	Home     string         `json:"home,omitzero"`
 	IntentID string         `json:"intent_id"`
@@ -58,29 +59,29 @@ type appoint struct {
 	Metadata jsontext.Value `json:"metadata"`
 }
 
-func (e *Engine) createCoordinator(c *call) (int, any, error) {
-	body := appoint{AgentID: c.who.Agent, Role: roleCoordinator, Type: "llm", Interval: 60}
-	if err := c.decode(&body); err != nil {
-		return 0, nil, err
+// Check fills in what is not said, and checks what needs no intent.
+func (a *Appoint) Check() error {
+	if !validName(a.AgentID) {
+		return badAgent("agent_id")
 	}
-	if !validName(body.AgentID) {
-		return 0, nil, badAgent("agent_id")
+	if !slices.Contains(coordinatorTypes, a.Type) {
+		return invalid("coordinator_type", "one of %s", strings.Join(coordinatorTypes, ", "))
 	}
-	if !slices.Contains(coordinatorTypes, body.Type) {
-		return 0, nil, invalid("coordinator_type", "one of %s", strings.Join(coordinatorTypes, ", "))
+	if a.Interval < 1 || a.Interval > 86400 || len(a.Role) > maxAgentID {
+		return invalid("heartbeat_interval_seconds", "1 to 86400 seconds")
 	}
-	if body.Interval < 1 || body.Interval > 86400 || len(body.Role) > maxAgentID {
-		return 0, nil, invalid("heartbeat_interval_seconds", "1 to 86400 seconds")
-	}
-	if err := metadata(&body.Metadata); err != nil {
-		return 0, nil, err
-	}
-	if err := c.elsewhere(body.IntentID); err != nil {
-		return 0, nil, err
-	}
-	var doc Coordinator
+	return metadata(&a.Metadata)
+}
+
+// NewAppoint returns what an appointment by the caller says unless it says something else.
+func NewAppoint(c *Call) *Appoint {
+	return &Appoint{AgentID: c.who.Agent, Role: roleCoordinator, Type: "llm", Interval: 60}
+}
+
+// AppointCoordinator appoints a coordinator of an intent. want was checked.
+func (e *Engine) AppointCoordinator(c *Call, want *Appoint) (doc Coordinator, err error) {
 	// A coordinator manages every channel of the intent, so only an admin appoints one.
-	err := e.writeIntent(c, body.IntentID, levelAdmin, func(t *tx, in *intent) error {
+	err = e.writeIntent(c, want.IntentID, levelAdmin, func(t *tx, in *intent) error {
 		if in.terminal() {
 			return conflict("intent_terminal", "the intent is %s: there is nothing to coordinate", in.status)
 		}
@@ -89,12 +90,12 @@ func (e *Engine) createCoordinator(c *call) (int, any, error) {
 				return err
 			}
 		}
-		k, err := c.grantee(in, "agent_id", body.AgentID, body.Home)
+		k, err := c.grantee(in, "agent_id", want.AgentID, want.Home)
 		if err != nil {
 			return err
 		}
-		doc = Coordinator{ID: e.newID(idCoordinator, t.now), IntentID: in.id, AgentID: k.id, Home: k.home, Role: body.Role, Type: body.Type,
-			Scope: "intent", Status: "active", Interval: body.Interval, GrantedAt: t.now, Metadata: body.Metadata}.beaten(t.now)
+		doc = Coordinator{ID: e.newID(idCoordinator, t.now), IntentID: in.id, AgentID: k.id, Home: k.home, Role: want.Role, Type: want.Type,
+			Scope: "intent", Status: "active", Interval: want.Interval, GrantedAt: t.now, Metadata: want.Metadata}.beaten(t.now)
 		if err := t.saveCoordinator(in, doc); err != nil {
 			return err
 		}
@@ -106,7 +107,7 @@ func (e *Engine) createCoordinator(c *call) (int, any, error) {
 		)
 		return nil
 	})
-	return http.StatusCreated, doc, err
+	return doc, err
 }
 
 // dropCoordinator makes room for one more coordinator of an intent: of those that were
@@ -136,9 +137,9 @@ func (d Coordinator) beaten(at chain.Time) Coordinator {
 	return d
 }
 
-func (e *Engine) coordinator(c *call) (*coordinator, error) {
+func (e *Engine) coordinator(c *Call, id string) (*coordinator, error) {
 	var co *coordinator
-	e.rlocked(func() { co = e.coords[c.arg(0)] })
+	e.rlocked(func() { co = e.coords[id] })
 	if co == nil {
 		return nil, notFound("coordinator")
 	}
@@ -148,42 +149,39 @@ func (e *Engine) coordinator(c *call) (*coordinator, error) {
 	return co, nil
 }
 
-func (e *Engine) getCoordinator(c *call) (int, any, error) {
-	co, err := e.coordinator(c)
+// GetCoordinator returns a coordinator.
+func (e *Engine) GetCoordinator(c *Call, id string) (Coordinator, error) {
+	co, err := e.coordinator(c, id)
 	if err != nil {
-		return 0, nil, err
+		return Coordinator{}, err
 	}
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	return http.StatusOK, co.shown(now()), nil
+	return co.shown(now()), nil
 }
 
-func (e *Engine) listCoordinators(c *call) (int, any, error) {
-	in, err := e.intent(c, c.arg(0), levelRead)
+// ListCoordinators returns a page of the intent's coordinators.
+func (e *Engine) ListCoordinators(c *Call, intentID string, p Page) (list []Coordinator, err error) {
+	in, err := e.intent(c, intentID, levelRead)
 	if err != nil {
-		return 0, nil, err
-	}
-	limit, offset, err := c.query().page(maxList)
-	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	at := now()
-	var list []Coordinator
 	e.rlocked(func() {
-		for _, co := range in.coords[min(offset, len(in.coords)):min(offset+limit, len(in.coords))] {
+		for _, co := range pageOf(in.coords, p) {
 			list = append(list, co.shown(at))
 		}
 	})
-	return array(c, maxListBytes, list, func(co Coordinator) any { return co })
+	return list, nil
 }
 
-func (e *Engine) beatCoordinator(c *call) (int, any, error) {
-	if _, err := e.coordinator(c); err != nil {
-		return 0, nil, err
+// BeatCoordinator takes a sign of life of a coordinator, from itself.
+func (e *Engine) BeatCoordinator(c *Call, id string) (doc Coordinator, err error) {
+	if _, err := e.coordinator(c, id); err != nil {
+		return doc, err
 	}
-	var doc Coordinator
-	err := e.write(c.Context(), false, func(t *tx) error {
-		co := e.coords[c.arg(0)]
+	err = e.write(c.Context(), false, func(t *tx) error {
+		co := e.coords[id]
 		if co == nil { // it has made room for another
 			return notFound("coordinator")
 		}
@@ -200,5 +198,5 @@ func (e *Engine) beatCoordinator(c *call) (int, any, error) {
 		set(t, &co.doc, doc)
 		return nil
 	})
-	return http.StatusOK, doc, err
+	return doc, err
 }

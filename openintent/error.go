@@ -23,6 +23,7 @@ func (e *Error) Error() string { return e.Message }
 // Codes that are used in several places.
 const (
 	codeClosed    = "channel_closed"
+	codeNotFound  = "not_found"
 	codeNotMember = "not_member"
 )
 
@@ -50,7 +51,7 @@ func notFound(what string) *Error {
 	if what == "intent" {
 		of = "it"
 	}
-	return refuse(http.StatusNotFound, "not_found", "there is no such %s, or you have no access to %s", what, of)
+	return refuse(http.StatusNotFound, codeNotFound, "there is no such %s, or you have no access to %s", what, of)
 }
 
 func forbidden(code, format string, args ...any) *Error {

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -99,7 +98,8 @@ func (t *tx) log(in *intent, ev event) (*chain.Event, error) {
 	return doc, nil
 }
 
-type postEvent struct {
+// PostEvent is an event as it is asked for.
+type PostEvent struct {
 	Type    string         `json:"event_type"`
 	Actor   string         `json:"actor"`
 	Payload jsontext.Value `json:"payload"`
@@ -114,64 +114,60 @@ var (
 	traceForm = regexp.MustCompile(`^[0-9a-f]{32}$`)
 )
 
-func (e *Engine) postEvent(c *call) (int, any, error) {
-	var body postEvent
-	if err := c.decode(&body); err != nil {
-		return 0, nil, err
-	}
-	actor, err := c.actor("actor", body.Actor)
+// LogEvent appends an event to the intent's log.
+func (e *Engine) LogEvent(c *Call, intentID string, want *PostEvent) (doc *chain.Event, err error) {
+	actor, err := c.actor("actor", want.Actor)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
-	if !eventForm.MatchString(body.Type) {
-		return 0, nil, invalid("event_type", "lower-case letters, digits, _ and . are needed, at most 64")
+	if !eventForm.MatchString(want.Type) {
+		return nil, invalid("event_type", "lower-case letters, digits, _ and . are needed, at most 64")
 	}
-	if slices.Contains(ownKinds, body.Type) {
-		return 0, nil, forbidden("reserved_event", "events of this type are written by the server alone: log a comment")
+	if slices.Contains(ownKinds, want.Type) {
+		return nil, forbidden("reserved_event", "events of this type are written by the server alone: log a comment")
 	}
-	if err := object("payload", &body.Payload); err != nil {
-		return 0, nil, err
+	if err := object("payload", &want.Payload); err != nil {
+		return nil, err
 	}
-	if len(body.Payload) > maxEvent {
-		return 0, nil, refuse(http.StatusRequestEntityTooLarge, "too_large", "payload: %d bytes, at most %d are logged: put large data elsewhere and refer to it", len(body.Payload), maxEvent)
+	if len(want.Payload) > maxEvent {
+		return nil, refuse(http.StatusRequestEntityTooLarge, "too_large", "payload: %d bytes, at most %d are logged: put large data elsewhere and refer to it", len(want.Payload), maxEvent)
 	}
-	ev, err := newEvent(body.Type, body.Payload)
+	ev, err := newEvent(want.Type, want.Payload)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	ev.actor = actor
-	if body.TraceID != nil {
-		if ev.trace = *body.TraceID; ev.trace != "" && !traceForm.MatchString(ev.trace) {
-			return 0, nil, invalid("trace_id", "32 lower-case hex digits are needed")
+	if want.TraceID != nil {
+		if ev.trace = *want.TraceID; ev.trace != "" && !traceForm.MatchString(ev.trace) {
+			return nil, invalid("trace_id", "32 lower-case hex digits are needed")
 		}
 	}
-	if body.Parent != nil {
-		if ev.parent = *body.Parent; len(ev.parent) > maxAgentID {
-			return 0, nil, invalid("parent_event_id", "at most %d bytes", maxAgentID)
+	if want.Parent != nil {
+		if ev.parent = *want.Parent; len(ev.parent) > maxAgentID {
+			return nil, invalid("parent_event_id", "at most %d bytes", maxAgentID)
 		}
 	}
-	var doc *chain.Event
-	err = e.writeIntent(c, c.arg(0), levelWrite, func(t *tx, in *intent) (err error) {
+	err = e.writeIntent(c, intentID, levelWrite, func(t *tx, in *intent) (err error) {
 		doc, err = t.log(in, *ev)
 		return err
 	})
-	return http.StatusCreated, doc, err
+	return doc, err
 }
 
-// eventFilter says which events of a log a list is about.
-type eventFilter struct {
+// eventList is a list of events while they are looked for.
+type eventList struct {
 	kind, trace string     // empty: any
 	since       chain.Time // those of a later time
 	skip, limit int
 
 	show func(*store.Tx, *look, []byte) ([]byte, error) // what is shown of an audited message's event
 
-	list        parts // an array without its end
+	list        JSON // an array without its end
 	found, size int
 }
 
 // matches reports whether the list holds an event, once the first ones are skipped.
-func (f *eventFilter) matches(kind, trace string, at chain.Time) bool {
+func (f *eventList) matches(kind, trace string, at chain.Time) bool {
 	if f.kind != "" && kind != f.kind || f.trace != "" && trace != f.trace || at <= f.since {
 		return false
 	}
@@ -180,34 +176,33 @@ func (f *eventFilter) matches(kind, trace string, at chain.Time) bool {
 }
 
 // add takes an event that was found, and reports whether the list is full.
-func (f *eventFilter) add(doc []byte) (full bool) {
+func (f *eventList) add(doc []byte) (full bool) {
 	f.list = f.list.list(f.found == 0, doc)
 	f.found++
 	f.size += len(doc)
 	return f.found >= f.limit || f.size >= maxListBytes
 }
 
-func (e *Engine) listEvents(c *call) (int, any, error) {
-	in, err := e.intent(c, c.arg(0), levelRead)
+// EventFilter says which events of a log a list holds.
+type EventFilter struct {
+	Type, TraceID string     // "": any
+	Since         chain.Time // those of a later time
+	Page
+}
+
+// ListEvents returns events of the intent's log, the newest first, as a JSON array.
+func (e *Engine) ListEvents(c *Call, intentID string, which EventFilter) (JSON, error) {
+	in, err := e.intent(c, intentID, levelRead)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
-	q := c.query()
-	f := &eventFilter{kind: q.Get("event_type"), trace: strings.ToLower(q.Get("trace_id")), list: parts{[]byte("[")}}
+	f := &eventList{kind: which.Type, trace: which.TraceID, since: which.Since, limit: which.Limit, skip: which.Offset, list: JSON{[]byte("[")}}
 	f.show = func(stx *store.Tx, l *look, doc []byte) ([]byte, error) { return e.asSeen(stx, l, in, c.who, doc) }
-	if f.limit, f.skip, err = q.page(100); err != nil {
-		return 0, nil, err
-	}
-	if text := q.Get("since"); text != "" {
-		if f.since, err = chain.ParseTime(text); err != nil {
-			return 0, nil, refuse(http.StatusBadRequest, "bad_cursor", "since: %v", err)
-		}
-	}
 	for before := int64(math.MaxInt64); before > 0 && err == nil; {
 		err = e.read(c.Context(), func(stx *store.Tx, l *look) (err error) {
 			before, err = f.eventsBack(c, stx, l, in.row, before)
 			return err
 		})
 	}
-	return http.StatusOK, append(f.list, []byte("]")), err
+	return append(f.list, []byte("]")), err
 }

@@ -1,7 +1,6 @@
 package openintent
 
 import (
-	"net/http"
 	"slices"
 	"time"
 
@@ -14,22 +13,6 @@ const (
 	maxGathered  = 2 << 20 // the same, of a list that goes to another daemon, which puts several together
 	maxWait      = 60 * time.Second
 )
-
-// array is a list of what show makes of each, as much of it as room has bytes for.
-func array[T any](c *call, room int, list []T, show func(T) any) (int, any, error) {
-	p, size := parts{[]byte("[")}, 0
-	for i, v := range list {
-		doc := []byte(text(show(v)))
-		if err := c.take(len(doc)); err != nil {
-			return 0, nil, err
-		}
-		p = p.list(i == 0, doc)
-		if size += len(doc); size >= room {
-			break
-		}
-	}
-	return http.StatusOK, append(p, []byte("]")), nil
-}
 
 // filter says which messages of a channel a list is about.
 type filter struct {

@@ -94,10 +94,10 @@ const maxOutdated = 3
 
 // changeAccess makes a change of the intent's access: outside of the write, which keeps
 // its outcome only if the access is still the one that it was made of.
-func (e *Engine) changeAccess(c *call, need level, change accessChange) error {
+func (e *Engine) changeAccess(c *Call, id string, need level, change accessChange) error {
 	err := errOutdated
 	for tries := 0; err == errOutdated; tries++ {
-		in, _, refused := e.look(c, c.arg(0), need)
+		in, _, refused := e.look(c, id, need)
 		if refused != nil {
 			return refused
 		}
@@ -129,7 +129,7 @@ func (e *Engine) changeAccess(c *call, need level, change accessChange) error {
 
 // changed lets change have a copy of the access. The world is read-locked, or the caller
 // is a write.
-func (in *intent) changed(c *call, change accessChange, at chain.Time) (made changed, err error) {
+func (in *intent) changed(c *Call, change accessChange, at chain.Time) (made changed, err error) {
 	made = changed{access: in.access.clone(), of: in.changes}
 	if made.ev, err = change(in, &made.access, at); err != nil || made.ev == nil {
 		return made, err

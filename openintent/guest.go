@@ -2,7 +2,6 @@ package openintent
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -83,8 +82,8 @@ func mayMake(a *budget.Account, home, remedy string) error {
 	return nil
 }
 
-// guest is an agent's record as its home tells it.
-type guest struct {
+// Guest is an agent's record as its home tells it.
+type Guest struct {
 	Status    string  `json:"status"`
 	RoleID    *string `json:"role_id"`
 	Name      *string `json:"name"`
@@ -102,7 +101,7 @@ func (e *Engine) Record(agent string) (record string, ended bool) {
 		return "", false
 	}
 	status := a.status(now())
-	return text(guest{status, a.doc.RoleID, a.doc.Name, a.doc.PublicKey}), status == agentDeregistered
+	return text(Guest{status, a.doc.RoleID, a.doc.Name, a.doc.PublicKey}), status == agentDeregistered
 }
 
 // Strangers returns the agents of another daemon that are members of channels here and
@@ -135,35 +134,31 @@ func (e *Engine) Depart(ctx context.Context, home string, ids []string) error {
 	return nil
 }
 
-// listOf names agents.
-type listOf struct {
+// ListOf names agents.
+type ListOf struct {
 	Agents []string `json:"agents"`
 }
 
-// listDeparted says which of the agents that another daemon asks for are deregistered
-// here, and nothing of the others.
-func (e *Engine) listDeparted(c *call) (int, any, error) {
-	var body listOf
-	if err := c.decode(&body); err != nil {
-		return 0, nil, err
+// ListDeparted returns which of the agents that another daemon names are deregistered here.
+// It tells nothing of the others.
+func (e *Engine) ListDeparted(named *ListOf) (ListOf, error) {
+	gone := ListOf{Agents: []string{}}
+	if len(named.Agents) > maxEntries {
+		return gone, invalid("agents", "at most %d", maxEntries)
 	}
-	if len(body.Agents) > maxEntries {
-		return 0, nil, invalid("agents", "at most %d", maxEntries)
-	}
-	gone := listOf{Agents: []string{}}
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	for _, id := range body.Agents {
+	for _, id := range named.Agents {
 		if a := e.agents[agentKey{"", id}]; a != nil && a.doc.Status == agentDeregistered {
 			gone.Agents = append(gone.Agents, id)
 		}
 	}
-	return http.StatusOK, gone, nil
+	return gone, nil
 }
 
-// listRecords says of which agents of the daemon that asks there are records here.
-func (e *Engine) listRecords(c *call) (int, any, error) {
-	known := listOf{Agents: []string{}}
+// ListRecords returns of which agents of the caller's daemon there are records here.
+func (e *Engine) ListRecords(c *Call) ListOf {
+	known := ListOf{Agents: []string{}}
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	for k := range e.agents {
@@ -171,20 +166,17 @@ func (e *Engine) listRecords(c *call) (int, any, error) {
 			known.Agents = append(known.Agents, k.id)
 		}
 	}
-	return http.StatusOK, known, nil
+	return known
 }
 
-func (e *Engine) takeRecord(c *call) (int, any, error) {
-	var body guest
-	if err := c.decode(&body); err != nil {
-		return 0, nil, err
+// TakeRecord takes what the caller's daemon says of an agent of its own.
+func (e *Engine) TakeRecord(c *Call, agentID string, want *Guest) error {
+	if !slices.Contains(agentStatuses, want.Status) {
+		return invalid("status", "one of %s", strings.Join(agentStatuses, ", "))
 	}
-	if !slices.Contains(agentStatuses, body.Status) {
-		return 0, nil, invalid("status", "one of %s", strings.Join(agentStatuses, ", "))
-	}
-	r := register{AgentID: c.arg(0), RoleID: body.RoleID, Name: body.Name, PublicKey: body.PublicKey}
+	r := Register{AgentID: agentID, RoleID: want.RoleID, Name: want.Name, PublicKey: want.PublicKey}
 	if err := r.check(); err != nil {
-		return 0, nil, err
+		return err
 	}
 	key := agentKey{c.who.Home, r.AgentID}
 	e.leaves(c.Context(), key) // before it is back
@@ -200,7 +192,7 @@ func (e *Engine) takeRecord(c *call) (int, any, error) {
 			before = a.doc.Status
 		}
 		doc := a.doc
-		doc.Status, doc.RoleID, doc.Name, doc.PublicKey, doc.LastSeen = body.Status, r.RoleID, r.Name, r.PublicKey, t.now
+		doc.Status, doc.RoleID, doc.Name, doc.PublicKey, doc.LastSeen = want.Status, r.RoleID, r.Name, r.PublicKey, t.now
 		if doc.Status != agentDeregistered {
 			if err := e.roomForRecord(a, doc); err != nil {
 				return err
@@ -217,5 +209,5 @@ func (e *Engine) takeRecord(c *call) (int, any, error) {
 	if err == nil {
 		e.leaves(c.Context(), key)
 	}
-	return http.StatusNoContent, nil, err
+	return err
 }

@@ -2,7 +2,6 @@ package openintent
 
 import (
 	"cmp"
-	"net/http"
 	"slices"
 
 	"github.com/acpd/acpd/openintent/chain"
@@ -211,10 +210,11 @@ type Home struct {
 	Home    string `json:"home"` // "" is the intent's daemon
 }
 
-func (e *Engine) listHomes(c *call) (int, any, error) {
-	in, err := e.glance(c, c.arg(0))
+// ListHomes returns who has used the intent.
+func (e *Engine) ListHomes(c *Call, intentID string) ([]Home, error) {
+	in, err := e.glance(c, intentID)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	homes := []Home{}
 	e.mu.RLock()
@@ -225,14 +225,14 @@ func (e *Engine) listHomes(c *call) (int, any, error) {
 		}
 	}
 	slices.SortFunc(homes, func(a, b Home) int { return cmp.Or(cmp.Compare(a.AgentID, b.AgentID), cmp.Compare(a.Home, b.Home)) })
-	return http.StatusOK, homes, nil
+	return homes, nil
 }
 
-// freeHome forgets that an agent has used the intent: of the one that the id or name
-// means, which without a home is one here if there is one.
-func (e *Engine) freeHome(c *call) (int, any, error) {
-	err := e.writeIntent(c, c.arg(0), levelAdmin, func(t *tx, in *intent) error {
-		k, said, err := e.meant(in, "agent", c.arg(1), "")
+// FreeHome forgets that an agent has used the intent: the one that the id or name means,
+// which without a home is one here if there is one.
+func (e *Engine) FreeHome(c *Call, intentID, agent string) error {
+	return e.writeIntent(c, intentID, levelAdmin, func(t *tx, in *intent) error {
+		k, said, err := e.meant(in, "agent", agent, "")
 		if err != nil {
 			return err
 		}
@@ -250,7 +250,6 @@ func (e *Engine) freeHome(c *call) (int, any, error) {
 		_, err = t.log(in, event{kind: "access_revoked", actor: c.who.name, payload: atHome(k.home, "agent_id", k.id)})
 		return err
 	})
-	return http.StatusNoContent, nil, err
 }
 
 // soleUse returns the one daemon of which an agent has used the intent under the id.

@@ -19,17 +19,62 @@ import (
 	"github.com/acpd/acpd/openintent/chain"
 )
 
-// call is a request on its way through a handler.
-type call struct {
-	*http.Request
-	e     *Engine
-	w     answering
-	who   Caller
-	route *route
-	args  []string
-	body  []byte
-	held  int // bytes of the answer that the caller's daemon is charged for
-	told  toldBytes
+// request is a request on its way through a handler.
+type request struct {
+	*Call
+	e      *Engine
+	http   *http.Request
+	w      answering
+	route  *route
+	args   []string
+	body   []byte
+	input  any // what route.read has made of the body
+	status int // of the answer
+}
+
+// handler does what a request asks for, and returns the body of the answer.
+type handler func(*request) (any, error)
+
+// decoded makes a handler of one that takes the body.
+func decoded[T any](do func(*request, *T) (any, error)) handler {
+	return func(r *request) (any, error) {
+		body := new(T)
+		if err := r.decode(body); err != nil {
+			return nil, err
+		}
+		return do(r, body)
+	}
+}
+
+// decodedStrictly is decoded for a body that has no members but those of T: where access is
+// granted, a word that is mistyped must not mean what its absence means.
+func decodedStrictly[T any](do func(*request, *T) (any, error)) handler {
+	return func(r *request) (any, error) {
+		body := new(T)
+		if err := r.decodeWith(body, json.RejectUnknownMembers(true)); err != nil {
+			return nil, err
+		}
+		return do(r, body)
+	}
+}
+
+// encodeList makes the answer of a list, of as many elements as room has bytes for.
+func encodeList[T any](r *request, room int, list []T, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	p, size := JSON{[]byte("[")}, 0
+	for i, v := range list {
+		doc := []byte(text(v))
+		if err := r.take(len(doc)); err != nil {
+			return nil, err
+		}
+		p = p.list(i == 0, doc)
+		if size += len(doc); size >= room {
+			break
+		}
+	}
+	return append(p, []byte("]")), nil
 }
 
 // errAnswered is the error of a handler that has answered by itself, errBroken of one
@@ -83,13 +128,13 @@ func (e *Engine) handler(table table, identify func(*http.Request) (Caller, erro
 			missing.Answer(w)
 			return
 		}
-		c := &call{Request: r, e: e, w: answering{ResponseWriter: w}, route: rt, args: args}
-		defer func() { c.give(c.held); c.letGo() }()
-		status, answer, err := e.prepare(c, rt, identify)
+		c := &request{Call: e.Begin(r.Context()), e: e, http: r, w: answering{ResponseWriter: w}, route: rt, args: args, status: rt.status}
+		defer c.End()
+		answer, err := e.prepare(c, rt, identify)
 		switch {
 		case err == nil:
 			c.body = nil
-			respond(w, status, answer)
+			respond(w, c.status, answer)
 		case err == errAnswered:
 		case err == errBroken:
 			panic(http.ErrAbortHandler) // so that what there is does not look whole
@@ -106,7 +151,7 @@ func (e *Engine) handler(table table, identify func(*http.Request) (Caller, erro
 			case disk.IsFull(err):
 				r = refuse(http.StatusInsufficientStorage, "disk_full", "the daemon's disk is full, and nothing was kept: free some space, then try again")
 			default:
-				e.cfg.Log.Error("openintent: a request failed", "method", c.Method, "path", rt.path, "error", err)
+				e.cfg.Log.Error("openintent: a request failed", "method", c.http.Method, "path", rt.path, "error", err)
 				r = failed()
 			}
 			if rt.stream {
@@ -125,7 +170,7 @@ func failed() *Error {
 // and no more: what a program or another daemon says must not end this one. One that breaks
 // off with [http.ErrAbortHandler], as where a host ends in the middle of its answer, has done
 // what it should.
-func (e *Engine) prepare(c *call, rt *route, identify func(*http.Request) (Caller, error)) (status int, answer parts, err error) {
+func (e *Engine) prepare(c *request, rt *route, identify func(*http.Request) (Caller, error)) (answer JSON, err error) {
 	defer func() {
 		switch v := recover(); v {
 		case nil:
@@ -138,18 +183,18 @@ func (e *Engine) prepare(c *call, rt *route, identify func(*http.Request) (Calle
 			}
 		}
 	}()
-	status, body, err := e.serve(c, rt, identify)
-	if err == nil && status != http.StatusNoContent {
+	body, err := e.serve(c, rt, identify)
+	if err == nil && c.status != http.StatusNoContent {
 		answer = encode(body)
-		err = c.settle(answer.size())
+		err = c.settle(answer.size(), c.http.Method != http.MethodGet)
 	}
-	return status, answer, err
+	return answer, err
 }
 
 // panicked logs that a handler has.
-func (e *Engine) panicked(c *call, v any, stack string) {
+func (e *Engine) panicked(c *request, v any, stack string) {
 	const what = "openintent: a handler panicked"
-	about := []any{"method", c.Method, "path", c.route.path, "panic", v, "stack", stack}
+	about := []any{"method", c.http.Method, "path", c.route.path, "panic", v, "stack", stack}
 	if c.who.Home == "" || e.cfg.Lines == nil {
 		e.cfg.Log.Error(what, about...)
 		return
@@ -157,42 +202,42 @@ func (e *Engine) panicked(c *call, v any, stack string) {
 	e.cfg.Lines.Add(peerOf(c.who.Home), slog.LevelError, what, about...)
 }
 
-func (e *Engine) serve(c *call, rt *route, identify func(*http.Request) (Caller, error)) (status int, body any, err error) {
+func (e *Engine) serve(c *request, rt *route, identify func(*http.Request) (Caller, error)) (body any, err error) {
 	if !rt.public {
-		if c.who, err = identify(c.Request); err != nil {
-			return 0, nil, err
+		if c.who, err = identify(c.http); err != nil {
+			return nil, err
 		}
 		c.who = e.known(c.who)
 		if rt.home != (c.who.Agent == Daemon && c.who.Home != "") {
-			return 0, nil, forbidden("not_an_agent", "this is for daemons; all else is for agents")
+			return nil, forbidden("not_an_agent", "this is for daemons; all else is for agents")
 		}
 		if !rt.home && !c.who.Operator && !validAgentID(c.who.Agent) {
-			return 0, nil, badAgent(headerAgent)
+			return nil, badAgent(headerAgent)
 		}
 		e.saw(c.who)
 	}
-	if c.Method != http.MethodGet && c.Method != http.MethodDelete {
+	if c.http.Method != http.MethodGet && c.http.Method != http.MethodDelete {
 		if err := e.room(c.who.Home); err != nil {
-			return 0, nil, refuse(http.StatusInsufficientStorage, "disk_low", "the disk of the intent's host is almost full: its owner has to free some space; try again later").with("row", budget.FreeSpace.Name)
+			return nil, refuse(http.StatusInsufficientStorage, "disk_low", "the disk of the intent's host is almost full: its owner has to free some space; try again later").with("row", budget.FreeSpace.Name)
 		}
 	}
-	if rt.stream && rt.hosted && e.cfg.Follow != nil && c.who.Home == "" {
+	if rt.stream && rt.host == hostInPath && e.cfg.Follow != nil && c.who.Home == "" {
 		if host, ok := HostOf(c.args[0]); ok && host != e.host {
 			e.awaitFollow(c.Context(), host)
-			return e.streamElsewhere(c, host)
+			return streamElsewhere(c, host)
 		}
 	}
 	if rt.in != nil {
 		limit := int64(e.cfg.MaxPayload + bodyRoom)
 		length := limit
-		if c.ContentLength >= 0 {
-			length = min(length, c.ContentLength)
+		if c.http.ContentLength >= 0 {
+			length = min(length, c.http.ContentLength)
 		}
 		if err := c.take(int(length) + max(rt.room, answerRoom)); err != nil {
-			return 0, nil, err
+			return nil, err
 		}
 		// Not MaxBytesReader: it would close the connection under the answer.
-		from := io.LimitReader(c.Body, limit+1)
+		from := io.LimitReader(c.http.Body, limit+1)
 		if c.who.Home == "" {
 			c.body, err = io.ReadAll(from)
 		} else {
@@ -201,34 +246,44 @@ func (e *Engine) serve(c *call, rt *route, identify func(*http.Request) (Caller,
 		if err != nil {
 			if r, ok := errors.AsType[*Error](err); ok { // it is not the caller who has left
 				r.Answer(&c.w)
-				return 0, nil, errAnswered
+				return nil, errAnswered
 			}
-			return 0, nil, refuse(http.StatusBadRequest, "bad_body", "the body could not be read")
+			return nil, refuse(http.StatusBadRequest, "bad_body", "the body could not be read")
 		}
 		if int64(len(c.body)) > limit {
-			return 0, nil, refuse(http.StatusRequestEntityTooLarge, "too_large", "the body has more than %d bytes: send less, or a reference to it", limit)
+			return nil, refuse(http.StatusRequestEntityTooLarge, "too_large", "the body has more than %d bytes: send less, or a reference to it", limit)
 		}
 	}
-	if rt.hosted {
+	c.size, c.removes = len(c.body)+rt.room, c.http.Method == http.MethodDelete
+	if rt.host == hostInPath {
 		if err := c.elsewhere(c.args[0]); err != nil {
-			return 0, nil, err
+			return nil, err
 		}
 	}
 	if c.who.Home != "" && len(c.body) >= longBody {
-		end, err := e.awaitTurn(c)
+		end, err := e.awaitTurn(c.Call)
 		if err != nil {
-			return 0, nil, err
+			return nil, err
 		}
 		defer end()
 	}
-	if c.Method != http.MethodDelete || e.cfg.Freeing == nil || c.who.Home != "" { // others do not use up the reserve
-		return rt.do(e, c)
+	if rt.read != nil {
+		id, err := rt.read(c)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.elsewhere(id); err != nil {
+			return nil, err
+		}
+	}
+	if c.http.Method != http.MethodDelete || e.cfg.Freeing == nil || c.who.Home != "" { // others do not use up the reserve
+		return rt.do(c)
 	}
 	err = e.cfg.Freeing(func() (err error) {
-		status, body, err = rt.do(e, c)
+		body, err = rt.do(c)
 		return err
 	})
-	return status, body, err
+	return body, err
 }
 
 // readCharged reads a body that has length bytes, or fewer, for all of which its caller is
@@ -250,18 +305,12 @@ func readCharged(from io.Reader, length int) ([]byte, error) {
 	}
 }
 
-func (c *call) arg(i int) string { return c.args[i] }
+func (c *request) arg(i int) string { return c.args[i] }
 
 // decode reads the body into v.
-func (c *call) decode(v any) error { return c.decodeWith(v) }
+func (c *request) decode(v any) error { return c.decodeWith(v) }
 
-// decodeStrictly refuses members that v does not have: where access is granted, a word
-// that is mistyped must not mean what its absence means.
-func (c *call) decodeStrictly(v any) error {
-	return c.decodeWith(v, json.RejectUnknownMembers(true))
-}
-
-func (c *call) decodeWith(v any, how ...json.Options) error {
+func (c *request) decodeWith(v any, how ...json.Options) error {
 	if len(bytes.TrimSpace(c.body)) == 0 {
 		return refuse(http.StatusBadRequest, "no_body", "a JSON object is needed as the body, and there is none: /openapi.json describes it")
 	}
@@ -346,7 +395,7 @@ func object(field string, v *jsontext.Value) error {
 
 // as returns who acts when a body names an agent: the caller, or, for an
 // operator, that agent.
-func (c *call) as(field, agent string) (Caller, error) {
+func (c *Call) as(field, agent string) (Caller, error) {
 	if agent == "" || agent == c.who.Agent || agent == c.who.name {
 		return c.who, nil
 	}
@@ -360,7 +409,7 @@ func (c *call) as(field, agent string) (Caller, error) {
 }
 
 // actor is as for bodies where the name alone matters.
-func (c *call) actor(field, agent string) (string, error) {
+func (c *Call) actor(field, agent string) (string, error) {
 	who, err := c.as(field, agent)
 	return who.name, err
 }
@@ -368,27 +417,35 @@ func (c *call) actor(field, agent string) (string, error) {
 // query is the request's query.
 type query struct{ url.Values }
 
-func (c *call) query() query { return query{c.URL.Query()} }
+func (c *request) query() query { return query{c.http.URL.Query()} }
 
 // page reads limit and offset.
-func (q query) page(usual int) (limit, offset int, err error) {
-	limit = usual
-	if text := q.Get("limit"); text != "" {
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxList {
-			return 0, 0, invalid("limit", "1 to %d", maxList)
-		}
+func (q query) page(usual int) (p Page, err error) {
+	if p.Limit, err = q.limit(usual); err != nil {
+		return p, err
 	}
 	if text := q.Get("offset"); text != "" {
-		if offset, err = strconv.Atoi(text); err != nil || offset < 0 || offset > 1<<30 {
-			return 0, 0, invalid("offset", "0 or more")
+		if p.Offset, err = strconv.Atoi(text); err != nil || p.Offset < 0 || p.Offset > 1<<30 {
+			return p, invalid("offset", "0 or more")
 		}
 	}
-	return limit, offset, nil
+	return p, nil
+}
+
+func (q query) limit(usual int) (limit int, err error) {
+	text := q.Get("limit")
+	if text == "" {
+		return usual, nil
+	}
+	if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxList {
+		return 0, invalid("limit", "1 to %d", maxList)
+	}
+	return limit, nil
 }
 
 // room returns how many bytes the caller's list may have: fewer for another daemon,
 // which puts the lists of several together.
-func (c *call) room() int {
+func (c *Call) room() int {
 	if c.who.Home != "" {
 		return maxGathered
 	}
@@ -396,8 +453,8 @@ func (c *call) room() int {
 }
 
 // ifMatch reads the version that If-Match names, bare or in quotes.
-func (c *call) ifMatch(missing int) (int64, error) {
-	text := strings.Trim(strings.TrimPrefix(strings.TrimSpace(c.Header.Get("If-Match")), "W/"), `"`)
+func (c *request) ifMatch(missing int) (int64, error) {
+	text := strings.Trim(strings.TrimPrefix(strings.TrimSpace(c.http.Header.Get("If-Match")), "W/"), `"`)
 	if text == "" {
 		return 0, refuse(missing, "no_version", "the header If-Match must name the version that is to be changed")
 	}
@@ -409,22 +466,22 @@ func (c *call) ifMatch(missing int) (int64, error) {
 }
 
 // encode returns the body of an answer.
-func encode(body any) parts {
+func encode(body any) JSON {
 	switch b := body.(type) {
-	case parts:
+	case JSON:
 		return b
 	case jsontext.Value:
-		return parts{b}
+		return JSON{b}
 	}
 	text, err := json.Marshal(body)
 	if err != nil {
 		panic(err) // our own types
 	}
-	return parts{text}
+	return JSON{text}
 }
 
 // respond writes an answer, up to the first write that fails.
-func respond(w http.ResponseWriter, status int, answer parts) {
+func respond(w http.ResponseWriter, status int, answer JSON) {
 	if status == http.StatusNoContent {
 		w.WriteHeader(status)
 		return
@@ -456,5 +513,5 @@ func (r *Error) Answer(w http.ResponseWriter) {
 	if r.Code == codeOverloaded {
 		w.Header().Set("Retry-After", "1")
 	}
-	respond(w, r.Status, parts{members(pairs...)})
+	respond(w, r.Status, JSON{members(pairs...)})
 }

@@ -75,7 +75,8 @@ func (in *intent) terminal() bool { return terminal(in.status) }
 // terminal reports whether an intent with that status is over for good.
 func terminal(status string) bool { return status == statusCompleted || status == statusAbandoned }
 
-type createIntent struct {
+// CreateIntent is an intent as it is asked for.
+type CreateIntent struct {
 	Title       string         `json:"title"`
 	Description string         `json:"description"`
 	Constraints jsontext.Value `json:"constraints"`
@@ -87,44 +88,41 @@ type createIntent struct {
 	Governance  jsontext.Value `json:"governance_policy"`
 }
 
-func (e *Engine) createIntent(c *call) (int, any, error) {
-	var body createIntent
-	if err := c.decode(&body); err != nil {
-		return 0, nil, err
-	}
+// CreateIntent creates an intent, which lives here.
+func (e *Engine) CreateIntent(c *Call, want *CreateIntent) (doc Intent, err error) {
 	if c.who.Home != "" {
-		return 0, nil, forbidden("not_here", "an intent is created at its creator's own daemon")
+		return doc, forbidden("not_here", "an intent is created at its creator's own daemon")
 	}
-	who, err := c.as("created_by", body.CreatedBy)
+	who, err := c.as("created_by", want.CreatedBy)
 	if err != nil {
-		return 0, nil, err
+		return doc, err
 	}
 	creator := who.Agent
-	if body.Title == "" || len(body.Title) > 1024 {
-		return 0, nil, invalid("title", "1 to 1024 bytes are needed")
+	if want.Title == "" || len(want.Title) > 1024 {
+		return doc, invalid("title", "1 to 1024 bytes are needed")
 	}
-	if len(body.DependsOn) > maxEntries {
-		return 0, nil, invalid("depends_on", "at most %d", maxEntries)
+	if len(want.DependsOn) > maxEntries {
+		return doc, invalid("depends_on", "at most %d", maxEntries)
 	}
-	if body.Constraints.Kind() == '[' { // the form of older clients
-		body.Constraints = jsontext.Value(`{"rules":` + string(body.Constraints) + `}`)
+	if want.Constraints.Kind() == '[' { // the form of older clients
+		want.Constraints = jsontext.Value(`{"rules":` + string(want.Constraints) + `}`)
 	}
 	for _, v := range []struct {
 		field string
 		value *jsontext.Value
-	}{{"state", &body.State}, {"constraints", &body.Constraints}, {"governance_policy", &body.Governance}} {
+	}{{"state", &want.State}, {"constraints", &want.Constraints}, {"governance_policy", &want.Governance}} {
 		if v.field == "governance_policy" && (*v.value == nil || v.value.Kind() == 'n') {
 			*v.value = jsontext.Value("null")
 		} else if err := object(v.field, v.value); err != nil {
-			return 0, nil, err
+			return doc, err
 		}
 	}
-	if len(body.State) > maxState {
-		return 0, nil, refuse(http.StatusRequestEntityTooLarge, "too_large", "state: %d bytes, at most %d are kept; put large data elsewhere and refer to it", len(body.State), maxState)
+	if len(want.State) > maxState {
+		return doc, refuse(http.StatusRequestEntityTooLarge, "too_large", "state: %d bytes, at most %d are kept; put large data elsewhere and refer to it", len(want.State), maxState)
 	}
-	doc := Intent{
-		Title: body.Title, Description: body.Description, Version: 1, Status: statusDraft, State: body.State, Constraints: body.Constraints,
-		Parent: body.Parent, ParentID: body.Parent, DependsOn: append([]string{}, body.DependsOn...), CreatedBy: creator, Confidence: body.Confidence, Governance: body.Governance,
+	doc = Intent{
+		Title: want.Title, Description: want.Description, Version: 1, Status: statusDraft, State: want.State, Constraints: want.Constraints,
+		Parent: want.Parent, ParentID: want.Parent, DependsOn: append([]string{}, want.DependsOn...), CreatedBy: creator, Confidence: want.Confidence, Governance: want.Governance,
 	}
 	err = e.write(c.Context(), false, func(t *tx) error {
 		if len(e.intents) >= maxIntents {
@@ -146,57 +144,65 @@ func (e *Engine) createIntent(c *call) (int, any, error) {
 		_, err := t.log(in, event{kind: "intent_created", actor: who.name, payload: members("title", doc.Title, "status", doc.Status)})
 		return err
 	})
-	return http.StatusCreated, doc, err
+	return doc, err
 }
 
-// view answers with what an intent shows to who may read it. Nothing changes while
+// view returns what show says of an intent, if the caller may read it. Nothing changes while
 // show looks.
-func (e *Engine) view(c *call, show func(*intent) any) (int, any, error) {
-	in, err := e.intent(c, c.arg(0), levelRead)
+func view[T any](e *Engine, c *Call, id string, show func(*intent) T) (shown T, err error) {
+	in, err := e.intent(c, id, levelRead)
 	if err != nil {
-		return 0, nil, err
+		return shown, err
 	}
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	return http.StatusOK, show(in), nil
+	return show(in), nil
 }
 
-func (e *Engine) getIntent(c *call) (int, any, error) {
-	in, err := e.intent(c, c.arg(0), levelRead)
+// GetIntent returns an intent's object.
+func (e *Engine) GetIntent(c *Call, id string) (jsontext.Value, error) {
+	in, err := e.intent(c, id, levelRead)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	docs, err := e.intentDocs(c.Context(), []listed{{row: in.row}}, maxListBytes, c.take)
 	if err == nil && len(docs) == 0 {
 		err = notFound("intent")
 	}
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
-	return http.StatusOK, docs[0], nil
+	return docs[0], nil
 }
 
-// intentList describes a list of intents.
-type intentList struct {
+// IntentList describes a list of intents.
+type IntentList struct {
 	Intents []Intent `json:"intents"`
 }
 
-func (e *Engine) listIntents(c *call) (int, any, error) {
-	q := c.query()
-	limit, offset, err := q.page(50)
-	if err != nil {
-		return 0, nil, err
-	}
-	status := q.Get("status")
+// CheckIntentStatus returns an error unless an intent can have the status, or it is empty.
+func CheckIntentStatus(status string) error {
 	if status != "" && !slices.Contains(intentStatuses, status) {
-		return 0, nil, invalid("status", "one of %s", strings.Join(intentStatuses, ", "))
+		return invalid("status", "one of %s", strings.Join(intentStatuses, ", "))
 	}
-	all := c.gatherIntents(status, offset+limit)
+	return nil
+}
+
+// ListIntents returns the objects of a page of the intents with the status ("": any) that the
+// caller may read, the newest first. others are intents of other hosts that stand among them.
+func (e *Engine) ListIntents(c *Call, status string, p Page, others []Intent) ([]jsontext.Value, error) {
+	if err := CheckIntentStatus(status); err != nil {
+		return nil, err
+	}
+	var all []listed
+	for _, in := range others {
+		all = append(all, listed{ulid: in.ID[len(in.ID)-ulidLen:], doc: jsontext.Value(text(in))})
+	}
 	here := 0
 	at := now()
 	e.rlocked(func() {
 		for _, in := range slices.SortedFunc(maps.Values(e.intents), func(a, b *intent) int { return cmp.Compare(b.row, a.row) }) {
-			if here == offset+limit {
+			if here == p.Offset+p.Limit {
 				break
 			}
 			if status != "" && in.status != status {
@@ -211,13 +217,7 @@ func (e *Engine) listIntents(c *call) (int, any, error) {
 	if len(all) > here {
 		slices.SortFunc(all, func(a, b listed) int { return cmp.Compare(b.ulid, a.ulid) })
 	}
-	all = all[min(offset, len(all)):]
-	docs, err := e.intentDocs(c.Context(), all[:min(limit, len(all))], c.room(), c.take)
-	p := parts{[]byte(`{"intents":[`)}
-	for i, doc := range docs {
-		p = p.list(i == 0, doc)
-	}
-	return http.StatusOK, append(p, []byte("]}")), err
+	return e.intentDocs(c.Context(), pageOf(all, p), c.room(), c.take)
 }
 
 // listed is an intent in a list.
@@ -227,47 +227,49 @@ type listed struct {
 	doc  jsontext.Value // of one that lives elsewhere
 }
 
-type statusChange struct {
+// StatusChange is a new status, of an intent, an agent or a message.
+type StatusChange struct {
 	Status string `json:"status"`
 	Reason string `json:"reason,omitzero"`
 }
 
-func (e *Engine) setStatus(c *call) (int, any, error) {
-	var body statusChange
-	if err := c.decode(&body); err != nil {
-		return 0, nil, err
+// CheckForIntent returns an error unless an intent can get the status.
+func (s *StatusChange) CheckForIntent() error { return s.check(intentStatuses) }
+
+func (s *StatusChange) check(statuses []string) error {
+	if !slices.Contains(statuses, s.Status) {
+		return invalid("status", "one of %s", strings.Join(statuses, ", "))
 	}
-	if !slices.Contains(intentStatuses, body.Status) {
-		return 0, nil, invalid("status", "one of %s", strings.Join(intentStatuses, ", "))
+	if len(s.Reason) > 4096 {
+		return invalid("reason", "at most 4096 bytes")
 	}
-	if len(body.Reason) > 4096 {
-		return 0, nil, invalid("reason", "at most 4096 bytes")
-	}
-	return e.changeIntent(c, func(doc *Intent) (*event, error) {
-		if doc.Status == body.Status {
+	return nil
+}
+
+// SetIntentStatus changes the status of the intent, if it has that version. want
+// was checked.
+func (e *Engine) SetIntentStatus(c *Call, id string, version int64, want *StatusChange) (jsontext.Value, error) {
+	return e.changeIntent(c, id, version, func(doc *Intent) (*event, error) {
+		if doc.Status == want.Status {
 			return nil, nil
 		}
 		if terminal(doc.Status) {
 			return nil, conflict("intent_terminal", "the intent is %s, which is final: create another", doc.Status)
 		}
-		payload := members("old_status", doc.Status, "new_status", body.Status, "reason", body.Reason)
-		doc.Status = body.Status
+		payload := members("old_status", doc.Status, "new_status", want.Status, "reason", want.Reason)
+		doc.Status = want.Status
 		return newEvent("status_changed", payload)
 	})
 }
 
-// changeIntent lets change have the next version of the intent's object, if If-Match
-// names the present one. change returns the event to log, or nil where nothing changes.
-// It works on what a read has found, outside of the write, which keeps its outcome only
-// if that version is still the present one.
-func (e *Engine) changeIntent(c *call, change func(*Intent) (*event, error)) (int, any, error) {
-	version, err := c.ifMatch(http.StatusBadRequest)
+// changeIntent lets change have the next version of the intent's object, if version is the
+// present one. change returns the event to log, or nil if nothing changes. It works on what
+// a read has found, outside of the write, which keeps its outcome only if that version is
+// still the present one.
+func (e *Engine) changeIntent(c *Call, id string, version int64, change func(*Intent) (*event, error)) (jsontext.Value, error) {
+	in, ev, doc, err := e.prepareChange(c, id, version, change)
 	if err != nil {
-		return 0, nil, err
-	}
-	in, ev, doc, err := e.prepareChange(c, version, change)
-	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	next := ""
 	if ev != nil {
@@ -297,23 +299,23 @@ func (e *Engine) changeIntent(c *call, change func(*Intent) (*event, error)) (in
 		return nil
 	})
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	if ev == nil {
 		next = text(doc)
 	}
-	return http.StatusOK, jsontext.Value(next), nil
+	return jsontext.Value(next), nil
 }
 
 // prepareChange has change make its event of the intent's object as it is. What can be
 // refused is refused before the object is read.
-func (e *Engine) prepareChange(c *call, version int64, change func(*Intent) (*event, error)) (in *intent, ev *event, doc Intent, err error) {
-	if in, _, err = e.look(c, c.arg(0), levelWrite); err != nil {
+func (e *Engine) prepareChange(c *Call, id string, version int64, change func(*Intent) (*event, error)) (in *intent, ev *event, doc Intent, err error) {
+	if in, _, err = e.look(c, id, levelWrite); err != nil {
 		return nil, nil, doc, err
 	}
 	var present int64
 	e.rlocked(func() {
-		present, err = in.version, e.roomOnIntent(in, c.who.Home, len(c.body)+c.route.room+headRoom)
+		present, err = in.version, e.roomOnIntent(in, c.who.Home, c.size+headRoom)
 	})
 	if err == nil && present != version {
 		err = versionConflict(present)

@@ -5,7 +5,6 @@ import (
 	"math"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -13,16 +12,28 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-func (e *Engine) listMessages(c *call) (int, any, error) {
-	ch, err := e.channel(c, c.arg(0))
+// MessageFilter says which messages of a channel a list holds. What is "" or nil says nothing.
+type MessageFilter struct {
+	Since  string // those after the message with this id, or after this time
+	To     string // those to this agent
+	Types  []string
+	Status string
+	Limit  int
+	Wait   time.Duration // for the first message, if there is none
+	Plain  bool          // the caller has said none of this: who waits for a response gets it at once
+}
+
+// ListMessages returns messages of a channel as the caller sees them, as a JSON array.
+func (e *Engine) ListMessages(c *Call, id string, which *MessageFilter) (JSON, error) {
+	ch, err := e.channel(c, id)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
-	f, wait, err := e.filter(c, ch)
+	f, err := e.filter(c, ch, which)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
-	held := c.URL.RawQuery == "" && e.cfg.HeldList > 0
+	wait, held := which.Wait, which.Plain && e.cfg.HeldList > 0
 	if held {
 		wait = e.cfg.HeldList
 	}
@@ -33,7 +44,7 @@ func (e *Engine) listMessages(c *call) (int, any, error) {
 		var open, hold bool
 		var err error
 		e.rlocked(func() {
-			if ch = e.channels[c.arg(0)]; ch == nil {
+			if ch = e.channels[id]; ch == nil {
 				err = notFound("channel")
 				return
 			}
@@ -45,7 +56,7 @@ func (e *Engine) listMessages(c *call) (int, any, error) {
 			hold = held && open && e.holds(ch, c.who.name, now())
 		})
 		if err != nil {
-			return 0, nil, err
+			return nil, err
 		}
 		if !hold {
 			if held {
@@ -53,7 +64,7 @@ func (e *Engine) listMessages(c *call) (int, any, error) {
 			}
 			list, n, err := e.collect(c, ch, f)
 			if err != nil || n > 0 || held || wait == 0 || !open {
-				return http.StatusOK, list, err
+				return list, err
 			}
 			f.since = max(f.since, f.seen) // until the time is up only what is new matters
 		}
@@ -69,7 +80,7 @@ func (e *Engine) listMessages(c *call) (int, any, error) {
 		case <-e.done:
 			held, wait, f.since = false, 0, since
 		case <-c.Context().Done():
-			return 0, nil, c.Context().Err()
+			return nil, c.Context().Err()
 		}
 	}
 }
@@ -105,48 +116,33 @@ func (e *Engine) holds(ch *channel, agent string, at chain.Time) bool {
 	return false
 }
 
-// filter reads the query of a list.
-func (e *Engine) filter(c *call, ch *channel) (*filter, time.Duration, error) {
-	q := c.query()
-	f := &filter{who: c.who, to: q.Get("to"), status: q.Get("status"), limit: maxList}
+// filter begins a list of the channel's messages.
+func (e *Engine) filter(c *Call, ch *channel, which *MessageFilter) (*filter, error) {
+	f := &filter{who: c.who, to: which.To, status: which.Status, kinds: which.Types, limit: which.Limit}
 	if err := f.addressee(e, ch); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	if f.status != "" && !slices.Contains(messageStatuses, f.status) {
-		return nil, 0, invalid("status", "one of %s", strings.Join(messageStatuses, ", "))
+		return nil, invalid("status", "one of %s", strings.Join(messageStatuses, ", "))
 	}
-	if kinds := q.Get("types"); kinds != "" {
-		f.kinds = strings.Split(kinds, ",")
-		for _, k := range f.kinds {
-			if !slices.Contains(messageKinds, k) {
-				return nil, 0, invalid("types", "some of %s, with commas", strings.Join(messageKinds, ", "))
-			}
+	for _, k := range f.kinds {
+		if !slices.Contains(messageKinds, k) {
+			return nil, invalid("types", "some of %s, with commas", strings.Join(messageKinds, ", "))
 		}
 	}
-	if text := q.Get("limit"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > maxList {
-			return nil, 0, invalid("limit", "1 to %d", maxList)
-		}
-		f.limit = n
-	}
-	wait, err := q.wait()
-	if err != nil {
-		return nil, 0, err
-	}
-	since := q.Get("since")
+	since := which.Since
 	if since == "" {
 		f.newest = true
-		return f, wait, nil
+		return f, nil
 	}
 	if strings.HasPrefix(since, idMessage+"_") {
 		prefix, _, at, number, ok := splitID(since)
 		if !ok || prefix != idMessage {
-			return nil, 0, refuse(http.StatusBadRequest, "bad_cursor", "since: neither the id of a message nor a time")
+			return nil, refuse(http.StatusBadRequest, "bad_cursor", "since: neither the id of a message nor a time")
 		}
 		if number > 0 {
 			f.since = number
-			return f, wait, nil
+			return f, nil
 		}
 		m, err := e.lookUp(c.Context(), ch, since)
 		if m != nil {
@@ -154,32 +150,20 @@ func (e *Engine) filter(c *call, ch *channel) (*filter, time.Duration, error) {
 		} else {
 			f.after = at
 		}
-		return f, wait, err
+		return f, err
 	}
+	var err error
 	if f.after, err = chain.ParseTime(since); err != nil {
 		err = refuse(http.StatusBadRequest, "bad_cursor", "since: neither the id of a message nor a time: %v", err)
 	}
-	return f, wait, err
-}
-
-// wait reads how long a list may wait for a message.
-func (q query) wait() (time.Duration, error) {
-	text := q.Get("wait")
-	if text == "" {
-		return 0, nil
-	}
-	s, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(s >= 0 && s <= maxWait.Seconds()) {
-		return 0, invalid("wait", "0 to %d seconds", int(maxWait.Seconds()))
-	}
-	return time.Duration(s * float64(time.Second)), nil
+	return f, err
 }
 
 // collect returns the messages that f matches as an array, and how many they
 // are. It reads the store only where memory does not reach back far enough.
-func (e *Engine) collect(c *call, ch *channel, f *filter) (parts, int, error) {
+func (e *Engine) collect(c *Call, ch *channel, f *filter) (JSON, int, error) {
 	at := now()
-	var list parts
+	var list JSON
 	done := false
 	e.rlocked(func() {
 		if done = e.fromMemory(ch, f, at); done {
@@ -254,8 +238,8 @@ func (e *Engine) fromMemory(ch *channel, f *filter, at chain.Time) (complete boo
 }
 
 // render makes an array of what was found.
-func (f *filter) render(at chain.Time) parts {
-	p := append(make(parts, 0, 3*len(f.found)+2), []byte("["))
+func (f *filter) render(at chain.Time) JSON {
+	p := append(make(JSON, 0, 3*len(f.found)+2), []byte("["))
 	for i, m := range f.found {
 		p = m.parts(p, i == 0, f.who.name, at)
 	}

@@ -2,7 +2,6 @@ package openintent
 
 import (
 	"errors"
-	"net/http"
 	"slices"
 
 	"github.com/go-json-experiment/json"
@@ -17,7 +16,8 @@ func (e *Engine) manages(ch *channel, who Caller, at chain.Time) bool {
 	return who.Agent == ch.doc.CreatedBy && who.Home == ch.doc.Home || e.coordinates(ch.in, who, at)
 }
 
-type patchChannel struct {
+// PatchChannel is a change of a channel. What is nil stays.
+type PatchChannel struct {
 	Members *[]named       `json:"members"`
 	Add     []named        `json:"add_members"`
 	Remove  []named        `json:"remove_members"`
@@ -26,10 +26,10 @@ type patchChannel struct {
 	Status  *string        `json:"status"`
 }
 
-func (p *patchChannel) closes() bool { return p.Status != nil && *p.Status == statusClosed }
+func (p *PatchChannel) closes() bool { return p.Status != nil && *p.Status == statusClosed }
 
 // check checks the patch as far as that needs no channel.
-func (p *patchChannel) check() error {
+func (p *PatchChannel) check() error {
 	members := []named{}
 	if p.Members != nil {
 		members = *p.Members
@@ -38,7 +38,7 @@ func (p *patchChannel) check() error {
 }
 
 // change makes the patch of the caller in a copy of the channel.
-func (p *patchChannel) change(c *call, in *intent, doc *Channel) (opt options, err error) {
+func (p *PatchChannel) change(c *Call, in *intent, doc *Channel) (opt options, err error) {
 	doc.Members = slices.Clone(doc.Members)
 	if p.Members != nil {
 		if doc.Members, err = c.names(in, "members", []string{}, *p.Members); err != nil {
@@ -84,8 +84,8 @@ func (p *patchChannel) change(c *call, in *intent, doc *Channel) (opt options, e
 
 // manage runs fn on a channel in a write, if the caller manages it, or only
 // closes it and is an admin of the intent.
-func (e *Engine) manage(c *call, closes bool, fn func(*tx, *channel) error) (*channel, error) {
-	ch, _, err := e.lookFor(c, c.arg(0))
+func (e *Engine) manage(c *Call, id string, closes bool, fn func(*tx, *channel) error) (*channel, error) {
+	ch, _, err := e.lookFor(c, id)
 	if err != nil {
 		return nil, err
 	}
@@ -108,19 +108,16 @@ func (e *Engine) manage(c *call, closes bool, fn func(*tx, *channel) error) (*ch
 	return ch, err
 }
 
-func (e *Engine) patchChannel(c *call) (int, any, error) {
-	var body patchChannel
-	if err := c.decode(&body); err != nil {
-		return 0, nil, err
+// PatchChannel changes a channel.
+func (e *Engine) PatchChannel(c *Call, id string, p *PatchChannel) (Channel, error) {
+	if p.Status != nil && *p.Status != statusOpen && *p.Status != statusClosed {
+		return Channel{}, invalid("status", "open or closed")
 	}
-	if body.Status != nil && *body.Status != statusOpen && *body.Status != statusClosed {
-		return 0, nil, invalid("status", "open or closed")
+	if err := p.check(); err != nil {
+		return Channel{}, err
 	}
-	if err := body.check(); err != nil {
-		return 0, nil, err
-	}
-	onlyCloses := body.closes() && body.Members == nil && body.Add == nil && body.Remove == nil && body.Policy == nil && body.Options == nil
-	ch, err := e.manage(c, onlyCloses, func(t *tx, ch *channel) error {
+	onlyCloses := p.closes() && p.Members == nil && p.Add == nil && p.Remove == nil && p.Policy == nil && p.Options == nil
+	ch, err := e.manage(c, id, onlyCloses, func(t *tx, ch *channel) error {
 		if !ch.isOpen(t.now) {
 			if onlyCloses {
 				return nil
@@ -128,7 +125,7 @@ func (e *Engine) patchChannel(c *call) (int, any, error) {
 			return conflict(codeClosed, "a closed channel cannot be changed or opened again: create another")
 		}
 		doc := ch.doc
-		opt, err := body.change(c, ch.in, &doc)
+		opt, err := p.change(c, ch.in, &doc)
 		if err != nil {
 			return err
 		}
@@ -140,13 +137,13 @@ func (e *Engine) patchChannel(c *call) (int, any, error) {
 		}
 		before := ch.opt
 		t.apply(t.alarmed(ch, append(t.e.setChannel(ch, doc), step{func() { ch.opt = opt }, func() { ch.opt = before }})...)...)
-		if body.closes() {
+		if p.closes() {
 			return t.close(ch, t.now)
 		}
 		return nil
 	})
 	if err != nil {
-		return 0, nil, err
+		return Channel{}, err
 	}
-	return http.StatusOK, e.answer(ch, body.Options), nil
+	return e.showChanged(ch, p.Options), nil
 }

@@ -130,7 +130,7 @@ func (n *named) UnmarshalJSON(text []byte) error {
 
 // grantee finds out whom a grant names: without a home itself, where it is the
 // caller's own id, or an agent of this daemon.
-func (c *call) grantee(in *intent, field, text, home string) (agentKey, error) {
+func (c *Call) grantee(in *intent, field, text, home string) (agentKey, error) {
 	if home == "" && text == c.who.Agent && !c.who.Operator {
 		return agentKey{c.who.Home, text}, nil
 	}

@@ -2,7 +2,6 @@ package openintent
 
 import (
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"net/http"
 	"strings"
@@ -39,47 +38,40 @@ type said struct {
 	at              chain.Time
 }
 
-// idempotencyKey reads the key under which a send is made once.
-func (c *call) idempotencyKey() (string, error) {
-	key := c.Header.Get(headerKey)
-	if len(key) > maxName {
-		return "", refuse(http.StatusBadRequest, "bad_key", "%s: at most %d bytes", headerKey, maxName)
-	}
-	return key, nil
-}
-
-func (c *call) once(who Caller) (o once, err error) {
-	if o.key, err = c.idempotencyKey(); err != nil {
-		return o, err
-	}
-	if id := c.Header.Get(headerID); id != "" && who.Home != "" {
-		if prefix, host, _, number, ok := splitID(id); !ok || prefix != idMessage || !strings.HasPrefix(who.Home, host) || number != 0 {
-			return o, refuse(http.StatusBadRequest, "bad_id", "%s: a home chooses ids with its own digits and the number 0", headerID)
+// SetOnce makes the send happen once: under the key that its sender has chosen, or the id that
+// the sender's home has given the message ("": neither). path and body are what was sent: the
+// same key with another message is refused.
+func (o *Outgoing) SetOnce(key, id, path string, body []byte) error {
+	if o.key = key; id != "" && o.who.Home != "" {
+		if prefix, host, _, number, ok := splitID(id); !ok || prefix != idMessage || !strings.HasPrefix(o.who.Home, host) || number != 0 {
+			return refuse(http.StatusBadRequest, "bad_id", "%s: a home chooses ids with its own digits and the number 0", headerID)
 		}
 		o.given, o.key = id, cmp.Or(o.key, id)
 	}
 	if o.key != "" {
-		o.hash = sha256.Sum256(append([]byte(c.URL.Path+"\n"), c.body...))
+		o.hash = sha256.Sum256(append([]byte(path+"\n"), body...))
 	}
-	return o, nil
+	o.draft.id = o.given
+	return nil
 }
 
-// saidBefore returns the answer to a send that was made before, nil if it was
-// not: whatever has become of its channel and of its sender's access since.
-func (e *Engine) saidBefore(ctx context.Context, o *outgoing) (doc jsontext.Value, err error) {
+// saidBefore returns the outcome of a send that was made before, if it was: whatever has
+// become of its channel and of its sender's access since.
+func (e *Engine) saidBefore(c *Call, o *Outgoing) (out Sent, err error) {
 	if o.key == "" {
-		return nil, nil
+		return out, nil
 	}
-	err = e.readBeside(ctx, func(stx *store.Tx) (err error) {
-		doc, err = o.repeated(stx, "", now())
+	err = e.readBeside(c.Context(), func(stx *store.Tx) (err error) {
+		out.Message, err = o.repeated(stx, "", now())
 		return err
 	})
-	return doc, err
+	out.Repeated = out.Message != nil
+	return out, err
 }
 
 // repeated is saidBefore in a transaction. A key that was used in the channel for
 // another message is refused.
-func (o *outgoing) repeated(stx *store.Tx, channel string, at chain.Time) (doc jsontext.Value, err error) {
+func (o *Outgoing) repeated(stx *store.Tx, channel string, at chain.Time) (doc jsontext.Value, err error) {
 	reused := false
 	err = readSaid(stx, o, at, func(s said, hash []byte) {
 		if string(hash) == string(o.hash[:]) {

@@ -109,7 +109,7 @@ func TestKeysAreMigrated(t *testing.T) {
 	got := make(map[Caller]said)
 	if err := db.Read(ctx, func(tx *store.Tx) error {
 		for _, who := range []Caller{{Agent: "a.b", Home: "desk"}, {Agent: "planner"}, {Agent: "a.b"}} {
-			o := &outgoing{who: who, once: once{key: "k"}, draft: draft{sender: who.Agent}}
+			o := &Outgoing{who: who, once: once{key: "k"}, draft: draft{sender: who.Agent}}
 			if err := readSaid(tx, o, 0, func(s said, hash []byte) {
 				if string(hash) == "h" {
 					got[who] = s

@@ -1,7 +1,6 @@
 package openintent
 
 import (
-	"net/http"
 	"reflect"
 	"strconv"
 	"strings"
@@ -24,9 +23,9 @@ type WellKnown struct {
 	OpenAPI    string   `json:"openapi_url"`
 }
 
-func (e *Engine) wellKnown(*call) (int, any, error) {
-	return http.StatusOK, WellKnown{
-		Name: "acpd", Protocol: "OpenIntent", Version: "1.0", Host: e.host,
+func wellKnown(r *request) (any, error) {
+	return WellKnown{
+		Name: "acpd", Protocol: "OpenIntent", Version: "1.0", Host: r.e.host,
 		Endpoints: prefixes, RFCs: []string{"RFC-0021"},
 		Partly:     []string{"RFC-0001", "RFC-0006", "RFC-0011", "RFC-0012", "RFC-0013", "RFC-0016", "RFC-0018", "RFC-0019", "RFC-0020"},
 		NotOffered: []string{"federation", "webhooks", "workflows", "portfolios", "leases other than coordinators'", "plans", "attachments", "costs", "memory", "triggers", "tool grants", "arbitration", "Merkle proofs"},
@@ -76,7 +75,7 @@ type Problem struct {
 	Error   string `json:"error"`
 }
 
-func (e *Engine) openAPI(*call) (int, any, error) { return http.StatusOK, e.api(), nil }
+func describe(r *request) (any, error) { return r.e.api(), nil }
 
 // describeAPI describes the API in OpenAPI 3.1, made from the table of routes.
 func describeAPI() jsontext.Value {

@@ -87,9 +87,9 @@ func (rt *route) callers() []Caller {
 // the log has the stack once, and nothing of the request stays.
 func TestAPanicInAnyRouteEndsOneRequest(t *testing.T) {
 	ask, said, h := failing(t, func(rt *route) {
-		rt.do = func(_ *Engine, c *call) (int, any, error) {
-			if err := c.take(1 << 10); err != nil {
-				return 0, nil, err
+		rt.read, rt.do = nil, func(r *request) (any, error) {
+			if err := r.take(1 << 10); err != nil {
+				return nil, err
 			}
 			panic("a bug")
 		}
@@ -117,10 +117,10 @@ func TestAPanicInAnyRouteEndsOneRequest(t *testing.T) {
 // to its reader, if the handler fails.
 func TestAPanicUnderAnAnswerBreaksIt(t *testing.T) {
 	ask, said, _ := failing(t, func(rt *route) {
-		rt.do = func(_ *Engine, c *call) (int, any, error) {
-			c.w.WriteHeader(http.StatusOK)
-			io.WriteString(&c.w, ": ok\n\n")
-			http.NewResponseController(&c.w).Flush()
+		rt.read, rt.do = nil, func(r *request) (any, error) {
+			r.w.WriteHeader(http.StatusOK)
+			io.WriteString(&r.w, ": ok\n\n")
+			http.NewResponseController(&r.w).Flush()
 			panic("a bug")
 		}
 	})

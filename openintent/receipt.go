@@ -3,7 +3,6 @@ package openintent
 import (
 	"context"
 	"errors"
-	"net/http"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -11,26 +10,27 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-func (e *Engine) getMessage(c *call) (int, any, error) {
-	ch, err := e.channel(c, c.arg(0))
+// GetMessage returns a message as the caller sees it.
+func (e *Engine) GetMessage(c *Call, channelID, id string) (jsontext.Value, error) {
+	ch, err := e.channel(c, channelID)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	e.rlocked(func() { err = e.mayList(ch, c.who) })
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
-	m, err := e.lookUp(c.Context(), ch, c.arg(1))
+	m, err := e.lookUp(c.Context(), ch, id)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	at := now()
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	if m == nil || !m.kept(at) || !m.sees(c.who) {
-		return 0, nil, notFound("message")
+		return nil, notFound("message")
 	}
-	return http.StatusOK, jsontext.Value(m.append(nil, c.who.name, at, false)), nil
+	return m.append(nil, c.who.name, at, false), nil
 }
 
 // lookUp finds a message that was published, in memory or in the store.
@@ -64,20 +64,15 @@ func (e *Engine) lookUp(ctx context.Context, ch *channel, id string) (*message, 
 	return m, nil
 }
 
-// markRead takes the receipt of a recipient.
-func (e *Engine) markRead(c *call) (int, any, error) {
-	var body statusChange
-	if err := c.decode(&body); err != nil {
-		return 0, nil, err
+// SetMessageStatus takes the receipt of a recipient: read is the one status that can be set.
+func (e *Engine) SetMessageStatus(c *Call, channelID, id string, want *StatusChange) (doc jsontext.Value, err error) {
+	if want.Status != statusRead {
+		return nil, invalid("status", "only read can be set")
 	}
-	if body.Status != statusRead {
-		return 0, nil, invalid("status", "only read can be set")
-	}
-	ch, err := e.channel(c, c.arg(0))
+	ch, err := e.channel(c, channelID)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
-	var doc jsontext.Value
 	err = e.write(c.Context(), ch.durable(e), func(t *tx) error {
 		ch, err := e.existing(ch)(t)
 		if err != nil {
@@ -86,7 +81,7 @@ func (e *Engine) markRead(c *call) (int, any, error) {
 		if err := e.mayList(ch, c.who); err != nil {
 			return err
 		}
-		m, err := t.message(ch, c.arg(1))
+		m, err := t.message(ch, id)
 		if err != nil {
 			return err
 		}
@@ -120,5 +115,5 @@ func (e *Engine) markRead(c *call) (int, any, error) {
 		doc = m.append(nil, c.who.name, t.now, false)
 		return nil
 	})
-	return http.StatusOK, doc, err
+	return doc, err
 }

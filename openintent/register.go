@@ -10,8 +10,8 @@ import (
 
 const maxRecord = 32 << 10 // bytes of an agent's record
 
-// register is what an agent says of itself.
-type register struct {
+// Register is what an agent says of itself.
+type Register struct {
 	AgentID      string         `json:"agent_id"`
 	RoleID       *string        `json:"role_id"`
 	Name         *string        `json:"name"`
@@ -24,7 +24,7 @@ type register struct {
 	PublicKey    *string        `json:"public_key"`
 }
 
-func (r *register) check() error {
+func (r *Register) check() error {
 	if !validAgentID(r.AgentID) {
 		return badAgent("agent_id")
 	}
@@ -63,29 +63,25 @@ func (r *register) check() error {
 	return object("metadata", &r.Metadata)
 }
 
-func (e *Engine) registerAgent(c *call) (int, any, error) {
-	var body register
-	if err := c.decode(&body); err != nil {
-		return 0, nil, err
+// RegisterAgent registers an agent, or changes its record. isNew says that there was none.
+func (e *Engine) RegisterAgent(c *Call, want *Register) (doc Agent, isNew bool, err error) {
+	if want.AgentID == "" {
+		want.AgentID = c.who.Agent
 	}
-	if body.AgentID == "" {
-		body.AgentID = c.who.Agent
+	if err := want.check(); err != nil {
+		return doc, false, err
 	}
-	if err := body.check(); err != nil {
-		return 0, nil, err
-	}
-	e.leaves(c.Context(), agentKey{c.who.Home, body.AgentID}) // before it is back
-	status := http.StatusOK
+	e.leaves(c.Context(), agentKey{c.who.Home, want.AgentID}) // before it is back
 	var a *agent
-	err := e.write(c.Context(), false, func(t *tx) error {
-		key := agentKey{c.who.Home, body.AgentID}
+	err = e.write(c.Context(), false, func(t *tx) error {
+		key := agentKey{c.who.Home, want.AgentID}
 		a = e.agents[key]
 		if a == nil {
 			if err := e.roomForAgent(c.who.Home); err != nil {
 				return err
 			}
-			status = http.StatusCreated
-			a = &agent{doc: Agent{AgentID: body.AgentID, RegisteredAt: t.now, RegisteredBy: c.who.Agent, Host: c.who.Home}}
+			isNew = true
+			a = &agent{doc: Agent{AgentID: want.AgentID, RegisteredAt: t.now, RegisteredBy: c.who.Agent, Host: c.who.Home}}
 		} else if !c.owns(&a.doc) {
 			return conflict("agent_taken", "the agent id is registered by somebody else: choose another")
 		}
@@ -94,18 +90,18 @@ func (e *Engine) registerAgent(c *call) (int, any, error) {
 			doc.RegisteredBy = doc.AgentID
 		}
 		doc.Status, doc.LastSeen = agentActive, t.now
-		doc.RoleID, doc.Name, doc.Capabilities, doc.Capacity, doc.Endpoint = body.RoleID, body.Name, append([]string{}, body.Capabilities...), body.Capacity, body.Endpoint
-		doc.Heartbeat, doc.Metadata, doc.DrainTimeout, doc.PublicKey = *body.Heartbeat, body.Metadata, body.DrainTimeout, body.PublicKey
+		doc.RoleID, doc.Name, doc.Capabilities, doc.Capacity, doc.Endpoint = want.RoleID, want.Name, append([]string{}, want.Capabilities...), want.Capacity, want.Endpoint
+		doc.Heartbeat, doc.Metadata, doc.DrainTimeout, doc.PublicKey = *want.Heartbeat, want.Metadata, want.DrainTimeout, want.PublicKey
 		if err := e.roomForRecord(a, doc); err != nil {
 			return err
 		}
 		return t.saveAgent(a, doc)
 	})
 	if err != nil {
-		return 0, nil, err
+		return doc, false, err
 	}
 	e.changed()
-	return status, e.shownAgent(a), nil
+	return e.shownAgent(a), isNew, nil
 }
 
 // roomForAgent refuses one more agent of a daemon. Those here have room of their own.

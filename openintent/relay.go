@@ -4,13 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -42,7 +39,6 @@ type relayed struct {
 const (
 	maxRelayed  = 512 << 10 // bytes of an entry in a stream; of what would be longer it has no payload
 	relayHead   = 1 << 10   // of these, for the names of its lines
-	maxKept     = 3 << 19   // bytes of an answer that is looked at before it is passed on
 	keepRelayed = 5_000     // entries that are kept for agents that resume, of each host
 	relayStep   = 64        // entries more than that, after which the oldest are removed
 
@@ -50,11 +46,6 @@ const (
 	cursorTime = time.Second // how long a place in a host's feed may stay unwritten
 	followTime = 3 * time.Second
 )
-
-// streamHome serves another daemon, with what concerns any agent that is at home there.
-func (e *Engine) streamHome(c *call) (int, any, error) {
-	return e.stream(c, &subscriber{who: c.who, home: true})
-}
 
 // relay makes an entry what the home of s is told, and false where it concerns
 // none of its agents.
@@ -334,57 +325,4 @@ func (p *relayPace) wait(ctx context.Context) error {
 	}
 	p.n++
 	return nil
-}
-
-// streamElsewhere serves the stream of an intent or channel of another host from
-// what that relays, once it has let the caller in.
-func (e *Engine) streamElsewhere(c *call, host string) (int, any, error) {
-	id, s := c.arg(0), &subscriber{who: c.who}
-	path := "intents/" + id
-	if strings.HasPrefix(id, idChannel+"_") {
-		path = "channels/" + id
-	}
-	r := c.Request.Clone(c.Context())
-	r.Method, r.URL.Path, r.URL.RawPath, r.URL.RawQuery, r.RequestURI = "GET", prefixes[0]+path, "", "", ""
-	r.Header.Del("Last-Event-ID")
-	w := &kept{header: make(http.Header)}
-	e.cfg.Forward(Parcel{Host: host, Caller: c.who, Hold: c.holdAnswer}, w, r)
-	var found struct {
-		IntentID string `json:"intent_id"` // of a channel
-	}
-	if w.status >= 300 || json.Unmarshal(w.body.Bytes(), &found) != nil {
-		for name, v := range w.header {
-			c.w.Header()[name] = v
-		}
-		e.unhappy.hold(c)
-		c.w.WriteHeader(w.status)
-		c.w.Write(w.body.Bytes())
-		return 0, nil, errAnswered
-	}
-	c.letGo() // not for as long as the stream lasts
-	if s.intent = id; found.IntentID != "" {
-		s.intent, s.channel = found.IntentID, id
-	}
-	return e.stream(c, s)
-}
-
-// kept is an answer that is looked at before it is passed on.
-type kept struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (k *kept) Header() http.Header { return k.header }
-func (k *kept) WriteHeader(status int) {
-	if k.status == 0 {
-		k.status = status
-	}
-}
-func (k *kept) Write(b []byte) (int, error) {
-	k.WriteHeader(http.StatusOK)
-	if k.body.Len()+len(b) > maxKept {
-		return 0, errors.New("the host's answer is too long")
-	}
-	return k.body.Write(b)
 }

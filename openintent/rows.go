@@ -92,7 +92,7 @@ func messageByID(stx *store.Tx, ch *channel, id string, number int64) (*message,
 // messagesOf looks at the next messages of a channel with numbers between after and
 // before, forwards or backwards, as many as one read may, or until f is full. It
 // returns the number of the last that it looked at, 0 where that was all.
-func (f *filter) messagesOf(c *call, stx *store.Tx, l *look, ch *channel, after, before int64, at chain.Time) (last int64, err error) {
+func (f *filter) messagesOf(c *Call, stx *store.Tx, l *look, ch *channel, after, before int64, at chain.Time) (last int64, err error) {
 	order := "ASC"
 	if f.newest {
 		order = "DESC"

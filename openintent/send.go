@@ -10,8 +10,8 @@ import (
 	"github.com/acpd/acpd/openintent/chain"
 )
 
-// sendMessage is the body of a send, a reply and an ask.
-type sendMessage struct {
+// SendMessage is a message as it is asked for.
+type SendMessage struct {
 	Sender      string         `json:"sender"`
 	To          *string        `json:"to"`
 	Home        string         `json:"home,omitzero"` // where the agent that To names is at home
@@ -24,7 +24,7 @@ type sendMessage struct {
 }
 
 // draft checks everything that can be checked without the channel.
-func (s *sendMessage) draft(e *Engine) (*draft, error) {
+func (s *SendMessage) draft(e *Engine) (*draft, error) {
 	d := &draft{kind: s.Kind, payload: s.Payload, metadata: s.Metadata, expires: s.ExpiresAt, home: s.Home}
 	if s.To != nil {
 		d.to = *s.To
@@ -89,73 +89,46 @@ func metadata(v *jsontext.Value) error {
 	return nil
 }
 
-// sent is the outcome of a send: the message as its sender sees it.
-type sent struct {
-	m      *message
-	doc    jsontext.Value
-	repeat bool // an earlier send with the same Idempotency-Key made it
+// Sent is the outcome of a send.
+type Sent struct {
+	Message  jsontext.Value // as its sender sees it
+	Repeated bool           // an earlier send with the same key made it
 }
 
-// outgoing is a send on its way to its channel.
-type outgoing struct {
+// Outgoing is a message on its way to its channel.
+type Outgoing struct {
 	draft
 	once
-	who    Caller // the sender: the caller, or an agent that it may act as
-	intent string // what the body names
+	who Caller // the sender: the caller, or an agent that it may act as
 }
 
-// sending makes a handler of send. What was said to an earlier one it says again.
-func sending(send func(*Engine, *call, *outgoing) (sent, error)) func(*Engine, *call) (int, any, error) {
-	return func(e *Engine, c *call) (int, any, error) {
-		o, err := c.outgoing()
-		if err != nil {
-			return 0, nil, err
-		}
-		s := sent{repeat: true}
-		if s.doc, err = e.saidBefore(c.Context(), o); err == nil && s.doc == nil {
-			s, err = send(e, c, o)
-		}
-		if err != nil {
-			return 0, nil, err
-		}
-		if s.repeat {
-			c.w.Header().Set("Idempotency-Replayed", "true")
-		}
-		return http.StatusCreated, s.doc, nil
-	}
-}
-
-// outgoing reads the body of a send.
-func (c *call) outgoing() (*outgoing, error) {
-	var body sendMessage
-	if err := c.decode(&body); err != nil {
-		return nil, err
-	}
-	if c.route.path == sends[2] { // a reply
-		id := c.arg(1)
-		body.Kind, body.Correlation, body.To, body.Home = kindResponse, &id, nil, ""
-	}
-	d, err := body.draft(c.e)
+// PrepareMessage checks what can be checked of a message without its channel.
+func (c *Call) PrepareMessage(want *SendMessage) (*Outgoing, error) {
+	d, err := want.draft(c.e)
 	if err != nil {
 		return nil, err
 	}
-	o := &outgoing{draft: *d, intent: body.IntentID}
-	if o.who, err = c.as("sender", body.Sender); err != nil {
+	o := &Outgoing{draft: *d}
+	if o.who, err = c.as("sender", want.Sender); err != nil {
 		return nil, err
 	}
 	o.sender = o.who.name
-	o.once, err = c.once(o.who)
-	o.draft.id = o.once.given
-	return o, err
+	return o, nil
+}
+
+// PrepareReply is PrepareMessage for a response to the request with that id.
+func (c *Call) PrepareReply(want *SendMessage, request string) (*Outgoing, error) {
+	want.Kind, want.Correlation, want.To, want.Home = kindResponse, &request, nil, ""
+	return c.PrepareMessage(want)
 }
 
 // errAudited is the error of a send to a channel that has become an audited one.
 var errAudited = errors.New("the channel is audited now")
 
 // send puts a message into the channel that find returns, in one write.
-func (e *Engine) send(c *call, o *outgoing, audited bool, find func(*tx) (*channel, error)) (sent, error) {
+func (e *Engine) send(c *Call, o *Outgoing, audited bool, find func(*tx) (*channel, error)) (Sent, error) {
 	if err := o.prepare(audited); err != nil {
-		return sent{}, err
+		return Sent{}, err
 	}
 	out, err := e.sendOnce(c, o, audited, find)
 	if err == errAudited {
@@ -164,8 +137,8 @@ func (e *Engine) send(c *call, o *outgoing, audited bool, find func(*tx) (*chann
 	return out, err
 }
 
-func (e *Engine) sendOnce(c *call, o *outgoing, audited bool, find func(*tx) (*channel, error)) (sent, error) {
-	var out sent
+func (e *Engine) sendOnce(c *Call, o *Outgoing, audited bool, find func(*tx) (*channel, error)) (Sent, error) {
+	var out Sent
 	who := o.who
 	err := e.write(c.Context(), audited, func(t *tx) error {
 		ch, err := find(t)
@@ -183,14 +156,14 @@ func (e *Engine) sendOnce(c *call, o *outgoing, audited bool, find func(*tx) (*c
 			return forbidden(codeNotMember, "the channel is for its members: ask its creator to add you")
 		}
 		if o.key != "" {
-			if out.doc, err = o.repeated(t.Tx, ch.id, t.now); err != nil || out.doc != nil {
-				out.repeat = out.doc != nil
+			if out.Message, err = o.repeated(t.Tx, ch.id, t.now); err != nil || out.Message != nil {
+				out.Repeated = out.Message != nil
 				return err
 			}
 		}
 		if o.given != "" {
-			if out.doc, err = t.given(ch, who, o.given); err != nil || out.doc != nil {
-				out.repeat = out.doc != nil
+			if out.Message, err = t.given(ch, who, o.given); err != nil || out.Message != nil {
+				out.Repeated = out.Message != nil
 				return err
 			}
 		}
@@ -207,7 +180,8 @@ func (e *Engine) sendOnce(c *call, o *outgoing, audited bool, find func(*tx) (*c
 		if err := t.roomOnDisk(in, who, size); err != nil {
 			return err
 		}
-		if out.m, err = t.post(ch, &o.draft); err != nil {
+		m, err := t.post(ch, &o.draft)
+		if err != nil {
 			return err
 		}
 		if fresh {
@@ -215,14 +189,14 @@ func (e *Engine) sendOnce(c *call, o *outgoing, audited bool, find func(*tx) (*c
 				return err
 			}
 		}
-		out.doc = out.m.append(nil, who.name, out.m.at, false)
+		out.Message = m.append(nil, who.name, m.at, false)
 		if o.key == "" {
 			return nil
 		}
 		if err := t.forgetSent(); err != nil {
 			return err
 		}
-		return t.keepSaid(o, out.m)
+		return t.keepSaid(o, m)
 	})
 	return out, err
 }
@@ -238,40 +212,43 @@ func (e *Engine) existing(ch *channel) func(*tx) (*channel, error) {
 	}
 }
 
-func (e *Engine) postMessage(c *call, o *outgoing) (sent, error) {
-	ch, _, err := e.lookFor(c, c.arg(0))
-	if err != nil {
-		// Implicit creation: what is no channel is a name in the intent that is named.
-		if r, ok := err.(*Error); ok && r.Status == http.StatusNotFound && o.intent != "" {
-			if _, isID := HostOf(c.arg(0)); !isID {
-				if err := c.elsewhere(o.intent); err != nil {
-					return sent{}, err
-				}
-				return e.sendByName(c, o, o.intent, c.arg(0))
-			}
-		}
-		return sent{}, err
+// Send sends a message to the channel. intentID is the intent that the sender says it is of,
+// "" if it says none. What is no channel's id is then the name of a channel of that intent,
+// which is created if there is none.
+func (e *Engine) Send(c *Call, o *Outgoing, channelID, intentID string) (Sent, error) {
+	if out, err := e.saidBefore(c, o); err != nil || out.Repeated {
+		return out, err
 	}
-	if o.intent != "" && o.intent != ch.in.id {
-		return sent{}, invalid("intent_id", "the channel belongs to another intent")
+	ch, _, err := e.lookFor(c, channelID)
+	if err != nil {
+		if _, isID := HostOf(channelID); !isID && intentID != "" && isNotFound(err) {
+			return e.sendByName(c, o, intentID, channelID)
+		}
+		return Sent{}, err
+	}
+	if intentID != "" && intentID != ch.in.id {
+		return Sent{}, invalid("intent_id", "the channel belongs to another intent")
 	}
 	return e.send(c, o, ch.durable(e), e.existing(ch))
 }
 
-func (e *Engine) postByName(c *call, o *outgoing) (sent, error) {
-	return e.sendByName(c, o, c.arg(0), c.arg(1))
+// SendByName sends a message to the intent's open channel of that name, and creates it if
+// there is none.
+func (e *Engine) SendByName(c *Call, o *Outgoing, intentID, name string) (Sent, error) {
+	if out, err := e.saidBefore(c, o); err != nil || out.Repeated {
+		return out, err
+	}
+	return e.sendByName(c, o, intentID, name)
 }
 
-// sendByName sends to the intent's open channel of that name, and creates it if
-// there is none.
-func (e *Engine) sendByName(c *call, o *outgoing, intentID, name string) (sent, error) {
+func (e *Engine) sendByName(c *Call, o *Outgoing, intentID, name string) (Sent, error) {
 	in, _, err := e.look(c, intentID, levelRead)
 	if err != nil {
-		return sent{}, err
+		return Sent{}, err
 	}
 	fresh := &channel{doc: Channel{Name: name, CreatedBy: o.who.Agent, Home: o.who.Home, Policy: policyIntent, Status: statusOpen}}
 	if err := fresh.prepare(); err != nil {
-		return sent{}, err
+		return Sent{}, err
 	}
 	durable := false
 	e.rlocked(func() {
@@ -291,10 +268,14 @@ func (e *Engine) sendByName(c *call, o *outgoing, intentID, name string) (sent, 
 	})
 }
 
-func (e *Engine) reply(c *call, o *outgoing) (sent, error) {
-	ch, _, err := e.lookFor(c, c.arg(0))
+// Reply sends a response that [Call.PrepareReply] made to the channel of its request.
+func (e *Engine) Reply(c *Call, o *Outgoing, channelID string) (Sent, error) {
+	if out, err := e.saidBefore(c, o); err != nil || out.Repeated {
+		return out, err
+	}
+	ch, _, err := e.lookFor(c, channelID)
 	if err != nil {
-		return sent{}, err
+		return Sent{}, err
 	}
 	return e.send(c, o, ch.durable(e), func(t *tx) (*channel, error) {
 		ch, err := e.existing(ch)(t)
@@ -310,4 +291,29 @@ func (e *Engine) reply(c *call, o *outgoing) (sent, error) {
 		}
 		return ch, nil
 	})
+}
+
+// Pending is a message as its sender is answered while the host of its channel is out of reach.
+type Pending struct {
+	Sender  Caller
+	ID      string
+	Message jsontext.Value
+}
+
+// Pending makes the message that is answered while its host is out of reach. It goes to the
+// channel with that id, or, if the id is "", to the intent's channel of that name.
+func (o *Outgoing) Pending(e *Engine, channelID, intentID, name string) (*Pending, error) {
+	if o.who.Operator {
+		return nil, errNoOperator
+	}
+	at := now()
+	p := &Pending{Sender: o.who, ID: e.messageID(at, 0)}
+	message := []any{"id", p.ID, "channel_id", null(channelID), "sender", o.who.Agent, "to", null(o.to), "message_type", o.kind,
+		"correlation_id", null(o.correlation), "payload", o.payload, "metadata", o.metadata, "created_at", at, "expires_at", o.expires,
+		"status", "pending", "read_at", nil}
+	if channelID == "" {
+		message = append(message, "intent_id", intentID, "channel_name", name)
+	}
+	p.Message = members(message...)
+	return p, nil
 }

@@ -169,7 +169,7 @@ func (t *tx) insertEvent(seq int64, in *intent, doc *chain.Event, trace string, 
 // eventsBack looks at the next events of a log before a sequence number, the newest
 // first, as many as one read may, or until f is full. It returns the number of the last
 // that it looked at, 0 where that was all.
-func (f *eventFilter) eventsBack(c *call, stx *store.Tx, l *look, intent, before int64) (last int64, err error) {
+func (f *eventList) eventsBack(c *Call, stx *store.Tx, l *look, intent, before int64) (last int64, err error) {
 	err = stx.Each("SELECT seq, sequence, type, at, trace FROM openintent_event WHERE intent = ? AND sequence < ? ORDER BY sequence DESC", func(scan func(...any) error) error {
 		var seq int64
 		var kind, trace string
@@ -292,7 +292,7 @@ func (t *tx) countKeys(home string, more int) int {
 
 // readSaid calls each with what was said to sends of that sender with that key. +at
 // keeps SQLite from looking at all keys of that time instead.
-func readSaid(stx *store.Tx, o *outgoing, at chain.Time, each func(said, []byte)) error {
+func readSaid(stx *store.Tx, o *Outgoing, at chain.Time, each func(said, []byte)) error {
 	return stx.Each("SELECT channel, id, recipient, at, hash FROM openintent_sent WHERE key = ? AND home = ? AND sender = ? AND +at >= ?", func(scan func(...any) error) error {
 		var s said
 		var hash []byte
@@ -306,7 +306,7 @@ func readSaid(stx *store.Tx, o *outgoing, at chain.Time, each func(said, []byte)
 
 // keepSaid keeps what m is answered with. Of another daemon's agents, whose
 // messages all have keys, the last ones are kept.
-func (t *tx) keepSaid(o *outgoing, m *message) error {
+func (t *tx) keepSaid(o *Outgoing, m *message) error {
 	home := o.who.Home
 	_, err := t.Exec("INSERT OR REPLACE INTO openintent_sent (key, home, sender, channel, hash, at, id, recipient) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", o.key, home, o.who.Agent, m.ch.id, o.hash[:], int64(m.at), m.id, m.to)
 	if err != nil || home == "" {

@@ -1,12 +1,8 @@
 package openintent
 
 import (
-	"bytes"
 	"cmp"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -21,21 +17,18 @@ type subscriber struct {
 	intent  string // what it is about, and
 	channel string // of the intent
 	agent   bool   // about an agent: who
-	upper   bool   // event names as the Python runtime wants them
 	quiet   bool   // no messages
 	home    bool   // about the agents of another daemon
 	in      chan *entry
 	payer   identity.ID // who is charged for what waits, if that is another daemon
 	ended   bool        // in is closed; guarded by the engine's mu
-	hangUp  func()      // ends a write to a reader that does not read
+	out     EventWriter
 }
 
 const (
-	streamBacklog  = 256 // entries that may wait for a reader; then its stream ends, to be resumed
-	streamPing     = 15 * time.Second
-	streamStall    = 30 * time.Second // a reader that takes nothing for so long is gone
-	maxStreams     = 10_000           // of the agents here, and as many of all others
-	maxHomeStreams = 2                // of one daemon: the one that it has, and the one that this replaces
+	streamBacklog  = 256    // entries that may wait for a reader; then its stream ends, to be resumed
+	maxStreams     = 10_000 // of the agents here, and as many of all others
+	maxHomeStreams = 2      // of one daemon: the one that it has, and the one that this replaces
 )
 
 // subscribers are the open streams about one thing.
@@ -185,7 +178,7 @@ func (e *Engine) subscribe(s *subscriber) error {
 		}
 		for old := range before {
 			old.end()
-			old.hangUp()
+			old.out.HangUp()
 		}
 	}
 	*count++
@@ -271,10 +264,6 @@ func (e *Engine) concerns(s *subscriber, n *entry, at chain.Time) bool {
 	return n.in.assignment(agentKey{s.who.Home, s.who.Agent}) >= 0
 }
 
-// upperNames are the names that the Python runtime listens for where they are
-// not the log's in capitals.
-var upperNames = map[string]string{"state_patched": "STATE_CHANGED"}
-
 // frame appends the entry as the stream tells it, if it concerns it.
 func (e *Engine) frame(b []byte, s *subscriber, n *entry, at chain.Time) []byte {
 	var name string
@@ -298,17 +287,7 @@ func (e *Engine) frame(b []byte, s *subscriber, n *entry, at chain.Time) []byte 
 	default:
 		name, data = n.event.Type, appendEvent(nil, n.event)
 	}
-	if s.upper && name != kindMessage {
-		if upper, ok := upperNames[name]; ok {
-			name = upper
-		} else {
-			name = strings.ToUpper(strings.ReplaceAll(name, ".", "_"))
-		}
-	}
-	b = append(append(b, "event: "...), name...)
-	b = append(append(b, "\ndata: "...), oneLine(data)...)
-	b = strconv.AppendInt(append(b, "\nid: "...), n.seq, 10)
-	return append(b, "\n\n"...)
+	return s.out.Append(b, name, data, n.seq)
 }
 
 // appendEvent appends to b what streams say of an event: the members of its payload beside
@@ -337,17 +316,6 @@ func (n *entry) brief() jsontext.Value {
 	}
 	ev := *n.event
 	return members("intent_id", ev.IntentID, "event_id", ev.ID, "event_type", ev.Type, "actor", ev.Actor, "created_at", ev.CreatedAt, "truncated", true)
-}
-
-// oneLine escapes what Python's splitlines takes for the end of a line. In
-// JSON these stand in strings alone.
-func oneLine(b []byte) []byte {
-	for sign, escape := range map[string]string{"\u0085": `\u0085`, "\u2028": `\u2028`, "\u2029": `\u2029`} {
-		if bytes.Contains(b, []byte(sign)) {
-			b = bytes.ReplaceAll(b, []byte(sign), []byte(escape))
-		}
-	}
-	return b
 }
 
 // null is a string that is null in JSON if it is empty.

@@ -10,12 +10,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-type statePatch struct {
-	Patches []patch        `json:"patches,omitzero"`
+// StatePatch is a change of an intent's state: patches, then a state whose members are set.
+type StatePatch struct {
+	Patches []Patch        `json:"patches,omitzero"`
 	State   jsontext.Value `json:"state,omitzero"`
 }
 
-type patch struct {
+// Patch is one step of a change of an intent's state.
+type Patch struct {
 	Op    string         `json:"op"`
 	Path  string         `json:"path"`
 	Value jsontext.Value `json:"value,omitzero"`
@@ -28,43 +30,45 @@ const (
 	maxSteps   = 32        // members that a path leads through
 )
 
-func (e *Engine) patchState(c *call) (int, any, error) {
-	var body statePatch
-	if err := c.decode(&body); err != nil {
-		return 0, nil, err
-	}
-	if body.State != nil {
+// Check makes patches of the state that is said, and checks what needs no intent.
+func (s *StatePatch) Check() error {
+	if s.State != nil {
 		var state map[string]jsontext.Value
-		if err := json.Unmarshal(body.State, &state); err != nil || state == nil {
-			return 0, nil, invalid("state", "an object is needed")
+		if err := json.Unmarshal(s.State, &state); err != nil || state == nil {
+			return invalid("state", "an object is needed")
 		}
 		for _, name := range slices.Sorted(maps.Keys(state)) {
-			body.Patches = append(body.Patches, patch{Op: "set", Path: name, Value: state[name]})
+			s.Patches = append(s.Patches, Patch{Op: "set", Path: name, Value: state[name]})
 		}
 	}
-	if len(body.Patches) > maxEntries {
-		return 0, nil, invalid("patches", "at most %d", maxEntries)
+	if len(s.Patches) > maxEntries {
+		return invalid("patches", "at most %d", maxEntries)
 	}
 	size := 0
-	for _, p := range body.Patches {
+	for _, p := range s.Patches {
 		size += len(p.Path) + len(p.Value)
 	}
 	if size > maxPatches {
-		return 0, nil, refuse(http.StatusRequestEntityTooLarge, "too_large", "patches: %d bytes, at most %d are taken at once: make several changes, or put large data elsewhere and refer to it", size, maxPatches)
+		return refuse(http.StatusRequestEntityTooLarge, "too_large", "patches: %d bytes, at most %d are taken at once: make several changes, or put large data elsewhere and refer to it", size, maxPatches)
 	}
-	return e.changeIntent(c, func(doc *Intent) (*event, error) {
+	return nil
+}
+
+// PatchState changes the state of the intent, if it has that version. s was checked.
+func (e *Engine) PatchState(c *Call, id string, version int64, s *StatePatch) (jsontext.Value, error) {
+	return e.changeIntent(c, id, version, func(doc *Intent) (*event, error) {
 		if terminal(doc.Status) {
 			return nil, conflict("intent_terminal", "the intent is %s: its state is final", doc.Status)
 		}
-		if len(body.Patches) == 0 {
+		if len(s.Patches) == 0 {
 			return nil, nil
 		}
-		return body.apply(doc)
+		return s.apply(doc)
 	})
 }
 
 // apply makes the patches in the intent's state and returns the event that tells of them.
-func (s *statePatch) apply(doc *Intent) (*event, error) {
+func (s *StatePatch) apply(doc *Intent) (*event, error) {
 	state, err := newTree(doc.State)
 	if err != nil {
 		return nil, err
@@ -99,7 +103,7 @@ func (s *statePatch) apply(doc *Intent) (*event, error) {
 
 // steps are the members that a path leads through: those of a JSON pointer, or
 // else the one name that it is.
-func (p patch) steps() []string {
+func (p Patch) steps() []string {
 	pointer, ok := strings.CutPrefix(p.Path, "/")
 	if !ok {
 		return []string{p.Path}
@@ -112,7 +116,7 @@ func (p patch) steps() []string {
 }
 
 // apply makes the patch in state.
-func (p patch) apply(state *tree) error {
+func (p Patch) apply(state *tree) error {
 	remove := false
 	switch p.Op {
 	case "set", "add", "replace":

@@ -1,81 +1,83 @@
 package openintent
 
-import (
-	"fmt"
-	"net/http"
-	"strconv"
-	"strings"
-	"time"
-)
+import "time"
 
-func (e *Engine) streamIntent(c *call) (int, any, error) {
-	in, err := e.intent(c, c.arg(0), levelRead)
-	if err != nil {
-		return 0, nil, err
-	}
-	return e.stream(c, &subscriber{who: c.who, intent: in.id})
+// EventWriter writes an event stream to its reader. Its methods report whether the reader
+// takes what is written; then they may block until it does.
+type EventWriter interface {
+	// Begin begins the stream. at is where the feed is: what comes later is written.
+	Begin(at int64) bool
+	// Append appends to b an event with its number in the feed. It does not block.
+	Append(b []byte, event string, data []byte, number int64) []byte
+	Write(b []byte) bool
+	Ping() bool
+	// HangUp ends a write to a reader that does not read. It may be called from any goroutine.
+	HangUp()
 }
 
-func (e *Engine) streamChannel(c *call) (int, any, error) {
-	ch, err := e.channel(c, c.arg(0))
+// StreamIntent writes the stream of an intent until its reader leaves or does not keep up, or
+// the daemon stops. It begins with what came after a number of the feed; -1: with what comes
+// now.
+func (e *Engine) StreamIntent(c *Call, id string, after int64, out EventWriter) error {
+	in, err := e.intent(c, id, levelRead)
 	if err != nil {
-		return 0, nil, err
+		return err
+	}
+	return e.stream(c, &subscriber{who: c.who, intent: in.id, out: out}, after)
+}
+
+// StreamChannel is [Engine.StreamIntent] for a channel.
+func (e *Engine) StreamChannel(c *Call, id string, after int64, out EventWriter) error {
+	ch, err := e.channel(c, id)
+	if err != nil {
+		return err
 	}
 	e.rlocked(func() { err = e.reads(ch, c.who) })
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
-	return e.stream(c, &subscriber{who: c.who, intent: ch.in.id, channel: ch.id})
+	return e.stream(c, &subscriber{who: c.who, intent: ch.in.id, channel: ch.id, out: out}, after)
 }
 
-func (e *Engine) streamAgent(c *call) (int, any, error) {
-	who, err := c.as("agent_id", c.arg(0))
+// StreamAgent is [Engine.StreamIntent] for what concerns an agent.
+func (e *Engine) StreamAgent(c *Call, agent string, after int64, out EventWriter) error {
+	who, err := c.as("agent_id", agent)
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
 	if who.Home == "" {
 		e.awaitFollow(c.Context(), "")
 	}
-	return e.stream(c, &subscriber{who: who, agent: true, quiet: e.cfg.QuietAgents})
+	return e.stream(c, &subscriber{who: who, agent: true, quiet: e.cfg.QuietAgents, out: out}, after)
 }
 
-// stream serves s until its reader leaves, does not keep up, or the daemon stops.
-func (e *Engine) stream(c *call, s *subscriber) (int, any, error) {
+// StreamHome is [Engine.StreamIntent] for what concerns any agent of the caller's daemon.
+func (e *Engine) StreamHome(c *Call, after int64, out EventWriter) error {
+	return e.stream(c, &subscriber{who: c.who, home: true, out: out}, after)
+}
+
+// StreamRelayed is [Engine.StreamIntent] for an intent of another host, or for a channel of
+// it, from what that host relays. Whether the caller may have it is for the host to say.
+func (e *Engine) StreamRelayed(c *Call, intentID, channelID string, after int64, out EventWriter) error {
+	return e.stream(c, &subscriber{who: c.who, intent: intentID, channel: channelID, out: out}, after)
+}
+
+const streamPing = 15 * time.Second
+
+// stream serves s. It returns an error if the stream does not begin.
+func (e *Engine) stream(c *Call, s *subscriber, after int64) error {
 	s.in, s.payer = make(chan *entry, streamBacklog), peerOf(s.who.Home)
-	s.upper = strings.HasSuffix(c.URL.Path, "/subscribe")
-	out := http.NewResponseController(&c.w)
-	s.hangUp = func() { out.SetWriteDeadline(time.Now()) }
 	if err := e.subscribe(s); err != nil {
-		return 0, nil, err
+		return err
 	}
 	defer e.unsubscribe(s)
 	var from int64
 	e.rlocked(func() { from = e.settled }) // what comes later comes through s.in
-
-	h := c.w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-cache")
-	h.Set("X-Accel-Buffering", "no")
-	c.w.WriteHeader(http.StatusOK)
-	write := func(b []byte) bool {
-		out.SetWriteDeadline(time.Now().Add(streamStall)) // where the transport has one
-		if _, err := c.w.Write(b); err != nil {
-			return false
-		}
-		return out.Flush() == nil
+	if !s.out.Begin(from) {
+		return nil
 	}
-	defer out.SetWriteDeadline(time.Time{}) // the connection may serve other requests
-	hello := []byte(": ok\n\n")
-	if s.home && c.Header.Get("Last-Event-ID") == "" { // so that it misses nothing from now on
-		hello = fmt.Appendf(hello, "id: %d\n\n", from)
-	}
-	if !write(hello) {
-		return 0, nil, errAnswered
-	}
-	if last, err := strconv.ParseInt(c.Header.Get("Last-Event-ID"), 10, 64); err == nil && last >= 0 && last < from {
-		if !e.resume(c.Context(), s, last, from, write) {
-			return 0, nil, errAnswered
-		}
+	if after >= 0 && after < from && !e.resume(c.Context(), s, after, from, s.out.Write) {
+		return nil
 	}
 	ping := time.NewTicker(streamPing)
 	defer ping.Stop()
@@ -85,29 +87,29 @@ func (e *Engine) stream(c *call, s *subscriber) (int, any, error) {
 		select {
 		case n, ok := <-s.in:
 			if !ok {
-				return 0, nil, errAnswered
+				return nil
 			}
 			b, told = e.frames(b[:0], told[:0], s, n, from)
-			taken := len(b) == 0 || write(b)
+			taken := len(b) == 0 || s.out.Write(b)
 			for i, n := range told {
 				e.drop(s, n)
 				told[i] = nil
 			}
 			if !taken {
-				return 0, nil, errAnswered
+				return nil
 			}
 			if cap(b) > 2*writeBytes {
 				b = nil
 			}
 		case <-ping.C:
 			e.saw(s.who)
-			if !write([]byte(": ping\n\n")) {
-				return 0, nil, errAnswered
+			if !s.out.Ping() {
+				return nil
 			}
 		case <-c.Context().Done():
-			return 0, nil, errAnswered
+			return nil
 		case <-e.done:
-			return 0, nil, errAnswered
+			return nil
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/openintent/chain"
@@ -61,7 +60,17 @@ func taskOver(status string) bool {
 	return status == "completed" || status == "cancelled" || status == "skipped"
 }
 
-// check bounds a task that a body was read into.
+// NewTask returns what a new task says unless its creator says something else.
+func NewTask() *Task { return &Task{Status: "pending", Priority: "normal", Attempt: 1, MaxAttempts: 3} }
+
+// Check fills in what is not said, and bounds a task that a body was read into.
+func (d *Task) Check() error {
+	if d.Status == "" {
+		d.Status = "pending"
+	}
+	return d.check()
+}
+
 func (d *Task) check() error {
 	switch {
 	case d.Name == "" || len(d.Name) > 1024:
@@ -122,7 +131,7 @@ func (d *Task) payer() string { return cmp.Or(d.ChargedTo, d.Home) }
 const taskBytes = 1 << 10
 
 // assigns refuses a task whose agent the caller names as nobody else could.
-func (c *call) assigns(in *intent, d *Task) error {
+func (c *Call) assigns(in *intent, d *Task) error {
 	if d.Assigned == nil || *d.Assigned == "" {
 		return nil
 	}
@@ -130,20 +139,8 @@ func (c *call) assigns(in *intent, d *Task) error {
 	return err
 }
 
-func (e *Engine) createTask(c *call) (int, any, error) {
-	doc := Task{Status: "pending", Priority: "normal", Attempt: 1, MaxAttempts: 3}
-	if err := c.decode(&doc); err != nil {
-		return 0, nil, err
-	}
-	if doc.Status == "" {
-		doc.Status = "pending"
-	}
-	if err := doc.check(); err != nil {
-		return 0, nil, err
-	}
-	if err := c.elsewhere(doc.IntentID); err != nil {
-		return 0, nil, err
-	}
+// CreateTask creates a task of an intent. doc was checked.
+func (e *Engine) CreateTask(c *Call, doc Task) (Task, error) {
 	err := e.writeIntent(c, doc.IntentID, levelWrite, func(t *tx, in *intent) error {
 		if in.terminal() {
 			return conflict("intent_terminal", "the intent is %s: it gets no more tasks", in.status)
@@ -180,13 +177,13 @@ func (e *Engine) createTask(c *call) (int, any, error) {
 		_, err := t.log(in, event{kind: "task.created", actor: c.who.name, payload: members("task_id", doc.ID, "name", doc.Name)})
 		return err
 	})
-	return http.StatusCreated, doc, err
+	return doc, err
 }
 
 // task finds a task whose intent the caller can see.
-func (e *Engine) task(c *call) (*task, error) {
+func (e *Engine) task(c *Call, id string) (*task, error) {
 	var k *task
-	e.rlocked(func() { k = e.tasks[c.arg(0)] })
+	e.rlocked(func() { k = e.tasks[id] })
 	if k == nil {
 		return nil, notFound("task")
 	}
@@ -198,88 +195,79 @@ func (e *Engine) task(c *call) (*task, error) {
 
 // hidden makes an intent that cannot be seen a thing of it that is not there.
 func hidden(err error, what string) error {
-	if r, ok := err.(*Error); ok && r.Status == http.StatusNotFound {
+	if isNotFound(err) {
 		return notFound(what)
 	}
 	return err
 }
 
-func (e *Engine) getTask(c *call) (int, any, error) {
-	k, err := e.task(c)
+func isNotFound(err error) bool {
+	r, ok := err.(*Error)
+	return ok && r.Code == codeNotFound
+}
+
+// GetTask returns a task.
+func (e *Engine) GetTask(c *Call, id string) (Task, error) {
+	k, err := e.task(c, id)
 	if err != nil {
-		return 0, nil, err
+		return Task{}, err
 	}
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	return http.StatusOK, *k.doc, nil
+	return *k.doc, nil
 }
 
-func (e *Engine) listTasks(c *call) (int, any, error) {
-	in, err := e.intent(c, c.arg(0), levelRead)
+// ListTasks returns a page of the intent's tasks with the status ("": any).
+func (e *Engine) ListTasks(c *Call, intentID, status string, p Page) ([]Task, error) {
+	in, err := e.intent(c, intentID, levelRead)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
-	q := c.query()
-	limit, offset, err := q.page(100)
-	if err != nil {
-		return 0, nil, err
-	}
-	status := q.Get("status")
 	list := []Task{}
 	e.rlocked(func() {
 		for _, k := range in.tasks {
 			if status != "" && k.doc.Status != status {
 				continue
 			}
-			if offset--; offset >= 0 {
+			if p.Offset--; p.Offset >= 0 {
 				continue
 			}
-			if len(list) == limit {
+			if len(list) == p.Limit {
 				break
 			}
 			list = append(list, *k.doc)
 		}
 	})
-	return array(c, maxListBytes, list, func(k Task) any { return k })
+	return list, nil
 }
 
-func (e *Engine) patchTask(c *call) (int, any, error) {
-	version, err := c.ifMatch(http.StatusPreconditionRequired)
+// PatchTask changes a task, if it has that version: read reads the members that change into
+// a copy of it.
+func (e *Engine) PatchTask(c *Call, id string, version int64, read func(*Task) error) (doc Task, err error) {
+	k, err := e.task(c, id)
 	if err != nil {
-		return 0, nil, err
-	}
-	var raw jsontext.Value
-	if err := c.decode(&raw); err != nil {
-		return 0, nil, err
-	}
-	if err := object("body", &raw); err != nil {
-		return 0, nil, err
-	}
-	k, err := e.task(c)
-	if err != nil {
-		return 0, nil, err
+		return doc, err
 	}
 	// Outside of the write, which keeps the outcome only if nothing has changed meanwhile.
 	var old *Task
 	e.rlocked(func() { old = k.doc })
 	if old.Version != version {
-		return 0, nil, versionConflict(old.Version)
+		return doc, versionConflict(old.Version)
 	}
-	// Read into a copy: members that are not in the body stay.
-	doc := *old
+	doc = *old
 	doc.Artifacts, doc.Capabilities = slices.Clone(old.Artifacts), slices.Clone(old.Capabilities)
 	doc.DependsOn, doc.Blocks = slices.Clone(old.DependsOn), slices.Clone(old.Blocks)
 	doc.Input, doc.Output, doc.Retry = old.Input.Clone(), old.Output.Clone(), old.Retry.Clone()
 	doc.Permissions, doc.Metadata = old.Permissions.Clone(), old.Metadata.Clone()
-	if err := json.Unmarshal(raw, &doc); err != nil {
-		return 0, nil, badBody(err)
+	if err := read(&doc); err != nil {
+		return doc, err
 	}
 	doc.ID, doc.IntentID, doc.Home, doc.ChargedTo, doc.Version, doc.CreatedAt, doc.StartedAt, doc.CompletedAt = old.ID, old.IntentID, old.Home, old.ChargedTo, version+1, old.CreatedAt, old.StartedAt, old.CompletedAt
 	if err := doc.check(); err != nil {
-		return 0, nil, err
+		return doc, err
 	}
 	err = e.writeIntent(c, k.in.id, levelWrite, func(t *tx, in *intent) error {
-		k := e.tasks[c.arg(0)]
+		k := e.tasks[id]
 		if k == nil {
 			return notFound("task") // the write that had made it was lost
 		}
@@ -326,5 +314,5 @@ func (e *Engine) patchTask(c *call) (int, any, error) {
 		}
 		return nil
 	})
-	return http.StatusOK, doc, err
+	return doc, err
 }

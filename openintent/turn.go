@@ -73,7 +73,7 @@ type turnKey struct{}
 // Such calls are computed one at a time, so that on two processors one is left for all else;
 // of each home one waits, so homes take turns. The turn ends when something is written for c,
 // which waits for others, or when end is called. While something is read for c it is another's.
-func (e *Engine) awaitTurn(c *call) (end func(), err error) {
+func (e *Engine) awaitTurn(c *Call) (end func(), err error) {
 	leave, err := e.long.enter(c.Context(), c.who.Home)
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (e *Engine) awaitTurn(c *call) (end func(), err error) {
 		leave()
 		return nil, err
 	}
-	c.Request = c.WithContext(context.WithValue(c.Context(), turnKey{}, t))
+	c.ctx = context.WithValue(c.ctx, turnKey{}, t)
 	return t.end, nil
 }
 

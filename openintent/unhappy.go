@@ -27,8 +27,8 @@ const (
 )
 
 // hold waits before a stream is refused: not the first time, then ever longer.
-func (u *unhappy) hold(c *call) {
-	key := c.Header.Get(headerAgent) + " " + c.URL.Path
+func (u *unhappy) hold(c *request) {
+	key := c.http.Header.Get(headerAgent) + " " + c.http.URL.Path
 	if len(key) > 1024 {
 		key = key[:1024]
 	}

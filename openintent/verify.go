@@ -2,7 +2,6 @@ package openintent
 
 import (
 	"context"
-	"net/http"
 	"sync"
 	"time"
 
@@ -37,10 +36,11 @@ const (
 	verifyBytes = 128 << 10
 )
 
-func (e *Engine) verifyEvents(c *call) (int, any, error) {
-	in, err := e.intent(c, c.arg(0), levelRead)
+// VerifyEvents recomputes the intent's log.
+func (e *Engine) VerifyEvents(c *Call, intentID string) (v ChainVerification, err error) {
+	in, err := e.intent(c, intentID, levelRead)
 	if err != nil {
-		return 0, nil, err
+		return v, err
 	}
 	// What a write sees here is committed when that write is.
 	var head int64
@@ -50,17 +50,18 @@ func (e *Engine) verifyEvents(c *call) (int, any, error) {
 		head, hash = in.sequence, in.hash
 		return nil
 	}); err != nil {
-		return 0, nil, err
+		return v, err
 	}
 	leave, err := e.verifies.enter(c.Context(), c.who.Home)
 	if err != nil {
-		return 0, nil, err
+		return v, err
 	}
 	defer leave()
 	last := e.verifies.known(c.who.Home, in.id)
-	v, previous := last.v, last.hash
+	v = last.v
+	previous := last.hash
 	if v.Last > head || v.Last == head && previous == hash { // it may have grown, and been verified, since head was read
-		return http.StatusOK, v, nil
+		return v, nil
 	}
 	broken := func(sequence int64, id, problem string) {
 		if len(v.Breaks) < 100 {
@@ -94,7 +95,7 @@ func (e *Engine) verifyEvents(c *call) (int, any, error) {
 			defer func() { took = time.Since(began) }()
 			return eventsFrom(stx, l, in.row, v.Last, head, func(found logged) { page = append(page, found) })
 		}); err != nil {
-			return 0, nil, err
+			return v, err
 		}
 		if page == nil {
 			break
@@ -104,7 +105,7 @@ func (e *Engine) verifyEvents(c *call) (int, any, error) {
 				check(ev)
 			}
 		}); err != nil {
-			return 0, nil, err
+			return v, err
 		}
 	}
 	if v.Last != head || previous != hash {
@@ -115,7 +116,7 @@ func (e *Engine) verifyEvents(c *call) (int, any, error) {
 	if v.Valid {
 		e.verifies.keep(c.who.Home, verified{v, hash, last.at})
 	}
-	return http.StatusOK, v, nil
+	return v, nil
 }
 
 // verifies lets other daemons' agents verify logs, which costs far more than to ask for it:

@@ -1,0 +1,22 @@
+package openintent
+
+func createChannel(r *request, body *CreateChannel) (any, error) {
+	return r.e.CreateChannel(r.Call, r.arg(0), body)
+}
+
+func getChannel(r *request) (any, error) { return r.e.GetChannel(r.Call, r.arg(0)) }
+
+func listChannels(r *request) (any, error) {
+	p, err := r.query().page(maxList)
+	if err != nil {
+		return nil, err
+	}
+	list, err := r.e.ListChannels(r.Call, r.arg(0), p)
+	return encodeList(r, maxListBytes, list, err)
+}
+
+func patchChannel(r *request, body *PatchChannel) (any, error) {
+	return r.e.PatchChannel(r.Call, r.arg(0), body)
+}
+
+func deleteChannel(r *request) (any, error) { return r.e.DeleteChannel(r.Call, r.arg(0)) }

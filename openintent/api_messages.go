@@ -1,0 +1,171 @@
+package openintent
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/openintent/chain"
+)
+
+// readMessage reads the body of a send. It returns the id of the intent that the body names,
+// if the path has no channel's id but a name.
+func readMessage(r *request) (string, error) {
+	intent, err := r.readMessage()
+	if err != nil {
+		return "", err
+	}
+	if _, isID := HostOf(r.arg(0)); isID {
+		return "", nil
+	}
+	return intent, nil
+}
+
+// readMessage reads the body of a send or a reply, and returns the intent that it names.
+func (r *request) readMessage() (intent string, err error) {
+	var body SendMessage
+	if err := r.decode(&body); err != nil {
+		return "", err
+	}
+	var o *Outgoing
+	if r.route.sends == sendsReply {
+		o, err = r.PrepareReply(&body, r.arg(1))
+	} else {
+		o, err = r.PrepareMessage(&body)
+	}
+	if err != nil {
+		return "", err
+	}
+	key, err := r.idempotencyKey()
+	if err != nil {
+		return "", err
+	}
+	r.input = &sending{o, body.IntentID}
+	return body.IntentID, o.SetOnce(key, r.http.Header.Get(headerID), r.http.URL.Path, r.body)
+}
+
+// sending is the input of a handler that sends a message.
+type sending struct {
+	*Outgoing
+	intent string // the intent that the body names
+}
+
+// idempotencyKey reads the key under which a send is made once.
+func (r *request) idempotencyKey() (string, error) {
+	key := r.http.Header.Get(headerKey)
+	if len(key) > maxName {
+		return "", refuse(http.StatusBadRequest, "bad_key", "%s: at most %d bytes", headerKey, maxName)
+	}
+	return key, nil
+}
+
+func sendMessage(r *request) (any, error) {
+	s := r.input.(*sending)
+	return showSent(r)(r.e.Send(r.Call, s.Outgoing, r.arg(0), s.intent))
+}
+
+func sendByName(r *request) (any, error) {
+	if _, err := r.readMessage(); err != nil {
+		return nil, err
+	}
+	return showSent(r)(r.e.SendByName(r.Call, r.input.(*sending).Outgoing, r.arg(0), r.arg(1)))
+}
+
+func replyToRequest(r *request) (any, error) {
+	if _, err := r.readMessage(); err != nil {
+		return nil, err
+	}
+	return showSent(r)(r.e.Reply(r.Call, r.input.(*sending).Outgoing, r.arg(0)))
+}
+
+// showSent answers a send: what was said to an earlier one is said again.
+func showSent(r *request) func(Sent, error) (any, error) {
+	return func(out Sent, err error) (any, error) {
+		if err == nil && out.Repeated {
+			r.w.Header().Set("Idempotency-Replayed", "true")
+		}
+		return out.Message, err
+	}
+}
+
+func askForResponses(r *request, body *AskMessage) (any, error) {
+	if r.http.Header.Get(headerKey) != "" {
+		return nil, refuse(http.StatusBadRequest, "bad_key", headerKey+": an ask cannot be repeated: send a request and list its responses")
+	}
+	r.body = nil // the message has it
+	out, err := r.e.Ask(r.Call, r.arg(0), body)
+	if err != nil {
+		return nil, err
+	}
+	if out.Short != nil {
+		r.status = out.Short.Status
+	}
+	return out.JSON, nil
+}
+
+func listMessages(r *request) (any, error) {
+	q := r.query()
+	which := &MessageFilter{Since: q.Get("since"), To: q.Get("to"), Status: q.Get("status"), Plain: r.http.URL.RawQuery == ""}
+	if types := q.Get("types"); types != "" {
+		which.Types = strings.Split(types, ",")
+	}
+	var err error
+	if which.Limit, err = q.limit(maxList); err != nil {
+		return nil, err
+	}
+	if which.Wait, err = q.wait(); err != nil {
+		return nil, err
+	}
+	return r.e.ListMessages(r.Call, r.arg(0), which)
+}
+
+func getMessage(r *request) (any, error) { return r.e.GetMessage(r.Call, r.arg(0), r.arg(1)) }
+
+func setMessageStatus(r *request, body *StatusChange) (any, error) {
+	return r.e.SetMessageStatus(r.Call, r.arg(0), r.arg(1), body)
+}
+
+// listUnsent lists what of the caller's messages has not come to its host.
+func listUnsent(r *request) (any, error) {
+	p, err := r.query().page(100)
+	if err != nil {
+		return nil, err
+	}
+	var after int64
+	if text := r.query().Get("after"); text != "" {
+		if after, err = strconv.ParseInt(text, 10, 64); err != nil || after < 0 {
+			return nil, invalid("after", "the seq of a message of the list is needed")
+		}
+	}
+	list := []jsontext.Value{}
+	if r.e.cfg.Unsent != nil && r.who.Home == "" {
+		list, err = r.e.cfg.Unsent(r.Context(), r.who, p.Limit, after)
+	}
+	return encodeList(r, maxListBytes, list, err)
+}
+
+// since reads a time after which a list begins, 0 for none.
+func (q query) since() (since chain.Time, err error) {
+	if text := q.Get("since"); text != "" {
+		if since, err = chain.ParseTime(text); err != nil {
+			err = refuse(http.StatusBadRequest, "bad_cursor", "since: %v", err)
+		}
+	}
+	return since, err
+}
+
+// wait reads how long a list may wait for a message.
+func (q query) wait() (time.Duration, error) {
+	text := q.Get("wait")
+	if text == "" {
+		return 0, nil
+	}
+	s, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(s >= 0 && s <= maxWait.Seconds()) {
+		return 0, invalid("wait", "0 to %d seconds", int(maxWait.Seconds()))
+	}
+	return time.Duration(s * float64(time.Second)), nil
+}

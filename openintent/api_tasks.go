@@ -1,0 +1,52 @@
+package openintent
+
+import (
+	"net/http"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// readTask reads the body, and returns the id of its intent.
+func readTask(r *request) (string, error) {
+	want := NewTask()
+	if err := r.decode(want); err != nil {
+		return "", err
+	}
+	r.input = want
+	return want.IntentID, want.Check()
+}
+
+func createTask(r *request) (any, error) { return r.e.CreateTask(r.Call, *r.input.(*Task)) }
+
+func getTask(r *request) (any, error) { return r.e.GetTask(r.Call, r.arg(0)) }
+
+func listTasks(r *request) (any, error) {
+	q := r.query()
+	p, err := q.page(100)
+	if err != nil {
+		return nil, err
+	}
+	list, err := r.e.ListTasks(r.Call, r.arg(0), q.Get("status"), p)
+	return encodeList(r, maxListBytes, list, err)
+}
+
+func patchTask(r *request) (any, error) {
+	version, err := r.ifMatch(http.StatusPreconditionRequired)
+	if err != nil {
+		return nil, err
+	}
+	var raw jsontext.Value
+	if err := r.decode(&raw); err != nil {
+		return nil, err
+	}
+	if err := object("body", &raw); err != nil {
+		return nil, err
+	}
+	return r.e.PatchTask(r.Call, r.arg(0), version, func(doc *Task) error {
+		if err := json.Unmarshal(raw, doc); err != nil {
+			return badBody(err)
+		}
+		return nil
+	})
+}
