@@ -117,7 +117,7 @@ func (d *Daemon) speaksFor(agent string, r *http.Request) error {
 	if !known || registry.KeyHash(sha256.Sum256([]byte(r.Header.Get("X-API-Key")))) == key {
 		return nil
 	}
-	return &openintent.Error{Status: http.StatusForbidden, Code: "agent_key", Message: "X-API-Key: an agent of that name is attached: send the key that its attach returned (acpctl: ACP_AGENT_KEY beside ACP_AGENT), or be another agent"}
+	return &openintent.HTTPError{Status: http.StatusForbidden, Code: "agent_key", Message: "X-API-Key: an agent of that name is attached: send the key that its attach returned (acpctl: ACP_AGENT_KEY beside ACP_AGENT), or be another agent"}
 }
 
 // hosts returns the peers in reach that offer channels.

@@ -83,7 +83,7 @@ func httpError(err error) error {
 	if e.Code == kinds.Timeout {
 		status = http.StatusRequestTimeout
 	}
-	return &openintent.Error{Status: status, Code: string(e.Code), Message: e.Message}
+	return &openintent.HTTPError{Status: status, Code: string(e.Code), Message: e.Message}
 }
 
 // maxBodyBytes bounds the bytes of whole bodies whose requests are under way.

@@ -36,7 +36,7 @@ func (o once) Accept() (net.Conn, error) {
 func TestABodyThatStandsStillIsAnswered(t *testing.T) {
 	reads := func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(r.Body)
-		if e, ok := errors.AsType[*openintent.Error](err); ok {
+		if e, ok := errors.AsType[*openintent.HTTPError](err); ok {
 			e.Answer(w)
 		}
 	}
@@ -105,7 +105,7 @@ func TestWholeBodiesThatAreUnderWayAreBounded(t *testing.T) {
 	s := httptest.NewServer(limitBodies(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(r.Body)
 		reads <- err
-		if e, ok := errors.AsType[*openintent.Error](err); ok {
+		if e, ok := errors.AsType[*openintent.HTTPError](err); ok {
 			e.Answer(w)
 			return
 		}
@@ -137,7 +137,7 @@ func TestWholeBodiesThatAreUnderWayAreBounded(t *testing.T) {
 			path = "/panic"
 		}
 		err := post(path, size)
-		e, refused := errors.AsType[*openintent.Error](err)
+		e, refused := errors.AsType[*openintent.HTTPError](err)
 		if n < fit && err != nil || n >= fit && (!refused || e.Status != http.StatusTooManyRequests || e.Code != "overloaded") {
 			t.Fatalf("%d: %v", n, err)
 		}

@@ -136,12 +136,12 @@ func (e *Engine) enter(id string, who Caller, need level, at chain.Time) (*inten
 	have := e.level(in, who, at)
 	switch {
 	case have == levelNone && in.Policy == "open" && e.openTo(who.Home):
-		return nil, false, conflict("agent_homed_elsewhere",
+		return nil, false, refuse("agent_homed_elsewhere",
 			"another daemon has this agent id here: choose another id, or let the intent's owner grant access to yours, with its home")
 	case have == levelNone:
 		return nil, false, notFound("intent")
 	case have < need:
-		return nil, false, forbidden("no_permission", "this needs %s access to the intent: ask its creator", levelName(need))
+		return nil, false, refuse("no_permission", "this needs %s access to the intent: ask its creator", levelName(need))
 	}
 	return in, !who.Operator && !in.uses(agentKey{who.Home, who.Agent}), nil
 }

@@ -287,7 +287,7 @@ func TestCallersSayWhoTheyAre(t *testing.T) {
 
 	handler := h.e.Handler(Agents(func(agent string, _ *http.Request) error {
 		if agent == "desk" {
-			return forbidden("not_yours", "it is another's")
+			return refuse("not_yours", "it is another's")
 		}
 		return nil
 	}))

@@ -2,7 +2,6 @@ package openintent
 
 import (
 	"errors"
-	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -200,7 +199,7 @@ func (e *Engine) GetAgent(c *Call, agent string) (Agent, error) {
 	defer e.mu.RUnlock()
 	a := e.find(c.who, agent)
 	if a == nil {
-		return Agent{}, refuse(http.StatusNotFound, "not_found", "no such agent is registered")
+		return Agent{}, refuse("not_found", "no such agent is registered")
 	}
 	return a.shown(now()), nil
 }
@@ -252,16 +251,16 @@ func (e *Engine) changeAgent(c *Call, id, status, reason string) (Agent, error) 
 			}
 		}
 		if a == nil {
-			return refuse(http.StatusNotFound, "not_found", "no such agent is registered")
+			return refuse("not_found", "no such agent is registered")
 		}
 		if !c.owns(&a.doc) {
-			return forbidden("not_yours", "only the agent, or who has registered it, may change its status")
+			return refuse("not_yours", "only the agent, or who has registered it, may change its status")
 		}
 		if a.doc.Status == agentDeregistered {
 			if status == agentDeregistered {
 				return nil
 			}
-			return conflict("agent_deregistered", "the agent is deregistered: register it again")
+			return refuse("agent_deregistered", "the agent is deregistered: register it again")
 		}
 		doc := a.doc
 		doc.Status = status
@@ -288,14 +287,14 @@ func (e *Engine) BeatAgent(c *Call, agent string) (Agent, error) {
 	defer e.mu.RUnlock()
 	a := e.agents[agentKey{c.who.Home, agent}]
 	if a == nil {
-		return Agent{}, refuse(http.StatusNotFound, "not_found", "no such agent is registered")
+		return Agent{}, refuse("not_found", "no such agent is registered")
 	}
 	if !c.owns(&a.doc) {
-		return Agent{}, forbidden("not_yours", "only the agent, or who has registered it, may report its life")
+		return Agent{}, refuse("not_yours", "only the agent, or who has registered it, may report its life")
 	}
 	at := now()
 	if s := a.status(at); s == agentDead || s == agentDeregistered {
-		return Agent{}, refuse(http.StatusGone, "agent_gone", "the agent is %s: register it again", s)
+		return Agent{}, refuse("agent_gone", "the agent is %s: register it again", s)
 	}
 	a.seen.Store(int64(at))
 	return a.shown(at), nil

@@ -1,7 +1,6 @@
 package openintent
 
 import (
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -57,7 +56,7 @@ type sending struct {
 func (r *request) idempotencyKey() (string, error) {
 	key := r.http.Header.Get(headerKey)
 	if len(key) > maxName {
-		return "", refuse(http.StatusBadRequest, "bad_key", "%s: at most %d bytes", headerKey, maxName)
+		return "", refuse("bad_key", "%s: at most %d bytes", headerKey, maxName)
 	}
 	return key, nil
 }
@@ -93,7 +92,7 @@ func showSent(r *request) func(Sent, error) (any, error) {
 
 func askForResponses(r *request, body *AskMessage) (any, error) {
 	if r.http.Header.Get(headerKey) != "" {
-		return nil, refuse(http.StatusBadRequest, "bad_key", headerKey+": an ask cannot be repeated: send a request and list its responses")
+		return nil, refuse("bad_key", headerKey+": an ask cannot be repeated: send a request and list its responses")
 	}
 	r.body = nil // the message has it
 	out, err := r.e.Ask(r.Call, r.arg(0), body)
@@ -101,7 +100,7 @@ func askForResponses(r *request, body *AskMessage) (any, error) {
 		return nil, err
 	}
 	if out.Short != nil {
-		r.status = out.Short.Status
+		r.status = statuses[out.Short.Code]
 	}
 	return out.JSON, nil
 }
@@ -151,7 +150,7 @@ func listUnsent(r *request) (any, error) {
 func (q query) since() (since chain.Time, err error) {
 	if text := q.Get("since"); text != "" {
 		if since, err = chain.ParseTime(text); err != nil {
-			err = refuse(http.StatusBadRequest, "bad_cursor", "since: %v", err)
+			err = refuse("bad_cursor", "since: %v", err)
 		}
 	}
 	return since, err

@@ -1,7 +1,6 @@
 package openintent
 
 import (
-	"net/http"
 	"slices"
 	"time"
 
@@ -115,7 +114,7 @@ func (e *Engine) Ask(c *Call, channelID string, body *AskMessage) (*Asked, error
 			return e.asked(a, who, body, a.late())
 		case <-e.done:
 			over()
-			return e.asked(a, who, body, refuse(http.StatusServiceUnavailable, "stopping", "the intent's host stops: list the responses when it is back"))
+			return e.asked(a, who, body, refuse("stopping", "the intent's host stops: list the responses when it is back"))
 		case <-c.Context().Done():
 			return nil, c.Context().Err()
 		}
@@ -139,9 +138,9 @@ func (a *ask) outcome(e *Engine, body *AskMessage) (bool, error) {
 	m := a.request
 	switch ch := e.channels[m.ch.id]; {
 	case ch == nil || !ch.isOpen(at):
-		return false, conflict(codeClosed, "the channel was closed before the response came")
+		return false, refuse(codeClosed, "the channel was closed before the response came")
 	case m.expired(at) && m.deadline < m.expires:
-		return false, conflict("request_expired", "the recipient has left before it answered")
+		return false, refuse("request_expired", "the recipient has left before it answered")
 	}
 	return false, nil
 }
@@ -187,7 +186,7 @@ func (a *ask) asked() []string {
 }
 
 func (a *ask) late() error {
-	return refuse(http.StatusGatewayTimeout, "ask_timeout", "no sufficient response came in time: the request has expired; see whether whom it is for runs, then ask again, with more time if need be")
+	return refuse("ask_timeout", "no sufficient response came in time: the request has expired; see whether whom it is for runs, then ask again, with more time if need be")
 }
 
 // asked returns the outcome of an ask that is over, for the reason err if it is not satisfied.

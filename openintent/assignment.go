@@ -42,7 +42,7 @@ func (e *Engine) AssignAgent(c *Call, intentID string, want Assign) (done Assign
 	}
 	err = e.changeAccess(c, intentID, need, func(in *intent, a *access, at chain.Time) (*event, error) {
 		if in.terminal() {
-			return nil, conflict("intent_terminal", "the intent is %s: nobody works on it any more", in.status)
+			return nil, refuse("intent_terminal", "the intent is %s: nobody works on it any more", in.status)
 		}
 		k, err := c.grantee(in, "agent_id", want.AgentID, want.Home)
 		if err != nil {
@@ -52,7 +52,7 @@ func (e *Engine) AssignAgent(c *Call, intentID string, want Assign) (done Assign
 		if i := in.assignment(k); i >= 0 {
 			old := a.Assignments[i]
 			if old.Role == roleCoordinator && e.level(in, c.who, at) < levelAdmin {
-				return nil, forbidden("no_permission", "changing a coordinator's role needs admin access to the intent")
+				return nil, refuse("no_permission", "changing a coordinator's role needs admin access to the intent")
 			}
 			done.ID, done.AssignedAt = old.ID, old.AssignedAt
 			a.Assignments[i] = done

@@ -3,7 +3,6 @@ package openintent
 import (
 	"crypto/sha256"
 	"errors"
-	"net/http"
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
@@ -32,7 +31,7 @@ func exceeded(err error, code, remedy string) error {
 	if !ok {
 		return err
 	}
-	return refuse(http.StatusTooManyRequests, code, "%v: %s", x, remedy).with("row", x.Row.Name)
+	return refuse(code, "%v: %s", x, remedy).with("row", x.Row.Name)
 }
 
 // answerRoom is what a change may answer beyond the length of its request: the object

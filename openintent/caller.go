@@ -36,13 +36,13 @@ func Local(r *http.Request) (Caller, error) {
 	agent := r.Header.Get(headerAgent)
 	switch said := r.Header.Get(headerOperator); {
 	case said == "" && agent == "":
-		return Caller{}, refuse(http.StatusBadRequest, "no_caller", "%s: say who you are: %[1]s: NAME for an agent, or %s: true for the operator", headerAgent, headerOperator)
+		return Caller{}, refuse("no_caller", "%s: say who you are: %[1]s: NAME for an agent, or %s: true for the operator", headerAgent, headerOperator)
 	case said == "":
 		return claimed(agent)
 	case said != "true":
-		return Caller{}, refuse(http.StatusBadRequest, "bad_operator", "%s: its one value is true: send that, or leave the header out", headerOperator)
+		return Caller{}, refuse("bad_operator", "%s: its one value is true: send that, or leave the header out", headerOperator)
 	case agent != "":
-		return Caller{}, refuse(http.StatusBadRequest, "two_callers", "%s: the operator is no agent: send this header or %s; to act as an agent, name it as sender in the body", headerOperator, headerAgent)
+		return Caller{}, refuse("two_callers", "%s: the operator is no agent: send this header or %s; to act as an agent, name it as sender in the body", headerOperator, headerAgent)
 	}
 	return Caller{Agent: operator, Operator: true}, nil
 }
@@ -53,10 +53,10 @@ func Agents(vouch func(agent string, r *http.Request) error) func(*http.Request)
 	return func(r *http.Request) (Caller, error) {
 		agent := r.Header.Get(headerAgent)
 		if r.Header.Get(headerOperator) != "" {
-			return Caller{}, forbidden("no_operator", "%s: there is no operator on the agents' socket: leave the header out, and say in %s which agent you are", headerOperator, headerAgent)
+			return Caller{}, refuse("no_operator", "%s: there is no operator on the agents' socket: leave the header out, and say in %s which agent you are", headerOperator, headerAgent)
 		}
 		if agent == "" {
-			return Caller{}, refuse(http.StatusBadRequest, "no_caller", "%s: say which agent you are: %[1]s: NAME", headerAgent)
+			return Caller{}, refuse("no_caller", "%s: say which agent you are: %[1]s: NAME", headerAgent)
 		}
 		who, err := claimed(agent)
 		if err != nil {
@@ -69,7 +69,7 @@ func Agents(vouch func(agent string, r *http.Request) error) func(*http.Request)
 // Daemon is the agent as which a daemon asks another for subscribe/home.
 const Daemon = system
 
-var errNoOperator = refuse(http.StatusForbidden, "no_agent", "%s: name an agent; what an operator may do, it may do at the intent's host only", headerAgent)
+var errNoOperator = refuse("no_agent", "%s: name an agent; what an operator may do, it may do at the intent's host only", headerAgent)
 
 // Remote identifies callers of another daemon, whose id is proven: the agent is the
 // one that X-Agent-ID claims. There are no operators from elsewhere.
@@ -92,7 +92,7 @@ func claimed(agent string) (Caller, error) {
 }
 
 func badAgent(field string) *Error {
-	return refuse(http.StatusBadRequest, "bad_agent_id",
+	return refuse("bad_agent_id",
 		"%s: an agent id has at most %d letters, digits and . _ @ + ~ : -, begins with a letter or digit, and is neither \"system\", \"operator\" nor a role", field, maxAgentID)
 }
 
@@ -116,7 +116,7 @@ func Keys(keys []Key) func(*http.Request) (Caller, error) {
 	return func(r *http.Request) (Caller, error) {
 		given := r.Header.Get(headerAPIKey)
 		if given == "" {
-			return Caller{}, refuse(http.StatusUnauthorized, "no_key", "this listener needs an API key in the header %s", headerAPIKey)
+			return Caller{}, refuse("no_key", "this listener needs an API key in the header %s", headerAPIKey)
 		}
 		hash := []byte(HashKey(given))
 		found := -1
@@ -126,17 +126,17 @@ func Keys(keys []Key) func(*http.Request) (Caller, error) {
 			}
 		}
 		if found < 0 {
-			return Caller{}, refuse(http.StatusUnauthorized, "bad_key", "the API key is unknown: ask whoever runs this daemon for one")
+			return Caller{}, refuseAs(http.StatusUnauthorized, "bad_key", "the API key is unknown: ask whoever runs this daemon for one")
 		}
 		bound := keys[found].Agent
 		if bound == "" {
 			return Local(r)
 		}
 		if r.Header.Get(headerOperator) != "" {
-			return Caller{}, forbidden("no_operator", "%s: the API key is for an agent: leave the header out", headerOperator)
+			return Caller{}, refuse("no_operator", "%s: the API key is for an agent: leave the header out", headerOperator)
 		}
 		if agent := r.Header.Get(headerAgent); agent != "" && agent != bound {
-			return Caller{}, forbidden("agent_mismatch", "the API key is for another agent than %s names", headerAgent)
+			return Caller{}, refuse("agent_mismatch", "the API key is for another agent than %s names", headerAgent)
 		}
 		return Caller{Agent: bound}, nil
 	}

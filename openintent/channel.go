@@ -1,7 +1,6 @@
 package openintent
 
 import (
-	"net/http"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -144,7 +143,7 @@ func (e *Engine) reads(ch *channel, who Caller) error {
 	if !ch.opt.discoverable {
 		return notFound("channel")
 	}
-	return forbidden(codeNotMember, "the channel is for its members: ask its creator to add you")
+	return refuse(codeNotMember, "the channel is for its members: ask its creator to add you")
 }
 
 // CreateChannel is a channel as it is asked for.
@@ -241,7 +240,7 @@ func (doc *Channel) size() int {
 // shortOptions refuses options that are too long to be set.
 func (doc *Channel) shortOptions() error {
 	if len(doc.Options) > maxOptions {
-		return refuse(http.StatusRequestEntityTooLarge, "too_large", "options: %d bytes, at most %d are kept: put larger data into a message", len(doc.Options), maxOptions)
+		return refuse("too_large", "options: %d bytes, at most %d are kept: put larger data into a message", len(doc.Options), maxOptions)
 	}
 	return nil
 }
@@ -249,7 +248,7 @@ func (doc *Channel) shortOptions() error {
 // parse returns the options of a channel that is not too large to keep.
 func (doc *Channel) parse() (options, error) {
 	if size := len(text(*doc)); size > maxChannel {
-		return options{}, refuse(http.StatusRequestEntityTooLarge, "too_large", "the channel has %d bytes: at most %d are kept: name fewer members, or shorter options", size, maxChannel)
+		return options{}, refuse("too_large", "the channel has %d bytes: at most %d are kept: name fewer members, or shorter options", size, maxChannel)
 	}
 	return parseOptions(doc.Options)
 }
@@ -302,14 +301,14 @@ func (c *Call) names(in *intent, field string, members []string, list []named) (
 // open makes a prepared channel one of the intent's.
 func (t *tx) open(in *intent, ch *channel) error {
 	if in.terminal() {
-		return conflict("intent_terminal", "the intent is %s: its channels are closed for good", in.status)
+		return refuse("intent_terminal", "the intent is %s: its channels are closed for good", in.status)
 	}
 	if old := in.named(ch.doc.Name, t.now); old != nil {
-		return conflict("channel_name_conflict", "an open channel of the intent has this name already").with("channel_id", old.id)
+		return refuse("channel_name_conflict", "an open channel of the intent has this name already").with("channel_id", old.id)
 	}
 	if ch.doc.TaskID != nil {
 		if k := t.e.tasks[*ch.doc.TaskID]; k != nil && k.in == in && taskOver(k.doc.Status) {
-			return conflict("task_over", "the task is %s, so a channel for it would be closed", k.doc.Status)
+			return refuse("task_over", "the task is %s, so a channel for it would be closed", k.doc.Status)
 		}
 	}
 	var open part

@@ -1,7 +1,6 @@
 package openintent
 
 import (
-	"net/http"
 	"slices"
 	"strings"
 
@@ -83,7 +82,7 @@ func (e *Engine) AppointCoordinator(c *Call, want *Appoint) (doc Coordinator, er
 	// A coordinator manages every channel of the intent, so only an admin appoints one.
 	err = e.writeIntent(c, want.IntentID, levelAdmin, func(t *tx, in *intent) error {
 		if in.terminal() {
-			return conflict("intent_terminal", "the intent is %s: there is nothing to coordinate", in.status)
+			return refuse("intent_terminal", "the intent is %s: there is nothing to coordinate", in.status)
 		}
 		if len(in.coords) >= maxEntries {
 			if err := t.dropCoordinator(in); err != nil {
@@ -186,10 +185,10 @@ func (e *Engine) BeatCoordinator(c *Call, id string) (doc Coordinator, err error
 			return notFound("coordinator")
 		}
 		if !c.who.Operator && (co.doc.AgentID != c.who.Agent || co.doc.Home != c.who.Home) {
-			return forbidden("not_yours", "only the coordinator may report its life")
+			return refuse("not_yours", "only the coordinator may report its life")
 		}
 		if !co.live(t.now) {
-			return refuse(http.StatusGone, "coordinator_gone", "the coordinator has been silent for too long: let an admin of the intent appoint it again")
+			return refuse("coordinator_gone", "the coordinator has been silent for too long: let an admin of the intent appoint it again")
 		}
 		doc = co.doc.beaten(t.now)
 		if err := t.saveCoordinator(co.in, doc); err != nil {

@@ -2,7 +2,6 @@ package openintent
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
@@ -56,7 +55,7 @@ func (e *Engine) roomOnIntent(in *intent, home string, bytes int) error {
 	if has.events >= most.events {
 		remedy = "events of a log are kept for good, so use another intent"
 	}
-	return refuse(http.StatusTooManyRequests, codeDiskShare, "agents of your daemon have written %d bytes and %d events on this intent, of at most %d and %d: %s",
+	return refuse(codeDiskShare, "agents of your daemon have written %d bytes and %d events on this intent, of at most %d and %d: %s",
 		has.bytes, has.events, most.bytes, most.events, remedy).with("row", e.disk.Row().Name)
 }
 

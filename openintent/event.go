@@ -3,7 +3,6 @@ package openintent
 import (
 	"errors"
 	"math"
-	"net/http"
 	"regexp"
 	"slices"
 
@@ -124,13 +123,13 @@ func (e *Engine) LogEvent(c *Call, intentID string, want *PostEvent) (doc *chain
 		return nil, invalid("event_type", "lower-case letters, digits, _ and . are needed, at most 64")
 	}
 	if slices.Contains(ownKinds, want.Type) {
-		return nil, forbidden("reserved_event", "events of this type are written by the server alone: log a comment")
+		return nil, refuse("reserved_event", "events of this type are written by the server alone: log a comment")
 	}
 	if err := object("payload", &want.Payload); err != nil {
 		return nil, err
 	}
 	if len(want.Payload) > maxEvent {
-		return nil, refuse(http.StatusRequestEntityTooLarge, "too_large", "payload: %d bytes, at most %d are logged: put large data elsewhere and refer to it", len(want.Payload), maxEvent)
+		return nil, refuse("too_large", "payload: %d bytes, at most %d are logged: put large data elsewhere and refer to it", len(want.Payload), maxEvent)
 	}
 	ev, err := newEvent(want.Type, want.Payload)
 	if err != nil {

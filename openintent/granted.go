@@ -3,7 +3,6 @@ package openintent
 import (
 	"errors"
 	"math"
-	"net/http"
 
 	"github.com/acpd/acpd/openintent/chain"
 )
@@ -147,7 +146,7 @@ func (m *changed) encode() error {
 		return nil
 	}
 	if m.text = text(m.access); len(m.text) > maxAccess {
-		return refuse(http.StatusRequestEntityTooLarge, "too_large", "the access list would have %d bytes: at most %d are kept: give shorter reasons, or take entries back", len(m.text), maxAccess)
+		return refuse("too_large", "the access list would have %d bytes: at most %d are kept: give shorter reasons, or take entries back", len(m.text), maxAccess)
 	}
 	return m.ev.prepare()
 }

@@ -125,7 +125,7 @@ func (e *Engine) handler(table table, identify func(*http.Request) (Caller, erro
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rt, args, missing := table.find(r)
 		if missing != nil {
-			missing.Answer(w)
+			AnswerError(w, missing)
 			return
 		}
 		c := &request{Call: e.Begin(r.Context()), e: e, http: r, w: answering{ResponseWriter: w}, route: rt, args: args, status: rt.status}
@@ -143,27 +143,26 @@ func (e *Engine) handler(table table, identify func(*http.Request) (Caller, erro
 			if c.who.Home != "" {
 				stops = "the intent's host"
 			}
-			refuse(http.StatusServiceUnavailable, "cancelled", "%s stops, or who asked has left: what was asked may be done; look, then try again", stops).with("delivered", "unknown").Answer(w)
+			AnswerError(w, refuse("cancelled", "%s stops, or who asked has left: what was asked may be done; look, then try again", stops).with("delivered", "unknown"))
 		default:
-			r, ok := errors.AsType[*Error](err)
 			switch {
-			case ok:
+			case asHTTP(err) != nil:
 			case disk.IsFull(err):
-				r = refuse(http.StatusInsufficientStorage, "disk_full", "the daemon's disk is full, and nothing was kept: free some space, then try again")
+				err = refuse("disk_full", "the daemon's disk is full, and nothing was kept: free some space, then try again")
 			default:
 				e.cfg.Log.Error("openintent: a request failed", "method", c.http.Method, "path", rt.path, "error", err)
-				r = failed()
+				err = failed()
 			}
 			if rt.stream {
 				e.unhappy.hold(c)
 			}
-			r.Answer(w)
+			AnswerError(w, err)
 		}
 	})
 }
 
 func failed() *Error {
-	return refuse(http.StatusInternalServerError, "internal", "the daemon failed to do this: its log says why")
+	return refuse("internal", "the daemon failed to do this: its log says why")
 }
 
 // prepare does what is asked, and returns the answer. A handler that panics has failed,
@@ -209,7 +208,7 @@ func (e *Engine) serve(c *request, rt *route, identify func(*http.Request) (Call
 		}
 		c.who = e.known(c.who)
 		if rt.home != (c.who.Agent == Daemon && c.who.Home != "") {
-			return nil, forbidden("not_an_agent", "this is for daemons; all else is for agents")
+			return nil, refuse("not_an_agent", "this is for daemons; all else is for agents")
 		}
 		if !rt.home && !c.who.Operator && !validAgentID(c.who.Agent) {
 			return nil, badAgent(headerAgent)
@@ -218,7 +217,7 @@ func (e *Engine) serve(c *request, rt *route, identify func(*http.Request) (Call
 	}
 	if c.http.Method != http.MethodGet && c.http.Method != http.MethodDelete {
 		if err := e.room(c.who.Home); err != nil {
-			return nil, refuse(http.StatusInsufficientStorage, "disk_low", "the disk of the intent's host is almost full: its owner has to free some space; try again later").with("row", budget.FreeSpace.Name)
+			return nil, refuse("disk_low", "the disk of the intent's host is almost full: its owner has to free some space; try again later").with("row", budget.FreeSpace.Name)
 		}
 	}
 	if rt.stream && rt.host == hostInPath && e.cfg.Follow != nil && c.who.Home == "" {
@@ -244,14 +243,13 @@ func (e *Engine) serve(c *request, rt *route, identify func(*http.Request) (Call
 			c.body, err = readCharged(from, int(length))
 		}
 		if err != nil {
-			if r, ok := errors.AsType[*Error](err); ok { // it is not the caller who has left
-				r.Answer(&c.w)
+			if AnswerError(&c.w, err) { // it is not the caller who has left
 				return nil, errAnswered
 			}
-			return nil, refuse(http.StatusBadRequest, "bad_body", "the body could not be read")
+			return nil, refuse("bad_body", "the body could not be read")
 		}
 		if int64(len(c.body)) > limit {
-			return nil, refuse(http.StatusRequestEntityTooLarge, "too_large", "the body has more than %d bytes: send less, or a reference to it", limit)
+			return nil, refuse("too_large", "the body has more than %d bytes: send less, or a reference to it", limit)
 		}
 	}
 	c.size, c.removes = len(c.body)+rt.room, c.http.Method == http.MethodDelete
@@ -312,10 +310,10 @@ func (c *request) decode(v any) error { return c.decodeWith(v) }
 
 func (c *request) decodeWith(v any, how ...json.Options) error {
 	if len(bytes.TrimSpace(c.body)) == 0 {
-		return refuse(http.StatusBadRequest, "no_body", "a JSON object is needed as the body, and there is none: /openapi.json describes it")
+		return refuse("no_body", "a JSON object is needed as the body, and there is none: /openapi.json describes it")
 	}
 	if isDeeper(c.body, maxDepth) {
-		return refuse(http.StatusBadRequest, "bad_json", "the body nests more than %d objects and arrays in each other: send what is so deep as a text, or put it elsewhere and refer to it", maxDepth)
+		return refuse("bad_json", "the body nests more than %d objects and arrays in each other: send what is so deep as a text, or put it elsewhere and refer to it", maxDepth)
 	}
 	if err := json.Unmarshal(c.body, v, how...); err != nil {
 		return badBody(err)
@@ -373,9 +371,9 @@ func badBody(err error) error {
 		return invalid(field, "a value of another type is needed")
 	}
 	if s, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		return refuse(http.StatusBadRequest, "bad_json", "the body is not valid JSON, from byte %d on (counted from 0): names must not repeat, and text must be UTF-8", s.ByteOffset)
+		return refuse("bad_json", "the body is not valid JSON, from byte %d on (counted from 0): names must not repeat, and text must be UTF-8", s.ByteOffset)
 	}
-	return refuse(http.StatusBadRequest, "bad_json", "the body is not valid JSON: names must not repeat, and text must be UTF-8")
+	return refuse("bad_json", "the body is not valid JSON: names must not repeat, and text must be UTF-8")
 }
 
 // object makes sure that v is an object, in one line; none at all is an empty one.
@@ -400,7 +398,7 @@ func (c *Call) as(field, agent string) (Caller, error) {
 		return c.who, nil
 	}
 	if !c.who.Operator {
-		return Caller{}, forbidden("sender_mismatch", "%s: you are another agent", field)
+		return Caller{}, refuse("sender_mismatch", "%s: you are another agent", field)
 	}
 	if !validAgentID(agent) {
 		return Caller{}, badAgent(field)
@@ -456,11 +454,11 @@ func (c *Call) room() int {
 func (c *request) ifMatch(missing int) (int64, error) {
 	text := strings.Trim(strings.TrimPrefix(strings.TrimSpace(c.http.Header.Get("If-Match")), "W/"), `"`)
 	if text == "" {
-		return 0, refuse(missing, "no_version", "the header If-Match must name the version that is to be changed")
+		return 0, refuseAs(missing, "no_version", "the header If-Match must name the version that is to be changed")
 	}
 	v, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return 0, refuse(http.StatusBadRequest, "bad_version", "If-Match: the version is a number")
+		return 0, refuse("bad_version", "If-Match: the version is a number")
 	}
 	return v, nil
 }
@@ -495,23 +493,4 @@ func respond(w http.ResponseWriter, status int, answer JSON) {
 			return // the client has left or takes nothing
 		}
 	}
-}
-
-// Answer writes the error as an answer. It has its text twice: FastAPI's clients read
-// detail, the SDK reads message.
-func (r *Error) Answer(w http.ResponseWriter) {
-	pairs := []any{"detail", r.Message, "message", r.Message, "error", r.Code}
-	for name, v := range r.More {
-		if name == "errors" && r.Status == http.StatusUnprocessableEntity {
-			pairs[1] = v
-		}
-		pairs = append(pairs, name, v)
-	}
-	if r.Status == http.StatusMethodNotAllowed {
-		w.Header().Set("Allow", r.More["allow"].(string))
-	}
-	if r.Code == codeOverloaded {
-		w.Header().Set("Retry-After", "1")
-	}
-	respond(w, r.Status, JSON{members(pairs...)})
 }

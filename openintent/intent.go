@@ -3,7 +3,6 @@ package openintent
 import (
 	"cmp"
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,7 +90,7 @@ type CreateIntent struct {
 // CreateIntent creates an intent, which lives here.
 func (e *Engine) CreateIntent(c *Call, want *CreateIntent) (doc Intent, err error) {
 	if c.who.Home != "" {
-		return doc, forbidden("not_here", "an intent is created at its creator's own daemon")
+		return doc, refuse("not_here", "an intent is created at its creator's own daemon")
 	}
 	who, err := c.as("created_by", want.CreatedBy)
 	if err != nil {
@@ -118,7 +117,7 @@ func (e *Engine) CreateIntent(c *Call, want *CreateIntent) (doc Intent, err erro
 		}
 	}
 	if len(want.State) > maxState {
-		return doc, refuse(http.StatusRequestEntityTooLarge, "too_large", "state: %d bytes, at most %d are kept; put large data elsewhere and refer to it", len(want.State), maxState)
+		return doc, refuse("too_large", "state: %d bytes, at most %d are kept; put large data elsewhere and refer to it", len(want.State), maxState)
 	}
 	doc = Intent{
 		Title: want.Title, Description: want.Description, Version: 1, Status: statusDraft, State: want.State, Constraints: want.Constraints,
@@ -254,7 +253,7 @@ func (e *Engine) SetIntentStatus(c *Call, id string, version int64, want *Status
 			return nil, nil
 		}
 		if terminal(doc.Status) {
-			return nil, conflict("intent_terminal", "the intent is %s, which is final: create another", doc.Status)
+			return nil, refuse("intent_terminal", "the intent is %s, which is final: create another", doc.Status)
 		}
 		payload := members("old_status", doc.Status, "new_status", want.Status, "reason", want.Reason)
 		doc.Status = want.Status
@@ -334,5 +333,5 @@ func (e *Engine) prepareChange(c *Call, id string, version int64, change func(*I
 }
 
 func versionConflict(current int64) *Error {
-	return conflict("version_conflict", "the version is %s by now: read it again and repeat the change", strconv.FormatInt(current, 10)).with("current_version", current)
+	return refuse("version_conflict", "the version is %s by now: read it again and repeat the change", strconv.FormatInt(current, 10)).with("current_version", current)
 }

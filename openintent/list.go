@@ -3,7 +3,6 @@ package openintent
 import (
 	"cmp"
 	"math"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -138,7 +137,7 @@ func (e *Engine) filter(c *Call, ch *channel, which *MessageFilter) (*filter, er
 	if strings.HasPrefix(since, idMessage+"_") {
 		prefix, _, at, number, ok := splitID(since)
 		if !ok || prefix != idMessage {
-			return nil, refuse(http.StatusBadRequest, "bad_cursor", "since: neither the id of a message nor a time")
+			return nil, refuse("bad_cursor", "since: neither the id of a message nor a time")
 		}
 		if number > 0 {
 			f.since = number
@@ -154,7 +153,7 @@ func (e *Engine) filter(c *Call, ch *channel, which *MessageFilter) (*filter, er
 	}
 	var err error
 	if f.after, err = chain.ParseTime(since); err != nil {
-		err = refuse(http.StatusBadRequest, "bad_cursor", "since: neither the id of a message nor a time: %v", err)
+		err = refuse("bad_cursor", "since: neither the id of a message nor a time: %v", err)
 	}
 	return f, err
 }

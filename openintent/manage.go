@@ -98,7 +98,7 @@ func (e *Engine) manage(c *Call, id string, closes bool, fn func(*tx, *channel) 
 			return hidden(err, "channel")
 		}
 		if !e.manages(ch, c.who, t.now) && !(closes && e.level(ch.in, c.who, t.now) == levelAdmin) {
-			return forbidden("not_manager", "only the channel's creator and the intent's coordinators may do this")
+			return refuse("not_manager", "only the channel's creator and the intent's coordinators may do this")
 		}
 		if err := fn(t, ch); err != nil || !fresh {
 			return err
@@ -122,7 +122,7 @@ func (e *Engine) PatchChannel(c *Call, id string, p *PatchChannel) (Channel, err
 			if onlyCloses {
 				return nil
 			}
-			return conflict(codeClosed, "a closed channel cannot be changed or opened again: create another")
+			return refuse(codeClosed, "a closed channel cannot be changed or opened again: create another")
 		}
 		doc := ch.doc
 		opt, err := p.change(c, ch.in, &doc)

@@ -1,7 +1,6 @@
 package openintent
 
 import (
-	"net/http"
 	"regexp"
 	"strings"
 
@@ -102,7 +101,7 @@ func (e *Engine) meant(in *intent, field, text, home string) (k agentKey, said b
 	id, home, said := cutHome(text)
 	switch here := e.here(in, text); {
 	case here && (said || e.cfg.Petname != nil && e.cfg.Petname(text[sign+1:])):
-		return k, false, conflict("ambiguous", "%s: an agent here is called so, all of it: say home, the 64 digits of its daemon, with the id alone", field)
+		return k, false, refuse("ambiguous", "%s: an agent here is called so, all of it: say home, the 64 digits of its daemon, with the id alone", field)
 	case !here && !said && petnameForm.MatchString(text[sign+1:]):
 		return k, false, byName(field)
 	}
@@ -110,7 +109,7 @@ func (e *Engine) meant(in *intent, field, text, home string) (k agentKey, said b
 }
 
 func byName(field string) *Error {
-	return refuse(http.StatusUnprocessableEntity, "home_by_name", "%s: a daemon's name is known to one machine alone: name its 64 digits (acpctl peers --json shows them)", field).
+	return refuse("home_by_name", "%s: a daemon's name is known to one machine alone: name its 64 digits (acpctl peers --json shows them)", field).
 		with("errors", []any{map[string]any{"loc": []any{"body", field}, "msg": "the 64 digits of a daemon are needed", "type": "value_error"}})
 }
 
@@ -154,7 +153,7 @@ func (e *Engine) recipient(ch *channel, text, home string) (string, error) {
 	}
 	for home := range homes {
 		if k.home != "" {
-			return "", conflict("ambiguous", "to: several daemons have an agent of this id: say home, the 64 digits of one of them")
+			return "", refuse("ambiguous", "to: several daemons have an agent of this id: say home, the 64 digits of one of them")
 		}
 		k.home = home
 	}

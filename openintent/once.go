@@ -3,7 +3,6 @@ package openintent
 import (
 	"cmp"
 	"crypto/sha256"
-	"net/http"
 	"strings"
 	"time"
 
@@ -44,7 +43,7 @@ type said struct {
 func (o *Outgoing) SetOnce(key, id, path string, body []byte) error {
 	if o.key = key; id != "" && o.who.Home != "" {
 		if prefix, host, _, number, ok := splitID(id); !ok || prefix != idMessage || !strings.HasPrefix(o.who.Home, host) || number != 0 {
-			return refuse(http.StatusBadRequest, "bad_id", "%s: a home chooses ids with its own digits and the number 0", headerID)
+			return refuse("bad_id", "%s: a home chooses ids with its own digits and the number 0", headerID)
 		}
 		o.given, o.key = id, cmp.Or(o.key, id)
 	}
@@ -105,7 +104,7 @@ func (t *tx) given(ch *channel, who Caller, id string) (jsontext.Value, error) {
 		return nil, err
 	}
 	if m == nil || m.sender != who.name {
-		return nil, conflict("id_taken", "%s: another message has this id: choose another", headerID)
+		return nil, refuse("id_taken", "%s: another message has this id: choose another", headerID)
 	}
 	return m.append(nil, who.name, t.now, false), nil
 }

@@ -89,9 +89,9 @@ func (e *Engine) SetMessageStatus(c *Call, channelID, id string, want *StatusCha
 		case m == nil || !m.sees(c.who):
 			return notFound("message")
 		case !m.receives(c.who.name) || !ch.member(c.who.name):
-			return forbidden("not_recipient", "the message is for somebody else, who alone marks it as read")
+			return refuse("not_recipient", "the message is for somebody else, who alone marks it as read")
 		case m.expired(t.now):
-			return conflict("message_expired", "the message has expired unread")
+			return refuse("message_expired", "the message has expired unread")
 		}
 		if !slices.ContainsFunc(m.reads, func(r receipt) bool { return r.agent == c.who.name }) {
 			if len(m.reads) >= maxEntries {

@@ -143,7 +143,7 @@ func recordedEngine(t *testing.T) (handler http.Handler, stop func()) {
 	}
 	agents := openintent.Agents(func(agent string, _ *http.Request) error {
 		if agent == "liar" {
-			return &openintent.Error{Status: http.StatusForbidden, Code: "not_you", Message: "you may not speak for this agent"}
+			return &openintent.HTTPError{Status: http.StatusForbidden, Code: "not_you", Message: "you may not speak for this agent"}
 		}
 		return nil
 	})

@@ -1,8 +1,6 @@
 package openintent
 
 import (
-	"net/http"
-
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/openintent/chain"
@@ -58,7 +56,7 @@ func (r *Register) check() error {
 		return err
 	}
 	if size := len(text(*r)); size > maxRecord {
-		return refuse(http.StatusRequestEntityTooLarge, "too_large", "the record has %d bytes: at most %d are kept", size, maxRecord)
+		return refuse("too_large", "the record has %d bytes: at most %d are kept", size, maxRecord)
 	}
 	return object("metadata", &r.Metadata)
 }
@@ -83,7 +81,7 @@ func (e *Engine) RegisterAgent(c *Call, want *Register) (doc Agent, isNew bool, 
 			isNew = true
 			a = &agent{doc: Agent{AgentID: want.AgentID, RegisteredAt: t.now, RegisteredBy: c.who.Agent, Host: c.who.Home}}
 		} else if !c.owns(&a.doc) {
-			return conflict("agent_taken", "the agent id is registered by somebody else: choose another")
+			return refuse("agent_taken", "the agent id is registered by somebody else: choose another")
 		}
 		doc := a.doc
 		if c.who.Agent == doc.AgentID { // from now on it speaks for itself alone

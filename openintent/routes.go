@@ -133,9 +133,9 @@ func (t table) find(r *http.Request) (*route, []string, *Error) {
 	}
 	if allow != nil {
 		methods := strings.Join(allow, ", ")
-		return nil, nil, refuse(http.StatusMethodNotAllowed, "bad_method", "this path has %s", methods).with("allow", methods)
+		return nil, nil, refuse("bad_method", "this path has %s", methods).with("allow", methods)
 	}
-	return nil, nil, refuse(http.StatusNotFound, "not_found", "there is no such path: /openapi.json lists those that there are")
+	return nil, nil, refuse("not_found", "there is no such path: /openapi.json lists those that there are")
 }
 
 func (rt *route) match(path string, parts []string) ([]string, bool) {

@@ -2,7 +2,6 @@ package openintent
 
 import (
 	"errors"
-	"net/http"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -72,7 +71,7 @@ func (s *SendMessage) draft(e *Engine) (*draft, error) {
 		return nil, err
 	}
 	if len(d.payload) > e.cfg.MaxPayload {
-		return nil, refuse(http.StatusRequestEntityTooLarge, "too_large", "payload: %d bytes, at most %d are taken: put large data elsewhere and refer to it", len(d.payload), e.cfg.MaxPayload)
+		return nil, refuse("too_large", "payload: %d bytes, at most %d are taken: put large data elsewhere and refer to it", len(d.payload), e.cfg.MaxPayload)
 	}
 	return d, metadata(&d.metadata)
 }
@@ -84,7 +83,7 @@ func metadata(v *jsontext.Value) error {
 		return err
 	}
 	if len(*v) > most {
-		return refuse(http.StatusRequestEntityTooLarge, "too_large", "metadata: %d bytes, at most %d are taken", len(*v), most)
+		return refuse("too_large", "metadata: %d bytes, at most %d are taken", len(*v), most)
 	}
 	return nil
 }
@@ -153,7 +152,7 @@ func (e *Engine) sendOnce(c *Call, o *Outgoing, audited bool, find func(*tx) (*c
 			if !ch.opt.discoverable {
 				return notFound("channel")
 			}
-			return forbidden(codeNotMember, "the channel is for its members: ask its creator to add you")
+			return refuse(codeNotMember, "the channel is for its members: ask its creator to add you")
 		}
 		if o.key != "" {
 			if out.Message, err = o.repeated(t.Tx, ch.id, t.now); err != nil || out.Message != nil {
@@ -168,7 +167,7 @@ func (e *Engine) sendOnce(c *Call, o *Outgoing, audited bool, find func(*tx) (*c
 			}
 		}
 		if !ch.isOpen(t.now) {
-			return conflict(codeClosed, "the channel is closed: open another")
+			return refuse(codeClosed, "the channel is closed: open another")
 		}
 		if ch.opt.audit && !audited {
 			return errAudited

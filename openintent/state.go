@@ -2,7 +2,6 @@ package openintent
 
 import (
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -49,7 +48,7 @@ func (s *StatePatch) Check() error {
 		size += len(p.Path) + len(p.Value)
 	}
 	if size > maxPatches {
-		return refuse(http.StatusRequestEntityTooLarge, "too_large", "patches: %d bytes, at most %d are taken at once: make several changes, or put large data elsewhere and refer to it", size, maxPatches)
+		return refuse("too_large", "patches: %d bytes, at most %d are taken at once: make several changes, or put large data elsewhere and refer to it", size, maxPatches)
 	}
 	return nil
 }
@@ -58,7 +57,7 @@ func (s *StatePatch) Check() error {
 func (e *Engine) PatchState(c *Call, id string, version int64, s *StatePatch) (jsontext.Value, error) {
 	return e.changeIntent(c, id, version, func(doc *Intent) (*event, error) {
 		if terminal(doc.Status) {
-			return nil, conflict("intent_terminal", "the intent is %s: its state is final", doc.Status)
+			return nil, refuse("intent_terminal", "the intent is %s: its state is final", doc.Status)
 		}
 		if len(s.Patches) == 0 {
 			return nil, nil
@@ -89,7 +88,7 @@ func (s *StatePatch) apply(doc *Intent) (*event, error) {
 	}
 	doc.State = state.append(nil)
 	if len(doc.State) > maxState {
-		return nil, refuse(http.StatusRequestEntityTooLarge, "too_large", "the state would have %d bytes: at most %d are kept; put large data elsewhere and refer to it", len(doc.State), maxState)
+		return nil, refuse("too_large", "the state would have %d bytes: at most %d are kept; put large data elsewhere and refer to it", len(doc.State), maxState)
 	}
 	for name := range after {
 		if v := state.members[name]; v != nil {

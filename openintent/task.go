@@ -2,7 +2,6 @@ package openintent
 
 import (
 	"cmp"
-	"net/http"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -99,7 +98,7 @@ func (d *Task) check() error {
 		}
 	}
 	if size := len(text(*d)); size > maxTask {
-		return refuse(http.StatusRequestEntityTooLarge, "too_large", "the task has %d bytes: at most %d are kept; put large data elsewhere and refer to it", size, maxTask)
+		return refuse("too_large", "the task has %d bytes: at most %d are kept; put large data elsewhere and refer to it", size, maxTask)
 	}
 	for _, list := range []*[]string{&d.Artifacts, &d.Capabilities, &d.DependsOn, &d.Blocks} {
 		*list = append([]string{}, *list...)
@@ -143,7 +142,7 @@ func (c *Call) assigns(in *intent, d *Task) error {
 func (e *Engine) CreateTask(c *Call, doc Task) (Task, error) {
 	err := e.writeIntent(c, doc.IntentID, levelWrite, func(t *tx, in *intent) error {
 		if in.terminal() {
-			return conflict("intent_terminal", "the intent is %s: it gets no more tasks", in.status)
+			return refuse("intent_terminal", "the intent is %s: it gets no more tasks", in.status)
 		}
 		var all part
 		for _, k := range in.tasks {
@@ -279,7 +278,7 @@ func (e *Engine) PatchTask(c *Call, id string, version int64, read func(*Task) e
 		}
 		ended := doc.Status != old.Status && taskOver(doc.Status)
 		if taskOver(old.Status) && doc.Status != old.Status {
-			return conflict("task_over", "the task is %s, which is final: create another", old.Status)
+			return refuse("task_over", "the task is %s, which is final: create another", old.Status)
 		}
 		if doc.Status == "running" && doc.StartedAt == 0 {
 			doc.StartedAt = t.now

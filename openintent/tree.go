@@ -2,7 +2,6 @@ package openintent
 
 import (
 	"maps"
-	"net/http"
 	"slices"
 
 	"github.com/go-json-experiment/json"
@@ -40,7 +39,7 @@ func (t *tree) open(root *tree) error {
 		return invalid("patches", "path: leads through a value that is no object")
 	}
 	if root.work += len(t.text); root.work > maxWork {
-		return refuse(http.StatusRequestEntityTooLarge, "too_large", "patches: their paths lead through more than %d bytes: make several changes, or keep large values less deep in the state", maxWork)
+		return refuse("too_large", "patches: their paths lead through more than %d bytes: make several changes, or keep large values less deep in the state", maxWork)
 	}
 	var texts map[string]jsontext.Value
 	if err := json.Unmarshal(t.text, &texts); err != nil {

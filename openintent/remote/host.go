@@ -70,7 +70,7 @@ func (w requestBody) Read(b []byte) (int, error) {
 }
 
 // checkRequest returns why a request of another daemon is not looked at, nil if it is.
-func (g *Gateway) checkRequest(from *streamConn) *openintent.Error {
+func (g *Gateway) checkRequest(from *streamConn) *openintent.HTTPError {
 	err := g.cfg.Admit(from.home)
 	if err == nil && from.overBudget != nil {
 		err = kinds.Errorf(kinds.Overloaded, "%v: come again when a request of yours has ended", from.overBudget)
@@ -82,7 +82,7 @@ func (g *Gateway) checkRequest(from *streamConn) *openintent.Error {
 	if e.Code == kinds.Overloaded {
 		status = http.StatusTooManyRequests
 	}
-	return &openintent.Error{Status: status, Code: string(e.Code), Message: e.Message}
+	return &openintent.HTTPError{Status: status, Code: string(e.Code), Message: e.Message}
 }
 
 // Serve answers the request on a peer's stream, for as long as ctx lasts, and returns

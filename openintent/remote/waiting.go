@@ -162,7 +162,7 @@ func (p *outgoingMessage) answerRepeat(again *outgoingMessage, w http.ResponseWr
 		body = bodyDigest(body)
 	}
 	if p.path != again.path || !bytes.Equal(p.body, body) {
-		return &openintent.Error{Status: http.StatusUnprocessableEntity, Code: "key_reused", Message: "Idempotency-Key: it was used for another message: choose a new one"}
+		return &openintent.HTTPError{Status: http.StatusUnprocessableEntity, Code: "key_reused", Message: "Idempotency-Key: it was used for another message: choose a new one"}
 	}
 	w.Header().Set("Idempotency-Replayed", "true")
 	if p.status != 0 {
