@@ -19,6 +19,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/api"
 	"github.com/acpd/acpd/store"
 )
 
@@ -104,8 +105,8 @@ func newHall(ctx context.Context) (h *hall, err error) {
 	if err != nil {
 		return nil, errors.Join(err, h.close())
 	}
-	h.here = h.engine.Handler(openintent.Local)
-	h.peer = h.engine.Handler(func(r *http.Request) (openintent.Caller, error) { return openintent.Remote(insidePeer, r) })
+	h.here = api.New(h.engine, api.Config{}).Handler(api.Local)
+	h.peer = api.New(h.engine, api.Config{}).Handler(func(r *http.Request) (openintent.Caller, error) { return api.Remote(insidePeer, r) })
 	runs, end := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- h.engine.Run(runs) }()

@@ -19,6 +19,7 @@ import (
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/api"
 	"github.com/acpd/acpd/openintent/remote"
 	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/store"
@@ -84,12 +85,12 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 	limited := func(l net.Listener, most int) net.Listener {
 		return newLimitListener(partsListener{newPatientListener(l, d.log)}, most)
 	}
-	c.add(d.log, limited(own, most), openintent.Local)
+	c.add(d.log, limited(own, most), api.Local)
 	guests, err := d.home.openGuestSocket(ctx, client.HTTPSocketName, cfg.Agents.UIDs)
 	if err != nil {
 		return err
 	}
-	c.add(d.log, limited(guests, min(maxGuestHTTP, most)), openintent.Agents(d.speaksFor))
+	c.add(d.log, limited(guests, min(maxGuestHTTP, most)), api.Agents(d.speaksFor))
 	c.bodies = guests.inputLimit
 	last := c.servers[len(c.servers)-1]
 	last.Handler = limitBodies(last.Handler, c.bodies, &bodyLimit{maxBytes: maxBodyBytes})
@@ -100,13 +101,13 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 	if err != nil {
 		return fmt.Errorf("channels.listen: %w: choose another port in config.yaml", err)
 	}
-	keys := make([]openintent.Key, len(how.Keys))
+	keys := make([]api.Key, len(how.Keys))
 	for i, k := range how.Keys {
-		keys[i] = openintent.Key{Hash: k.SHA256, Agent: k.Agent}
+		keys[i] = api.Key{Hash: k.SHA256, Agent: k.Agent}
 	}
 	// Some places are always left to who has a key.
 	keyed := &keyListener{Listener: limited(quickListener{tcp.(*net.TCPListener)}, most), most: min(maxKeyless, max(most/2, 1))}
-	c.add(d.log, keyed, proving(openintent.Keys(keys)))
+	c.add(d.log, keyed, proving(api.Keys(keys)))
 	return nil
 }
 
@@ -117,7 +118,7 @@ func (d *Daemon) speaksFor(agent string, r *http.Request) error {
 	if !known || registry.KeyHash(sha256.Sum256([]byte(r.Header.Get("X-API-Key")))) == key {
 		return nil
 	}
-	return &openintent.HTTPError{Status: http.StatusForbidden, Code: "agent_key", Message: "X-API-Key: an agent of that name is attached: send the key that its attach returned (acpctl: ACP_AGENT_KEY beside ACP_AGENT), or be another agent"}
+	return &api.Error{Status: http.StatusForbidden, Code: "agent_key", Message: "X-API-Key: an agent of that name is attached: send the key that its attach returned (acpctl: ACP_AGENT_KEY beside ACP_AGENT), or be another agent"}
 }
 
 // hosts returns the peers in reach that offer channels.
@@ -133,7 +134,7 @@ func (d *Daemon) hosts() (all []identity.ID) {
 // add takes a listener, for those whom identify knows.
 func (c *channels) add(log *slog.Logger, l net.Listener, identify func(*http.Request) (openintent.Caller, error)) {
 	s := &http.Server{
-		Handler: c.Engine.Handler(identify), MaxHeaderBytes: maxHeader,
+		Handler: c.API.Handler(identify), MaxHeaderBytes: maxHeader,
 		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
 		ErrorLog:    slog.NewLogLogger(log.Handler(), httpBacklog),
 		ConnContext: withConn, ConnState: noteIdle,

@@ -18,6 +18,7 @@ import (
 
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/api"
 )
 
 type object = map[string]any
@@ -105,7 +106,7 @@ func TestChannelsSurviveARestart(t *testing.T) {
 func TestChannelsOverTCPNeedAKey(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)
-	writeConfig(t, dir, "channels:\n  listen: 127.0.0.1:0\n  keys:\n  - {sha256: "+openintent.HashKey("bound")+", agent: planner}\n  - {sha256: "+openintent.HashKey("any")+"}\n")
+	writeConfig(t, dir, "channels:\n  listen: 127.0.0.1:0\n  keys:\n  - {sha256: "+api.HashKey("bound")+", agent: planner}\n  - {sha256: "+api.HashKey("any")+"}\n")
 	desk := start(t, dir, "desk")
 	at := &web{t: t, base: "http://" + desk.channels.listener[2].Addr().String()}
 	for _, test := range []struct {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/api"
 )
 
 // limitBodies bounds the bodies that a server reads: unfinished ones by inputs, and whole
@@ -83,7 +83,7 @@ func httpError(err error) error {
 	if e.Code == kinds.Timeout {
 		status = http.StatusRequestTimeout
 	}
-	return &openintent.HTTPError{Status: status, Code: string(e.Code), Message: e.Message}
+	return &api.Error{Status: status, Code: string(e.Code), Message: e.Message}
 }
 
 // maxBodyBytes bounds the bytes of whole bodies whose requests are under way.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/integration/await"
-	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/api"
 )
 
 // once is a listener with one connection.
@@ -36,7 +36,7 @@ func (o once) Accept() (net.Conn, error) {
 func TestABodyThatStandsStillIsAnswered(t *testing.T) {
 	reads := func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(r.Body)
-		if e, ok := errors.AsType[*openintent.HTTPError](err); ok {
+		if e, ok := errors.AsType[*api.Error](err); ok {
 			e.Answer(w)
 		}
 	}
@@ -105,7 +105,7 @@ func TestWholeBodiesThatAreUnderWayAreBounded(t *testing.T) {
 	s := httptest.NewServer(limitBodies(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(r.Body)
 		reads <- err
-		if e, ok := errors.AsType[*openintent.HTTPError](err); ok {
+		if e, ok := errors.AsType[*api.Error](err); ok {
 			e.Answer(w)
 			return
 		}
@@ -137,7 +137,7 @@ func TestWholeBodiesThatAreUnderWayAreBounded(t *testing.T) {
 			path = "/panic"
 		}
 		err := post(path, size)
-		e, refused := errors.AsType[*openintent.HTTPError](err)
+		e, refused := errors.AsType[*api.Error](err)
 		if n < fit && err != nil || n >= fit && (!refused || e.Status != http.StatusTooManyRequests || e.Code != "overloaded") {
 			t.Fatalf("%d: %v", n, err)
 		}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/integration/await"
-	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/api"
 )
 
 // poorListener fails until it is paid for, and then has connections.
@@ -109,7 +109,7 @@ func TestKeylessConnectionsEnd(t *testing.T) {
 func TestKeylessConnections(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)
-	writeConfig(t, dir, "channels:\n  listen: 127.0.0.1:0\n  keys:\n  - {sha256: "+openintent.HashKey("bound")+", agent: planner}\n")
+	writeConfig(t, dir, "channels:\n  listen: 127.0.0.1:0\n  keys:\n  - {sha256: "+api.HashKey("bound")+", agent: planner}\n")
 	desk := start(t, dir, "desk")
 	addr := desk.channels.listener[2].Addr().String()
 	var open []net.Conn

@@ -100,7 +100,7 @@ func (e *Engine) intent(c *Call, id string, need level) (*intent, error) {
 // elsewhere is bound, and can be sent to from then on.
 func (e *Engine) glance(c *Call, id string) (*intent, error) {
 	in, fresh, err := e.look(c, id, levelRead)
-	if err != nil || !fresh || c.who.Home == "" {
+	if err != nil || !fresh || c.Caller.Home == "" {
 		return in, err
 	}
 	return in, e.bind(c, in)
@@ -110,21 +110,21 @@ func (e *Engine) glance(c *Call, id string) (*intent, error) {
 func (e *Engine) look(c *Call, id string, need level) (in *intent, fresh bool, err error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	return e.enter(id, c.who, need, now())
+	return e.enter(id, c.Caller, need, now())
 }
 
 // bind binds who reads. An agent of another daemon for which there is no room on the disk
 // reads without it: nothing is written for it, and it has not come.
 func (e *Engine) bind(c *Call, in *intent) error {
-	if e.room(c.who.Home) != nil {
+	if e.CheckRoom(c.Caller.Home) != nil {
 		return nil
 	}
 	return e.write(c.Context(), false, func(t *tx) error {
 		in := t.e.intents[in.id]
-		if t.roomOnDisk(in, c.who, headRoom) != nil {
+		if t.roomOnDisk(in, c.Caller, headRoom) != nil {
 			return nil
 		}
-		return t.bind(in, c.who)
+		return t.bind(in, c.Caller)
 	})
 }
 
@@ -136,12 +136,12 @@ func (e *Engine) enter(id string, who Caller, need level, at chain.Time) (*inten
 	have := e.level(in, who, at)
 	switch {
 	case have == levelNone && in.Policy == "open" && e.openTo(who.Home):
-		return nil, false, refuse("agent_homed_elsewhere",
+		return nil, false, Refuse("agent_homed_elsewhere",
 			"another daemon has this agent id here: choose another id, or let the intent's owner grant access to yours, with its home")
 	case have == levelNone:
 		return nil, false, notFound("intent")
 	case have < need:
-		return nil, false, refuse("no_permission", "this needs %s access to the intent: ask its creator", levelName(need))
+		return nil, false, Refuse("no_permission", "this needs %s access to the intent: ask its creator", levelName(need))
 	}
 	return in, !who.Operator && !in.uses(agentKey{who.Home, who.Agent}), nil
 }
@@ -168,19 +168,19 @@ func levelName(l level) string {
 // the caller's agent.
 func (e *Engine) writeIntent(c *Call, id string, need level, fn func(*tx, *intent) error) error {
 	return e.write(c.Context(), false, func(t *tx) error {
-		in, fresh, err := t.enter(id, c.who, need)
+		in, fresh, err := t.enter(id, c.Caller, need)
 		if err != nil {
 			return err
 		}
-		if !c.removes {
-			if err := t.roomOnDisk(in, c.who, c.size+headRoom); err != nil {
+		if !c.Removes {
+			if err := t.roomOnDisk(in, c.Caller, c.Size+headRoom); err != nil {
 				return err
 			}
 		}
 		if err := fn(t, in); err != nil || !fresh {
 			return err
 		}
-		return t.bind(in, c.who)
+		return t.bind(in, c.Caller)
 	})
 }
 

@@ -1,6 +1,7 @@
 package openintent
 
 import (
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -232,7 +233,7 @@ func TestAnyAccessMayTakePart(t *testing.T) {
 
 func TestKeysAreNeeded(t *testing.T) {
 	h := start(t)
-	handler := h.e.Handler(Keys([]Key{{Hash: HashKey("bound"), Agent: "planner"}, {Hash: HashKey("any")}}))
+	handler := h.handler(front.keys(map[string]string{"bound": "planner", "any": ""}))
 	with := func(key, agent string) *client {
 		c := &client{host: h, handler: handler, agent: agent, header: map[string][]string{}}
 		if key != "" {
@@ -285,9 +286,9 @@ func TestCallersSayWhoTheyAre(t *testing.T) {
 		t.Errorf("the refusal says not what to send: %s", text)
 	}
 
-	handler := h.e.Handler(Agents(func(agent string, _ *http.Request) error {
+	handler := h.handler(front.agents(func(agent string, _ *http.Request) error {
 		if agent == "desk" {
-			return refuse("not_yours", "it is another's")
+			return Refuse("not_yours", "it is another's")
 		}
 		return nil
 	}))
@@ -428,12 +429,12 @@ func TestPendingMessages(t *testing.T) {
 // A request about another host's intent is passed on.
 func TestForward(t *testing.T) {
 	var asked []string
-	h := start(t, func(c *Config) {
-		c.Forward = func(p Parcel, w http.ResponseWriter, r *http.Request) {
-			asked = append(asked, p.Host+" "+p.Caller.Agent+" "+r.Method+" "+r.URL.Path+" "+read(t, r.Body))
-			respond(w, 200, encode(obj{}))
-		}
-	})
+	h := start(t)
+	h.forward = func(p Parcel, w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, p.Host+" "+p.Caller.Agent+" "+r.Method+" "+r.URL.Path+" "+read(t, r.Body))
+		io.WriteString(w, "{}")
+	}
+	h.h = h.handler(front.local)
 	far := strings.Replace(h.intent("planner"), hostID, "fedcba9876", 1)
 	p := h.as("planner")
 	p.get("/intents/" + far).ok(200)
@@ -460,13 +461,14 @@ func TestFreeing(t *testing.T) {
 			calls++
 			return remove()
 		}
-		c.Forward = func(_ Parcel, w http.ResponseWriter, r *http.Request) {
-			if freeing {
-				t.Errorf("%s %s has the reserve while another host is asked", r.Method, r.URL.Path)
-			}
-			respond(w, 200, encode(obj{}))
-		}
 	})
+	h.forward = func(_ Parcel, w http.ResponseWriter, r *http.Request) {
+		if freeing {
+			t.Errorf("%s %s has the reserve while another host is asked", r.Method, r.URL.Path)
+		}
+		io.WriteString(w, "{}")
+	}
+	h.h = h.handler(front.local)
 	in := h.intent("planner")
 	p := h.as("planner")
 	p.do("DELETE", "/intents/"+strings.Replace(in, hostID, "fedcba9876", 1)+"/agents/worker", nil).ok(200)

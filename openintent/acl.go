@@ -50,10 +50,10 @@ func (s *SetACL) policy() (string, error) {
 		field, policy = "default_policy", s.Default
 	}
 	if !slices.Contains(policies, policy) {
-		return "", invalid(field, "nothing was changed: say who is let in, one of %s", strings.Join(policies, ", "))
+		return "", Invalid(field, "nothing was changed: say who is let in, one of %s", strings.Join(policies, ", "))
 	}
 	if s.Default != "" && s.Default != policy && s.Default != shownPolicy(policy) {
-		return "", invalid("default_policy", "nothing was changed: policy says something else: leave one of them out")
+		return "", Invalid("default_policy", "nothing was changed: policy says something else: leave one of them out")
 	}
 	return policy, nil
 }
@@ -82,17 +82,17 @@ func (c *Call) entry(in *intent, g GrantEntry, at chain.Time) (Entry, error) {
 	}
 	switch {
 	case !slices.Contains([]string{"agent", "user", "role", "group"}, g.PrincipalType):
-		return Entry{}, invalid("principal_type", "one of agent, user, role, group")
+		return Entry{}, Invalid("principal_type", "one of agent, user, role, group")
 	case !validName(g.PrincipalID):
-		return Entry{}, invalid("principal_id", "an id of an agent or a role is needed")
+		return Entry{}, Invalid("principal_id", "an id of an agent or a role is needed")
 	case levels[g.Permission] == levelNone:
-		return Entry{}, invalid("permission", "one of read, write, admin")
+		return Entry{}, Invalid("permission", "one of read, write, admin")
 	case g.Reason != nil && len(*g.Reason) > 4096:
-		return Entry{}, invalid("reason", "at most 4096 bytes")
+		return Entry{}, Invalid("reason", "at most 4096 bytes")
 	}
 	p := Entry{
 		ID: c.e.newID(idEntry, at), PrincipalType: g.PrincipalType, Permission: g.Permission,
-		GrantedBy: c.who.name, GrantedAt: at, ExpiresAt: g.ExpiresAt, Reason: g.Reason,
+		GrantedBy: c.Caller.name, GrantedAt: at, ExpiresAt: g.ExpiresAt, Reason: g.Reason,
 	}
 	var k agentKey
 	var err error
@@ -112,7 +112,7 @@ func (e *Engine) SetACL(c *Call, intentID string, want *SetACL) (acl ACL, err er
 		return acl, err
 	}
 	if len(want.Entries) > maxEntries {
-		return acl, invalid("entries", "at most %d", maxEntries)
+		return acl, Invalid("entries", "at most %d", maxEntries)
 	}
 	err = e.changeAccess(c, intentID, levelAdmin, func(in *intent, a *access, at chain.Time) (*event, error) {
 		a.Policy, a.Entries = policy, nil
@@ -124,7 +124,7 @@ func (e *Engine) SetACL(c *Call, intentID string, want *SetACL) (acl ACL, err er
 			a.Entries = append(a.Entries, p)
 		}
 		acl = (&intent{id: in.id, access: *a}).acl()
-		return &event{kind: "access_granted", payload: members("default_policy", policy, "entries", a.Entries)}, nil
+		return &event{kind: "access_granted", payload: Members("default_policy", policy, "entries", a.Entries)}, nil
 	})
 	return acl, err
 }

@@ -141,7 +141,7 @@ func (e *Engine) roleOf(k agentKey, at chain.Time) string {
 }
 
 // saw takes a request as a sign of life.
-func (e *Engine) saw(who Caller) {
+func (e *Engine) Saw(who Caller) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	if a := e.agents[agentKey{who.Home, who.Agent}]; a != nil {
@@ -164,7 +164,7 @@ func (e *Engine) shownAgent(a *agent) Agent {
 
 // owns reports whether the caller may change the record.
 func (c *Call) owns(a *Agent) bool {
-	return c.who.Operator || a.AgentID == c.who.Agent || a.RegisteredBy == c.who.Agent
+	return c.Caller.Operator || a.AgentID == c.Caller.Agent || a.RegisteredBy == c.Caller.Agent
 }
 
 // find returns an agent's record: the one at the caller's home, or else one here, or
@@ -197,9 +197,9 @@ func (e *Engine) find(who Caller, text string) *agent {
 func (e *Engine) GetAgent(c *Call, agent string) (Agent, error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	a := e.find(c.who, agent)
+	a := e.find(c.Caller, agent)
 	if a == nil {
-		return Agent{}, refuse("not_found", "no such agent is registered")
+		return Agent{}, Refuse("not_found", "no such agent is registered")
 	}
 	return a.shown(now()), nil
 }
@@ -208,13 +208,13 @@ func (e *Engine) GetAgent(c *Call, agent string) (Agent, error) {
 // the caller may know, in no order.
 func (e *Engine) ListAgents(c *Call, status, role string) ([]Agent, error) {
 	if status != "" && !slices.Contains(agentStatuses, status) {
-		return nil, invalid("status", "one of %s", strings.Join(agentStatuses, ", "))
+		return nil, Invalid("status", "one of %s", strings.Join(agentStatuses, ", "))
 	}
-	at, open := now(), e.openTo(c.who.Home)
+	at, open := now(), e.openTo(c.Caller.Home)
 	list := []Agent{}
 	e.rlocked(func() {
 		for key, known := range e.agents {
-			if c.who.Home != "" && (key.home != "" || !open) {
+			if c.Caller.Home != "" && (key.home != "" || !open) {
 				continue // another daemon hears of the agents here alone, if it is in open_to
 			}
 			a := known.shown(at)
@@ -241,26 +241,26 @@ func (e *Engine) DeregisterAgent(c *Call, agent string) (Agent, error) {
 
 func (e *Engine) changeAgent(c *Call, id, status, reason string) (Agent, error) {
 	var a *agent
-	key := agentKey{c.who.Home, id}
+	key := agentKey{c.Caller.Home, id}
 	// Its notices may go to audited channels.
 	err := e.write(c.Context(), status == agentDeregistered, func(t *tx) error {
-		if a = e.agents[key]; a == nil && c.who.Operator && status == agentDeregistered {
+		if a = e.agents[key]; a == nil && c.Caller.Operator && status == agentDeregistered {
 			if a = e.agents[e.key(id)]; a != nil {
 				key = a.key()
 				return errors.Join(t.removeAgent(a), t.depart(a, reason))
 			}
 		}
 		if a == nil {
-			return refuse("not_found", "no such agent is registered")
+			return Refuse("not_found", "no such agent is registered")
 		}
 		if !c.owns(&a.doc) {
-			return refuse("not_yours", "only the agent, or who has registered it, may change its status")
+			return Refuse("not_yours", "only the agent, or who has registered it, may change its status")
 		}
 		if a.doc.Status == agentDeregistered {
 			if status == agentDeregistered {
 				return nil
 			}
-			return refuse("agent_deregistered", "the agent is deregistered: register it again")
+			return Refuse("agent_deregistered", "the agent is deregistered: register it again")
 		}
 		doc := a.doc
 		doc.Status = status
@@ -285,16 +285,16 @@ func (e *Engine) changeAgent(c *Call, id, status, reason string) (Agent, error) 
 func (e *Engine) BeatAgent(c *Call, agent string) (Agent, error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	a := e.agents[agentKey{c.who.Home, agent}]
+	a := e.agents[agentKey{c.Caller.Home, agent}]
 	if a == nil {
-		return Agent{}, refuse("not_found", "no such agent is registered")
+		return Agent{}, Refuse("not_found", "no such agent is registered")
 	}
 	if !c.owns(&a.doc) {
-		return Agent{}, refuse("not_yours", "only the agent, or who has registered it, may report its life")
+		return Agent{}, Refuse("not_yours", "only the agent, or who has registered it, may report its life")
 	}
 	at := now()
 	if s := a.status(at); s == agentDead || s == agentDeregistered {
-		return Agent{}, refuse("agent_gone", "the agent is %s: register it again", s)
+		return Agent{}, Refuse("agent_gone", "the agent is %s: register it again", s)
 	}
 	a.seen.Store(int64(at))
 	return a.shown(at), nil

@@ -49,7 +49,7 @@ func (m *AskMessage) Wait() (time.Duration, error) {
 	case m.Timeout == 0:
 		return askTimeout, nil
 	case !(m.Timeout >= 0.001 && m.Timeout <= maxAskTimeout.Seconds()):
-		return 0, invalid("timeout", "0.001 to %d seconds", int(maxAskTimeout.Seconds()))
+		return 0, Invalid("timeout", "0.001 to %d seconds", int(maxAskTimeout.Seconds()))
 	}
 	return time.Duration(m.Timeout * float64(time.Second)), nil
 }
@@ -66,7 +66,7 @@ func (e *Engine) Ask(c *Call, channelID string, body *AskMessage) (*Asked, error
 		return nil, err
 	}
 	if body.Min < 0 || body.Min > maxEntries {
-		return nil, invalid("min_responses", "1 to %d", maxEntries)
+		return nil, Invalid("min_responses", "1 to %d", maxEntries)
 	}
 	message := SendMessage{Kind: kindRequest, To: body.To, Home: body.Home, Payload: body.Payload, Metadata: body.Metadata, ExpiresAt: now().Add(timeout)}
 	d, err := message.draft(e)
@@ -114,7 +114,7 @@ func (e *Engine) Ask(c *Call, channelID string, body *AskMessage) (*Asked, error
 			return e.asked(a, who, body, a.late())
 		case <-e.done:
 			over()
-			return e.asked(a, who, body, refuse("stopping", "the intent's host stops: list the responses when it is back"))
+			return e.asked(a, who, body, Refuse("stopping", "the intent's host stops: list the responses when it is back"))
 		case <-c.Context().Done():
 			return nil, c.Context().Err()
 		}
@@ -138,16 +138,16 @@ func (a *ask) outcome(e *Engine, body *AskMessage) (bool, error) {
 	m := a.request
 	switch ch := e.channels[m.ch.id]; {
 	case ch == nil || !ch.isOpen(at):
-		return false, refuse(codeClosed, "the channel was closed before the response came")
+		return false, Refuse(codeClosed, "the channel was closed before the response came")
 	case m.expired(at) && m.deadline < m.expires:
-		return false, refuse("request_expired", "the recipient has left before it answered")
+		return false, Refuse("request_expired", "the recipient has left before it answered")
 	}
 	return false, nil
 }
 
 // full reports whether no more responses are taken: who was asked may give many.
 func (a *ask) full() bool {
-	return len(a.responses) >= maxList || a.bytes >= maxListBytes || a.over != nil
+	return len(a.responses) >= MaxList || a.bytes >= MaxListBytes || a.over != nil
 }
 
 // hear takes a response that was published, if its asker's daemon has room for it.
@@ -186,7 +186,7 @@ func (a *ask) asked() []string {
 }
 
 func (a *ask) late() error {
-	return refuse("ask_timeout", "no sufficient response came in time: the request has expired; see whether whom it is for runs, then ask again, with more time if need be")
+	return Refuse("ask_timeout", "no sufficient response came in time: the request has expired; see whether whom it is for runs, then ask again, with more time if need be")
 }
 
 // asked returns the outcome of an ask that is over, for the reason err if it is not satisfied.
@@ -199,7 +199,7 @@ func (e *Engine) asked(a *ask, who Caller, body *AskMessage, err error) (*Asked,
 	case err != nil && (!refused || len(a.responses) == 0):
 		return nil, err
 	case err != nil && !(enough && body.All): // what there is, with the reason why it is not all
-		text := members("detail", r.Message, "message", r.Message, "error", r.Code)
+		text := Members("detail", r.Message, "message", r.Message, "error", r.Code)
 		return &Asked{a.list(JSON{text[:len(text)-1], []byte(`,"responses":[`)}, who, at), r}, nil
 	case !body.All && body.Min == 0:
 		return &Asked{a.responses[0].parts(nil, true, who.name, at), nil}, nil

@@ -31,10 +31,10 @@ func (e *Engine) AssignAgent(c *Call, intentID string, want Assign) (done Assign
 		want.Role = "worker"
 	}
 	if !validName(want.AgentID) {
-		return done, badAgent("agent_id")
+		return done, BadAgentID("agent_id")
 	}
 	if len(want.Role) > maxAgentID {
-		return done, invalid("role", "at most %d bytes", maxAgentID)
+		return done, Invalid("role", "at most %d bytes", maxAgentID)
 	}
 	need := levelWrite
 	if want.Role == roleCoordinator {
@@ -42,7 +42,7 @@ func (e *Engine) AssignAgent(c *Call, intentID string, want Assign) (done Assign
 	}
 	err = e.changeAccess(c, intentID, need, func(in *intent, a *access, at chain.Time) (*event, error) {
 		if in.terminal() {
-			return nil, refuse("intent_terminal", "the intent is %s: nobody works on it any more", in.status)
+			return nil, Refuse("intent_terminal", "the intent is %s: nobody works on it any more", in.status)
 		}
 		k, err := c.grantee(in, "agent_id", want.AgentID, want.Home)
 		if err != nil {
@@ -51,8 +51,8 @@ func (e *Engine) AssignAgent(c *Call, intentID string, want Assign) (done Assign
 		done = Assignment{ID: e.newID(idAssignment, at), IntentID: in.id, AgentID: k.id, Role: want.Role, AssignedAt: at, Home: k.home}
 		if i := in.assignment(k); i >= 0 {
 			old := a.Assignments[i]
-			if old.Role == roleCoordinator && e.level(in, c.who, at) < levelAdmin {
-				return nil, refuse("no_permission", "changing a coordinator's role needs admin access to the intent")
+			if old.Role == roleCoordinator && e.level(in, c.Caller, at) < levelAdmin {
+				return nil, Refuse("no_permission", "changing a coordinator's role needs admin access to the intent")
 			}
 			done.ID, done.AssignedAt = old.ID, old.AssignedAt
 			a.Assignments[i] = done
@@ -72,7 +72,7 @@ func (e *Engine) ListAssignments(c *Call, intentID string) ([]Assignment, error)
 // UnassignAgent takes the assignment of an agent back, who is called by its id or name.
 func (e *Engine) UnassignAgent(c *Call, intentID, agent string) error {
 	need := levelAdmin
-	if agent == c.who.Agent || agent == c.who.name {
+	if agent == c.Caller.Agent || agent == c.Caller.name {
 		need = levelRead
 	}
 	return e.changeAccess(c, intentID, need, func(in *intent, a *access, _ chain.Time) (*event, error) {

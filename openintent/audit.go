@@ -99,7 +99,7 @@ func (e *Engine) asSeen(stx *store.Tx, l *look, in *intent, who Caller, doc []by
 	if err != nil {
 		return nil, err
 	}
-	ev.Payload = members("payload_hash", chain.Hash(payload))
+	ev.Payload = Members("payload_hash", chain.Hash(payload))
 	return ev.Text(), nil
 }
 

@@ -128,7 +128,10 @@ func answerAll(w *wire, ch string) (ready chan struct{}) {
 					continue
 				}
 				data, _, _ = bytes.Cut(data, []byte("\n"))
-				var m Message
+				var m struct {
+					ID   string `json:"id"`
+					Kind string `json:"message_type"`
+				}
 				if json.Unmarshal(data, &m) == nil && m.Kind == kindRequest {
 					w.do("POST", ch+"/messages/"+m.ID+"/reply", `{"payload":{"answer":42}}`)
 				}

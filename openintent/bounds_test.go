@@ -172,7 +172,7 @@ func TestListsOfChannelsAreBounded(t *testing.T) {
 		var all []any
 		for pages := 0; len(all) < n; pages++ {
 			a := c.get(fmt.Sprintf("/intents/%s/channels?offset=%d", in, len(all))).ok(200)
-			if len(a.raw) > maxListBytes+maxChannel || pages > 1 {
+			if len(a.raw) > MaxListBytes+maxChannel || pages > 1 {
 				t.Fatalf("%d bytes in page %d", len(a.raw), pages)
 			}
 			all = append(all, a.list("name")...)

@@ -31,20 +31,20 @@ func exceeded(err error, code, remedy string) error {
 	if !ok {
 		return err
 	}
-	return refuse(code, "%v: %s", x, remedy).with("row", x.Row.Name)
+	return Refuse(code, "%v: %s", x, remedy).With("row", x.Row.Name)
 }
 
-// answerRoom is what a change may answer beyond the length of its request: the object
+// AnswerRoom is what a change may answer beyond the length of its request: the object
 // that it has changed.
-const answerRoom = maxTask
+const AnswerRoom = maxTask
 
 // take charges the caller's daemon for memory that its request needs until its answer
 // has been taken.
-func (c *Call) take(n int) error {
-	if c.who.Home == "" || n <= 0 {
+func (c *Call) Charge(n int) error {
+	if c.Caller.Home == "" || n <= 0 {
 		return nil
 	}
-	if err := c.e.unread.Take(peerOf(c.who.Home), int64(n)); err != nil {
+	if err := c.e.unread.Take(peerOf(c.Caller.Home), int64(n)); err != nil {
 		return exceeded(err, codeOverloaded, "take the answers to your other requests, then come again")
 	}
 	c.held += n
@@ -54,20 +54,20 @@ func (c *Call) take(n int) error {
 // give gives back n of what was taken.
 func (c *Call) give(n int) {
 	if n > 0 && c.held > 0 {
-		c.e.unread.Give(peerOf(c.who.Home), int64(n))
+		c.e.unread.Give(peerOf(c.Caller.Home), int64(n))
 		c.held -= n
 	}
 }
 
 // settle makes what is held that of an answer of so many bytes. A call that has changed
 // something is answered whatever is held.
-func (c *Call) settle(size int, changed bool) error {
+func (c *Call) Settle(size int, changed bool) error {
 	more := size - c.held
 	c.give(-more)
-	if !changed || more <= 0 || c.who.Home == "" {
-		return c.take(more)
+	if !changed || more <= 0 || c.Caller.Home == "" {
+		return c.Charge(more)
 	}
-	c.e.unread.Add(peerOf(c.who.Home), int64(more))
+	c.e.unread.Add(peerOf(c.Caller.Home), int64(more))
 	c.held += more
 	return nil
 }
@@ -76,7 +76,7 @@ func (c *Call) settle(size int, changed bool) error {
 // are of.
 type JSON [][]byte
 
-func (p JSON) size() (n int) {
+func (p JSON) Size() (n int) {
 	for _, b := range p {
 		n += len(b)
 	}
@@ -84,7 +84,7 @@ func (p JSON) size() (n int) {
 }
 
 // list appends what stands between the members of an array, and the next member.
-func (p JSON) list(first bool, member ...[]byte) JSON {
+func (p JSON) Add(first bool, member ...[]byte) JSON {
 	if !first {
 		p = append(p, comma)
 	}

@@ -90,13 +90,13 @@ func TestAsksAreCharged(t *testing.T) {
 		}
 	}
 	h.from(desk, "worker1").get(ch + "/messages?limit=2&types=response").ok(200)
-	h.e.unread.Add(peerOf(desk), 1<<20-answerRoom)
+	h.e.unread.Add(peerOf(desk), 1<<20-AnswerRoom)
 	before := len(open())
 	h.from(desk, "worker1").send(ch, obj{"message_type": "request", "to": "reviewer"}).refused(429, "overloaded")
 	if len(open()) != before {
 		t.Error("what was refused was sent")
 	}
-	h.e.unread.Give(peerOf(desk), 1<<20-answerRoom)
+	h.e.unread.Give(peerOf(desk), 1<<20-AnswerRoom)
 	if n := held(h.e.unread, desk) + held(h.e.unread, laptop); n != 0 {
 		t.Errorf("%d bytes are held when all is over", n)
 	}

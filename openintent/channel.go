@@ -29,7 +29,7 @@ type Channel struct {
 }
 
 const (
-	maxName = 128 // bytes of a channel's name, or of a key
+	MaxName = 128 // bytes of a channel's name, or of a key
 
 	policyExplicit = "explicit"
 	policyIntent   = "intent"
@@ -143,13 +143,13 @@ func (e *Engine) reads(ch *channel, who Caller) error {
 	if !ch.opt.discoverable {
 		return notFound("channel")
 	}
-	return refuse(codeNotMember, "the channel is for its members: ask its creator to add you")
+	return Refuse(codeNotMember, "the channel is for its members: ask its creator to add you")
 }
 
 // CreateChannel is a channel as it is asked for.
 type CreateChannel struct {
 	Name    string         `json:"name"`
-	Members []named        `json:"members"`
+	Members []Named        `json:"members"`
 	Policy  string         `json:"member_policy"`
 	TaskID  *string        `json:"task_id"`
 	Options jsontext.Value `json:"options"`
@@ -160,7 +160,7 @@ func (e *Engine) CreateChannel(c *Call, intentID string, want *CreateChannel) (C
 	if want.Policy == "" {
 		want.Policy = policyIntent
 	}
-	ch := &channel{doc: Channel{Name: want.Name, CreatedBy: c.who.Agent, Home: c.who.Home, Policy: want.Policy, TaskID: want.TaskID, Options: want.Options}}
+	ch := &channel{doc: Channel{Name: want.Name, CreatedBy: c.Caller.Agent, Home: c.Caller.Home, Policy: want.Policy, TaskID: want.TaskID, Options: want.Options}}
 	if err := checkNames("members", want.Members); err != nil {
 		return Channel{}, err
 	}
@@ -172,7 +172,7 @@ func (e *Engine) CreateChannel(c *Call, intentID string, want *CreateChannel) (C
 			return err
 		}
 		if ch.doc.Policy == policyExplicit && len(ch.doc.Members) == 0 {
-			ch.doc.Members = []string{c.who.name}
+			ch.doc.Members = []string{c.Caller.name}
 		}
 		if ch.opt, err = ch.doc.parse(); err != nil {
 			return err
@@ -200,17 +200,17 @@ func (e *Engine) showChanged(ch *channel, sent jsontext.Value) Channel {
 
 // prepare checks what a new channel is to be, but for its members.
 func (ch *channel) prepare() (err error) {
-	if ch.doc.Name == "" || len(ch.doc.Name) > maxName {
-		return invalid("name", "1 to %d bytes are needed", maxName)
+	if ch.doc.Name == "" || len(ch.doc.Name) > MaxName {
+		return Invalid("name", "1 to %d bytes are needed", MaxName)
 	}
 	if ch.doc.TaskID != nil && len(*ch.doc.TaskID) > maxAgentID {
-		return invalid("task_id", "at most %d bytes", maxAgentID)
+		return Invalid("task_id", "at most %d bytes", maxAgentID)
 	}
 	if err := validPolicy(ch.doc.Policy); err != nil {
 		return err
 	}
 	ch.doc.Members = []string{}
-	if err := object("options", &ch.doc.Options); err != nil {
+	if err := CheckObject("options", &ch.doc.Options); err != nil {
 		return err
 	}
 	if err := ch.doc.shortOptions(); err != nil {
@@ -240,7 +240,7 @@ func (doc *Channel) size() int {
 // shortOptions refuses options that are too long to be set.
 func (doc *Channel) shortOptions() error {
 	if len(doc.Options) > maxOptions {
-		return refuse("too_large", "options: %d bytes, at most %d are kept: put larger data into a message", len(doc.Options), maxOptions)
+		return Refuse("too_large", "options: %d bytes, at most %d are kept: put larger data into a message", len(doc.Options), maxOptions)
 	}
 	return nil
 }
@@ -248,25 +248,25 @@ func (doc *Channel) shortOptions() error {
 // parse returns the options of a channel that is not too large to keep.
 func (doc *Channel) parse() (options, error) {
 	if size := len(text(*doc)); size > maxChannel {
-		return options{}, refuse("too_large", "the channel has %d bytes: at most %d are kept: name fewer members, or shorter options", size, maxChannel)
+		return options{}, Refuse("too_large", "the channel has %d bytes: at most %d are kept: name fewer members, or shorter options", size, maxChannel)
 	}
 	return parseOptions(doc.Options)
 }
 
 func validPolicy(policy string) error {
 	if policy != policyExplicit && policy != policyIntent {
-		return invalid("member_policy", "explicit or intent")
+		return Invalid("member_policy", "explicit or intent")
 	}
 	return nil
 }
 
 // checkNames checks a list of agents as far as that needs no intent.
-func checkNames(field string, list []named) error {
+func checkNames(field string, list []Named) error {
 	if len(list) > maxEntries {
-		return invalid(field, "at most %d", maxEntries)
+		return Invalid(field, "at most %d", maxEntries)
 	}
-	if slices.ContainsFunc(list, func(n named) bool { return !validName(n.AgentID) }) {
-		return invalid(field, "each is the id of an agent, or its name, or an object with its agent_id and home")
+	if slices.ContainsFunc(list, func(n Named) bool { return !validName(n.AgentID) }) {
+		return Invalid(field, "each is the id of an agent, or its name, or an object with its agent_id and home")
 	}
 	return nil
 }
@@ -280,7 +280,7 @@ func nameSet(names []string) map[string]bool {
 }
 
 // names adds the names of those whom a list means to members that there are.
-func (c *Call) names(in *intent, field string, members []string, list []named) ([]string, error) {
+func (c *Call) names(in *intent, field string, members []string, list []Named) ([]string, error) {
 	has := nameSet(members)
 	for _, n := range list {
 		k, err := c.grantee(in, field, n.AgentID, n.Home)
@@ -293,7 +293,7 @@ func (c *Call) names(in *intent, field string, members []string, list []named) (
 		}
 	}
 	if len(members) > maxEntries {
-		return nil, invalid(field, "at most %d", maxEntries)
+		return nil, Invalid(field, "at most %d", maxEntries)
 	}
 	return members, nil
 }
@@ -301,14 +301,14 @@ func (c *Call) names(in *intent, field string, members []string, list []named) (
 // open makes a prepared channel one of the intent's.
 func (t *tx) open(in *intent, ch *channel) error {
 	if in.terminal() {
-		return refuse("intent_terminal", "the intent is %s: its channels are closed for good", in.status)
+		return Refuse("intent_terminal", "the intent is %s: its channels are closed for good", in.status)
 	}
 	if old := in.named(ch.doc.Name, t.now); old != nil {
-		return refuse("channel_name_conflict", "an open channel of the intent has this name already").with("channel_id", old.id)
+		return Refuse("channel_name_conflict", "an open channel of the intent has this name already").With("channel_id", old.id)
 	}
 	if ch.doc.TaskID != nil {
 		if k := t.e.tasks[*ch.doc.TaskID]; k != nil && k.in == in && taskOver(k.doc.Status) {
-			return refuse("task_over", "the task is %s, so a channel for it would be closed", k.doc.Status)
+			return Refuse("task_over", "the task is %s, so a channel for it would be closed", k.doc.Status)
 		}
 	}
 	var open part
@@ -365,7 +365,9 @@ func (e *Engine) ListChannels(c *Call, intentID string, p Page) ([]Channel, erro
 	var page []Channel
 	var opts []options
 	at := now()
-	full := func(ch *channel) bool { return c.who.Operator || ch.member(c.who.name) || e.manages(ch, c.who, at) }
+	full := func(ch *channel) bool {
+		return c.Caller.Operator || ch.member(c.Caller.name) || e.manages(ch, c.Caller, at)
+	}
 	e.rlocked(func() {
 		for _, ch := range in.channels {
 			switch {
@@ -376,7 +378,7 @@ func (e *Engine) ListChannels(c *Call, intentID string, p Page) ([]Channel, erro
 				closed = append(closed, ch)
 			}
 		}
-		list = pageOf(append(list, closed...), p)
+		list = PageOf(append(list, closed...), p)
 		page, opts = make([]Channel, 0, len(list)), make([]options, 0, len(list))
 		for _, ch := range list {
 			if full(ch) {
@@ -398,8 +400,8 @@ func (e *Engine) ListChannels(c *Call, intentID string, p Page) ([]Channel, erro
 // Page is a part of a list: how many elements at most, after how many others.
 type Page struct{ Limit, Offset int }
 
-// pageOf returns the part of a list that the page has.
-func pageOf[T any](list []T, p Page) []T {
+// PageOf returns the part of a list that the page has.
+func PageOf[T any](list []T, p Page) []T {
 	return list[min(p.Offset, len(list)):min(p.Offset+p.Limit, len(list))]
 }
 
@@ -412,8 +414,8 @@ func (e *Engine) GetChannel(c *Call, id string) (Channel, error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	at := now()
-	if !e.manages(ch, c.who, at) {
-		if err := e.reads(ch, c.who); err != nil {
+	if !e.manages(ch, c.Caller, at) {
+		if err := e.reads(ch, c.Caller); err != nil {
 			return Channel{}, err
 		}
 	}

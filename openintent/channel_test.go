@@ -51,7 +51,7 @@ func TestNameIsUniqueAmongOpenChannels(t *testing.T) {
 func TestCreatedByIsTheAgentNeverTheKey(t *testing.T) {
 	h := start(t)
 	const key = "secret-key"
-	keyed := h.bare(h.e.Handler(Keys([]Key{{Hash: HashKey(key), Agent: "planner"}})), headerAPIKey, key)
+	keyed := h.bare(h.handler(front.keys(map[string]string{key: "planner"})), headerAPIKey, key)
 	in := keyed.post("/intents", obj{"title": "t"}).ok(201)
 	in.has(obj{"created_by": "planner"})
 	ch := keyed.post("/intents/"+in.id()+"/channels", obj{"name": "a", "options": obj{"audit": true}}).ok(201)

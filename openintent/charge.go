@@ -40,10 +40,10 @@ func (t *toldBytes) give(to *budget.Account) {
 }
 
 // hold charges a host for what it says, until letGo.
-func (c *Call) hold(host string, bytes int) error { return c.told.take(c.e.unread, host, bytes) }
+func (c *Call) Hold(host string, bytes int) error { return c.told.take(c.e.unread, host, bytes) }
 
 // holdAnswer is hold for an answer that the caller gets.
-func (c *Call) holdAnswer(host string, bytes int) error { return noRoomForAnswer(c.hold(host, bytes)) }
+func (c *Call) HoldAnswer(host string, bytes int) error { return noRoomForAnswer(c.Hold(host, bytes)) }
 
 // Charge opens a charge for what hosts answer that no call waits for. hold is as that of a
 // [Parcel]; letGo, to be called once, gives back what it has taken.
@@ -56,10 +56,10 @@ func (e *Engine) Charge() (hold func(host string, bytes int) error, letGo func()
 func noRoomForAnswer(err error) error {
 	err = exceeded(err, codeOverloaded, "the intent's host has too many answers on their way here; look what was done when they have come, then try again")
 	if e, ok := errors.AsType[*Error](err); ok {
-		return e.with("delivered", "unknown")
+		return e.With("delivered", "unknown")
 	}
 	return err
 }
 
 // letGo gives back what hosts are charged for until now.
-func (c *Call) letGo() { c.told.give(c.e.unread) }
+func (c *Call) LetGo() { c.told.give(c.e.unread) }

@@ -61,20 +61,20 @@ type Appoint struct {
 // Check fills in what is not said, and checks what needs no intent.
 func (a *Appoint) Check() error {
 	if !validName(a.AgentID) {
-		return badAgent("agent_id")
+		return BadAgentID("agent_id")
 	}
 	if !slices.Contains(coordinatorTypes, a.Type) {
-		return invalid("coordinator_type", "one of %s", strings.Join(coordinatorTypes, ", "))
+		return Invalid("coordinator_type", "one of %s", strings.Join(coordinatorTypes, ", "))
 	}
 	if a.Interval < 1 || a.Interval > 86400 || len(a.Role) > maxAgentID {
-		return invalid("heartbeat_interval_seconds", "1 to 86400 seconds")
+		return Invalid("heartbeat_interval_seconds", "1 to 86400 seconds")
 	}
 	return metadata(&a.Metadata)
 }
 
 // NewAppoint returns what an appointment by the caller says unless it says something else.
 func NewAppoint(c *Call) *Appoint {
-	return &Appoint{AgentID: c.who.Agent, Role: roleCoordinator, Type: "llm", Interval: 60}
+	return &Appoint{AgentID: c.Caller.Agent, Role: roleCoordinator, Type: "llm", Interval: 60}
 }
 
 // AppointCoordinator appoints a coordinator of an intent. want was checked.
@@ -82,7 +82,7 @@ func (e *Engine) AppointCoordinator(c *Call, want *Appoint) (doc Coordinator, er
 	// A coordinator manages every channel of the intent, so only an admin appoints one.
 	err = e.writeIntent(c, want.IntentID, levelAdmin, func(t *tx, in *intent) error {
 		if in.terminal() {
-			return refuse("intent_terminal", "the intent is %s: there is nothing to coordinate", in.status)
+			return Refuse("intent_terminal", "the intent is %s: there is nothing to coordinate", in.status)
 		}
 		if len(in.coords) >= maxEntries {
 			if err := t.dropCoordinator(in); err != nil {
@@ -167,7 +167,7 @@ func (e *Engine) ListCoordinators(c *Call, intentID string, p Page) (list []Coor
 	}
 	at := now()
 	e.rlocked(func() {
-		for _, co := range pageOf(in.coords, p) {
+		for _, co := range PageOf(in.coords, p) {
 			list = append(list, co.shown(at))
 		}
 	})
@@ -184,11 +184,11 @@ func (e *Engine) BeatCoordinator(c *Call, id string) (doc Coordinator, err error
 		if co == nil { // it has made room for another
 			return notFound("coordinator")
 		}
-		if !c.who.Operator && (co.doc.AgentID != c.who.Agent || co.doc.Home != c.who.Home) {
-			return refuse("not_yours", "only the coordinator may report its life")
+		if !c.Caller.Operator && (co.doc.AgentID != c.Caller.Agent || co.doc.Home != c.Caller.Home) {
+			return Refuse("not_yours", "only the coordinator may report its life")
 		}
 		if !co.live(t.now) {
-			return refuse("coordinator_gone", "the coordinator has been silent for too long: let an admin of the intent appoint it again")
+			return Refuse("coordinator_gone", "the coordinator has been silent for too long: let an admin of the intent appoint it again")
 		}
 		doc = co.doc.beaten(t.now)
 		if err := t.saveCoordinator(co.in, doc); err != nil {

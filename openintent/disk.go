@@ -55,8 +55,8 @@ func (e *Engine) roomOnIntent(in *intent, home string, bytes int) error {
 	if has.events >= most.events {
 		remedy = "events of a log are kept for good, so use another intent"
 	}
-	return refuse(codeDiskShare, "agents of your daemon have written %d bytes and %d events on this intent, of at most %d and %d: %s",
-		has.bytes, has.events, most.bytes, most.events, remedy).with("row", e.disk.Row().Name)
+	return Refuse(codeDiskShare, "agents of your daemon have written %d bytes and %d events on this intent, of at most %d and %d: %s",
+		has.bytes, has.events, most.bytes, most.events, remedy).With("row", e.disk.Row().Name)
 }
 
 // roomToGrow is roomOnDisk for a caller who makes what a daemon's agent has created so many

@@ -1,7 +1,7 @@
 // Package openintent is a server of OpenIntent's agent-to-agent messaging,
 // RFC-0021: channels and messages that belong to an intent, and as much of the
 // surrounding protocol (intents, access, agents, tasks, coordinators, events)
-// as its agents need. [Engine.Handler] is all of it, as an http.Handler.
+// as its agents need. An [Engine] has a method for each thing that can be asked.
 //
 // # Guarantees
 //
@@ -16,8 +16,8 @@
 // request. A message is shown after it was committed, to its sender and its
 // recipients alone. A message that has expired is not delivered.
 //
-// Every answer is JSON, errors as {"detail", "message", "error"}; every input
-// is bounded. No credential is in any answer, event or log.
+// A refusal is an [*Error] with a code. Every input is bounded. No credential is in any
+// answer, event or log.
 //
 // # How it works
 //
@@ -34,9 +34,9 @@
 //
 // # What it leaves to others
 //
-// How requests travel between machines (package carrier), and who the caller is: Handler is given a function that
-// finds the [Caller] of a request. A request about an intent that lives on
-// another daemon, its host, goes to [Config.Forward]; the ids of an intent and of
-// what belongs to it carry the host's digits ([HostOf]). What a host has to tell
-// the agents here comes in one stream, which [Engine.Relay] hands on to theirs.
+// HTTP and which host answers a request (package openintent/api), how requests travel between
+// machines (package openintent/remote), and who the caller is: a [Call] is given a [Caller].
+// The ids of an intent and of what belongs to it carry the digits of its host ([HostOf]). What
+// a host has to tell the agents here comes in one stream, which [Engine.Relay] hands on to
+// theirs.
 package openintent

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"sync"
 	"time"
 
@@ -86,10 +85,6 @@ type Config struct {
 	// Inside runs the function of each write, during which all other writes of the
 	// daemon wait; measurements look at what run costs. nil: nothing does.
 	Inside func(run func() error) error
-
-	// Forward serves a request about an intent of another host; nil: there are no
-	// others, and the answer is 404. It must answer.
-	Forward func(p Parcel, w http.ResponseWriter, r *http.Request)
 }
 
 // Engine is the server. Its methods may be called from any goroutine.
@@ -97,11 +92,10 @@ type Engine struct {
 	cfg       Config
 	host      string // what ids that are made here carry
 	db        *store.DB
-	done      chan struct{} // closed when Run returns: streams and waits end
-	wake      pace.Signal   // tells Run that an earlier alarm was set
-	sweep     pace.Signal   // tells Run that there is something to sweep away
-	stepped   func()        // called after each step of a change, unless nil; tests let it panic
-	unhappy   unhappy
+	done      chan struct{}   // closed when Run returns: streams and waits end
+	wake      pace.Signal     // tells Run that an earlier alarm was set
+	sweep     pace.Signal     // tells Run that there is something to sweep away
+	stepped   func()          // called after each step of a change, unless nil; tests let it panic
 	unread    *budget.Account // bytes of answers, and of asks' responses, that other daemons have not taken
 	entries   *budget.Account // bytes of entries that wait for readers of event streams
 	disk      *budget.Account // bytes that other daemons' agents have written
@@ -112,9 +106,8 @@ type Engine struct {
 	turn      chan struct{} // holds one while something long is computed for another daemon
 	long      queues        // for the turn
 	verifies  verifies
-	openMost  int                   // requests that are open in one channel
-	api       func() jsontext.Value // its description, made when somebody asks for it
-	looked    func(look)            // tests are told what each read has looked at; nil otherwise
+	openMost  int        // requests that are open in one channel
+	looked    func(look) // tests are told what each read has looked at; nil otherwise
 
 	mu sync.RWMutex // world, feed and alarms; changed inside of writes only, see the package comment
 	world
@@ -175,7 +168,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	if cfg.Budget == nil {
 		cfg.Budget = new(budget.Book)
 	}
-	e := &Engine{cfg: cfg, host: cfg.Self[:HostDigits], db: cfg.Store, done: make(chan struct{}), wake: pace.NewSignal(), sweep: pace.NewSignal(), api: sync.OnceValue(describeAPI),
+	e := &Engine{cfg: cfg, host: cfg.Self[:HostDigits], db: cfg.Store, done: make(chan struct{}), wake: pace.NewSignal(), sweep: pace.NewSignal(),
 		unread: cfg.Budget.Open(budget.Answers), entries: cfg.Budget.Open(budget.StreamEntries), disk: cfg.Budget.Open(budget.ChannelBytes),
 		perIntent: share{budget.IntentBytes, budget.IntentEvents}, openMost: maxOpen, relayed: cfg.Budget.Open(budget.RelayedBytes),
 		guestbook: guestbook{agents: cfg.Budget.Open(budget.ChannelAgents), records: cfg.Budget.Open(budget.ChannelAgentBytes), channels: cfg.Budget.Open(budget.Channels), tasks: cfg.Budget.Open(budget.Tasks)}}
@@ -213,7 +206,7 @@ func (e *Engine) Run(ctx context.Context) error {
 
 // room returns why what concerns the agents of another daemon may not be kept, for want of
 // space on the disk.
-func (e *Engine) room(home string) error {
+func (e *Engine) CheckRoom(home string) error {
 	if home == "" || e.cfg.Room == nil {
 		return nil
 	}
@@ -226,7 +219,7 @@ func (e *Engine) refollow(ctx context.Context) {
 	for {
 		hosts, err := e.relayHosts(ctx)
 		for _, host := range hosts {
-			e.follow(host)
+			e.Follow(host)
 		}
 		if err == nil || ctx.Err() != nil {
 			return
@@ -237,6 +230,15 @@ func (e *Engine) refollow(ctx context.Context) {
 }
 
 func now() chain.Time { return chain.Time(time.Now().UnixMicro()) }
+
+// Config returns what the Engine was made of.
+func (e *Engine) Config() *Config { return &e.cfg }
+
+// Host returns the digits that the ids made here carry.
+func (e *Engine) Host() string { return e.host }
+
+// Done returns a channel that is closed when Run returns.
+func (e *Engine) Done() <-chan struct{} { return e.done }
 
 // tx is one write: a transaction and what it will have published.
 type tx struct {

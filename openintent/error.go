@@ -26,7 +26,7 @@ const (
 )
 
 // with adds something to tell.
-func (e *Error) with(name string, value any) *Error {
+func (e *Error) With(name string, value any) *Error {
 	if e.More == nil {
 		e.More = make(map[string]any)
 	}
@@ -34,14 +34,14 @@ func (e *Error) with(name string, value any) *Error {
 	return e
 }
 
-func refuse(code, format string, args ...any) *Error {
+func Refuse(code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
 // invalid refuses the member field of a body, or of a query, as FastAPI would.
-func invalid(field, format string, args ...any) *Error {
-	e := refuse("invalid", "%s: %s", field, fmt.Sprintf(format, args...))
-	return e.with("errors", []any{map[string]any{"loc": []any{"body", field}, "msg": e.Message, "type": "value_error"}})
+func Invalid(field, format string, args ...any) *Error {
+	e := Refuse("invalid", "%s: %s", field, fmt.Sprintf(format, args...))
+	return e.With("errors", []any{map[string]any{"loc": []any{"body", field}, "msg": e.Message, "type": "value_error"}})
 }
 
 func notFound(what string) *Error {
@@ -49,17 +49,17 @@ func notFound(what string) *Error {
 	if what == "intent" {
 		of = "it"
 	}
-	return refuse(codeNotFound, "there is no such %s, or you have no access to %s", what, of)
+	return Refuse(codeNotFound, "there is no such %s, or you have no access to %s", what, of)
 }
 
 func tooMany(what string, max int, remedy string) *Error {
-	return refuse(codeTooMany, "there are %d %s already, the most that are kept: %s", max, what, remedy)
+	return Refuse(codeTooMany, "there are %d %s already, the most that are kept: %s", max, what, remedy)
 }
 
 // badProof is the refusal of a message whose proof is wrong. Other errors stay as they are.
 func badProof(err error) error {
 	if p, ok := errors.AsType[chain.ProofError](err); ok {
-		return refuse("bad_proof", "metadata.proof: %s", p)
+		return Refuse("bad_proof", "metadata.proof: %s", p)
 	}
 	return err
 }

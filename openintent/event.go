@@ -44,7 +44,7 @@ const kindMessage = "channel_message"
 var ownKinds = []string{"intent_created", "status_changed", "state_patched", "agent_assigned", "agent_unassigned", "access_granted", "access_revoked", kindMessage}
 
 // members builds an object of names and values, in their order.
-func members(pairs ...any) jsontext.Value {
+func Members(pairs ...any) jsontext.Value {
 	b := []byte{'{'}
 	for i := 0; i < len(pairs); i += 2 {
 		if i > 0 {
@@ -66,7 +66,7 @@ func atHome(home string, pairs ...any) jsontext.Value {
 	if home != "" {
 		pairs = append(pairs, "home", home)
 	}
-	return members(pairs...)
+	return Members(pairs...)
 }
 
 // log appends an event to the intent's log.
@@ -120,16 +120,16 @@ func (e *Engine) LogEvent(c *Call, intentID string, want *PostEvent) (doc *chain
 		return nil, err
 	}
 	if !eventForm.MatchString(want.Type) {
-		return nil, invalid("event_type", "lower-case letters, digits, _ and . are needed, at most 64")
+		return nil, Invalid("event_type", "lower-case letters, digits, _ and . are needed, at most 64")
 	}
 	if slices.Contains(ownKinds, want.Type) {
-		return nil, refuse("reserved_event", "events of this type are written by the server alone: log a comment")
+		return nil, Refuse("reserved_event", "events of this type are written by the server alone: log a comment")
 	}
-	if err := object("payload", &want.Payload); err != nil {
+	if err := CheckObject("payload", &want.Payload); err != nil {
 		return nil, err
 	}
 	if len(want.Payload) > maxEvent {
-		return nil, refuse("too_large", "payload: %d bytes, at most %d are logged: put large data elsewhere and refer to it", len(want.Payload), maxEvent)
+		return nil, Refuse("too_large", "payload: %d bytes, at most %d are logged: put large data elsewhere and refer to it", len(want.Payload), maxEvent)
 	}
 	ev, err := newEvent(want.Type, want.Payload)
 	if err != nil {
@@ -138,12 +138,12 @@ func (e *Engine) LogEvent(c *Call, intentID string, want *PostEvent) (doc *chain
 	ev.actor = actor
 	if want.TraceID != nil {
 		if ev.trace = *want.TraceID; ev.trace != "" && !traceForm.MatchString(ev.trace) {
-			return nil, invalid("trace_id", "32 lower-case hex digits are needed")
+			return nil, Invalid("trace_id", "32 lower-case hex digits are needed")
 		}
 	}
 	if want.Parent != nil {
 		if ev.parent = *want.Parent; len(ev.parent) > maxAgentID {
-			return nil, invalid("parent_event_id", "at most %d bytes", maxAgentID)
+			return nil, Invalid("parent_event_id", "at most %d bytes", maxAgentID)
 		}
 	}
 	err = e.writeIntent(c, intentID, levelWrite, func(t *tx, in *intent) (err error) {
@@ -176,10 +176,10 @@ func (f *eventList) matches(kind, trace string, at chain.Time) bool {
 
 // add takes an event that was found, and reports whether the list is full.
 func (f *eventList) add(doc []byte) (full bool) {
-	f.list = f.list.list(f.found == 0, doc)
+	f.list = f.list.Add(f.found == 0, doc)
 	f.found++
 	f.size += len(doc)
-	return f.found >= f.limit || f.size >= maxListBytes
+	return f.found >= f.limit || f.size >= MaxListBytes
 }
 
 // EventFilter says which events of a log a list holds.
@@ -196,7 +196,7 @@ func (e *Engine) ListEvents(c *Call, intentID string, which EventFilter) (JSON, 
 		return nil, err
 	}
 	f := &eventList{kind: which.Type, trace: which.TraceID, since: which.Since, limit: which.Limit, skip: which.Offset, list: JSON{[]byte("[")}}
-	f.show = func(stx *store.Tx, l *look, doc []byte) ([]byte, error) { return e.asSeen(stx, l, in, c.who, doc) }
+	f.show = func(stx *store.Tx, l *look, doc []byte) ([]byte, error) { return e.asSeen(stx, l, in, c.Caller, doc) }
 	for before := int64(math.MaxInt64); before > 0 && err == nil; {
 		err = e.read(c.Context(), func(stx *store.Tx, l *look) (err error) {
 			before, err = f.eventsBack(c, stx, l, in.row, before)

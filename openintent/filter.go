@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	maxList      = 1000    // messages in one list
-	maxListBytes = 8 << 20 // after which nothing more is put into a list
+	MaxList      = 1000    // messages in one list
+	MaxListBytes = 8 << 20 // after which nothing more is put into a list
 	maxGathered  = 2 << 20 // the same, of a list that goes to another daemon, which puts several together
-	maxWait      = 60 * time.Second
+	MaxWait      = 60 * time.Second
 )
 
 // filter says which messages of a channel a list is about.
@@ -35,7 +35,7 @@ type filter struct {
 func (f *filter) add(m *message) (full bool) {
 	f.found = append(f.found, m)
 	f.bytes += len(m.head)
-	return len(f.found) >= f.limit || f.bytes >= maxListBytes
+	return len(f.found) >= f.limit || f.bytes >= MaxListBytes
 }
 
 // addressee makes a name of whom the list is to name as recipient: the caller itself,
@@ -44,7 +44,7 @@ func (f *filter) addressee(e *Engine, ch *channel) (err error) {
 	switch {
 	case f.to == "":
 	case !validName(f.to):
-		return invalid("to", "the id of an agent is needed")
+		return Invalid("to", "the id of an agent is needed")
 	case f.to == f.who.Agent:
 		f.to = f.who.name
 	default:

@@ -22,7 +22,7 @@ func FuzzHandler(f *testing.F) {
 	ch = strings.TrimPrefix(h.channel("planner", in, "talk", obj{"options": obj{"audit": true}}), "/channels/")
 	msg := h.as("planner").request("/channels/"+ch, "reviewer")
 	task := h.as("planner").post("/tasks", obj{"intent_id": in, "name": "n"}).ok(201).id()
-	table := routes()
+	table := routes(f, h)
 	bodies := []string{"", "{}", `{"name":"a","members":["x"],"member_policy":"explicit","options":{"ttl_seconds":5}}`, `{"sender":"planner","to":"reviewer","message_type":"request","payload":{"a":1}}`,
 		`{"status":"read"}`, `{"patches":[{"op":"set","path":"/a/b","value":1}]}`, `{"to":"reviewer","timeout":0.001,"all":true}`, `{"agent_id":"x","role_id":"y","metadata":{}}`,
 		`{"default_policy":"closed","entries":[{"principal_id":"x","permission":"admin"}]}`,

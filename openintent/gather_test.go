@@ -66,12 +66,12 @@ func TestHostsDoNotCrowdOutWhatIsHere(t *testing.T) {
 	if got := list(); len(got) != 50 || got[0] != here {
 		t.Errorf("a list of %d begins with %s", len(got), got[0])
 	}
-	for n := range 3 * maxList {
+	for n := range 3 * MaxList {
 		agents = append(agents, fmt.Sprintf(`{"agent_id":"a%d","name":%q}`, n/2, strings.Repeat("x", 1000)))
 	}
 	answers["agents"] = "[" + strings.Join(agents, ",") + "]"
 	got := h.as("planner").get("/agents").ok(200).list("agent_id")
-	if len(got) != maxList/2+1 || got[0] != "zoe" {
+	if len(got) != MaxList/2+1 || got[0] != "zoe" {
 		t.Errorf("a list of %d agents begins with %v", len(got), got[0])
 	}
 }

@@ -133,7 +133,7 @@ func (in *intent) changed(c *Call, change accessChange, at chain.Time) (made cha
 	if made.ev, err = change(in, &made.access, at); err != nil || made.ev == nil {
 		return made, err
 	}
-	made.ev.actor = c.who.name
+	made.ev.actor = c.Caller.name
 	if len(made.Entries) > maxEntries || len(made.Assignments) > maxEntries {
 		return made, tooMany("entries", maxEntries, "take some back")
 	}
@@ -146,7 +146,7 @@ func (m *changed) encode() error {
 		return nil
 	}
 	if m.text = text(m.access); len(m.text) > maxAccess {
-		return refuse("too_large", "the access list would have %d bytes: at most %d are kept: give shorter reasons, or take entries back", len(m.text), maxAccess)
+		return Refuse("too_large", "the access list would have %d bytes: at most %d are kept: give shorter reasons, or take entries back", len(m.text), maxAccess)
 	}
 	return m.ev.prepare()
 }

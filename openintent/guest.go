@@ -144,7 +144,7 @@ type ListOf struct {
 func (e *Engine) ListDeparted(named *ListOf) (ListOf, error) {
 	gone := ListOf{Agents: []string{}}
 	if len(named.Agents) > maxEntries {
-		return gone, invalid("agents", "at most %d", maxEntries)
+		return gone, Invalid("agents", "at most %d", maxEntries)
 	}
 	e.mu.RLock()
 	defer e.mu.RUnlock()
@@ -162,7 +162,7 @@ func (e *Engine) ListRecords(c *Call) ListOf {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	for k := range e.agents {
-		if k.home == c.who.Home {
+		if k.home == c.Caller.Home {
 			known.Agents = append(known.Agents, k.id)
 		}
 	}
@@ -172,13 +172,13 @@ func (e *Engine) ListRecords(c *Call) ListOf {
 // TakeRecord takes what the caller's daemon says of an agent of its own.
 func (e *Engine) TakeRecord(c *Call, agentID string, want *Guest) error {
 	if !slices.Contains(agentStatuses, want.Status) {
-		return invalid("status", "one of %s", strings.Join(agentStatuses, ", "))
+		return Invalid("status", "one of %s", strings.Join(agentStatuses, ", "))
 	}
 	r := Register{AgentID: agentID, RoleID: want.RoleID, Name: want.Name, PublicKey: want.PublicKey}
 	if err := r.check(); err != nil {
 		return err
 	}
-	key := agentKey{c.who.Home, r.AgentID}
+	key := agentKey{c.Caller.Home, r.AgentID}
 	e.leaves(c.Context(), key) // before it is back
 	err := e.write(c.Context(), false, func(t *tx) error {
 		a, before := e.agents[key], ""

@@ -182,7 +182,7 @@ func (t *tx) bind(in *intent, who Caller) error {
 		return nil
 	}
 	// A kind that clients know: they read the log with a closed enumeration.
-	_, err := t.log(in, event{kind: "access_granted", actor: who.name, payload: members("agent_id", who.Agent, "home", who.Home)})
+	_, err := t.log(in, event{kind: "access_granted", actor: who.name, payload: Members("agent_id", who.Agent, "home", who.Home)})
 	return err
 }
 
@@ -247,7 +247,7 @@ func (e *Engine) FreeHome(c *Call, intentID, agent string) error {
 		}
 		since := in.used[k.home][k.id]
 		t.apply(step{func() { in.use(k, 0) }, func() { in.use(k, since) }})
-		_, err = t.log(in, event{kind: "access_revoked", actor: c.who.name, payload: atHome(k.home, "agent_id", k.id)})
+		_, err = t.log(in, event{kind: "access_revoked", actor: c.Caller.name, payload: atHome(k.home, "agent_id", k.id)})
 		return err
 	})
 }

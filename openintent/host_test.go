@@ -29,6 +29,8 @@ type host struct {
 	db   *store.DB
 	e    *Engine
 	h    http.Handler
+
+	forward forwarder // to other hosts; nil: there are none
 }
 
 const (
@@ -63,7 +65,12 @@ func (h *host) open() {
 	if h.e, err = New(context.Background(), h.cfg); err != nil {
 		h.t.Fatal(err)
 	}
-	h.h = h.e.Handler(Local)
+	h.h = h.handler(front.local)
+}
+
+// handler serves the engine to those whom identify knows.
+func (h *host) handler(identify identifier) http.Handler {
+	return front.handler(h.e, h.forward, identify)
 }
 
 // restart closes the store and serves it anew.
@@ -103,7 +110,7 @@ func (h *host) as(agent string) *client {
 
 // from is an agent whose home is another daemon.
 func (h *host) from(home, agent string) *client {
-	return &client{host: h, agent: agent, header: http.Header{}, handler: h.e.Handler(func(*http.Request) (Caller, error) {
+	return &client{host: h, agent: agent, header: http.Header{}, handler: h.handler(func(*http.Request) (Caller, error) {
 		return Caller{Agent: agent, Home: home}, nil
 	})}
 }

@@ -101,6 +101,16 @@ func HostOf(id string) (string, bool) {
 	return host, ok
 }
 
+// IsChannelID reports whether id has the form of a channel's.
+func IsChannelID(id string) bool { return strings.HasPrefix(id, idChannel+"_") }
+
+// IsIntentOf reports whether the daemon with that id can have made the id of an intent, no
+// later than latest.
+func IsIntentOf(home, id string, latest chain.Time) bool {
+	prefix, digits, at, _, ok := splitID(id)
+	return ok && prefix == idIntent && strings.HasPrefix(home, digits) && at <= latest
+}
+
 func isHost(s string) bool {
 	if len(s) != HostDigits {
 		return false
@@ -125,6 +135,6 @@ const (
 	toRole   = "role:"
 )
 
-func validAgentID(id string) bool {
+func ValidAgentID(id string) bool {
 	return len(id) <= maxAgentID && agentForm.MatchString(id) && id != system && id != operator && !strings.HasPrefix(id, toRole)
 }

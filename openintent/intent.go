@@ -89,8 +89,8 @@ type CreateIntent struct {
 
 // CreateIntent creates an intent, which lives here.
 func (e *Engine) CreateIntent(c *Call, want *CreateIntent) (doc Intent, err error) {
-	if c.who.Home != "" {
-		return doc, refuse("not_here", "an intent is created at its creator's own daemon")
+	if c.Caller.Home != "" {
+		return doc, Refuse("not_here", "an intent is created at its creator's own daemon")
 	}
 	who, err := c.as("created_by", want.CreatedBy)
 	if err != nil {
@@ -98,10 +98,10 @@ func (e *Engine) CreateIntent(c *Call, want *CreateIntent) (doc Intent, err erro
 	}
 	creator := who.Agent
 	if want.Title == "" || len(want.Title) > 1024 {
-		return doc, invalid("title", "1 to 1024 bytes are needed")
+		return doc, Invalid("title", "1 to 1024 bytes are needed")
 	}
 	if len(want.DependsOn) > maxEntries {
-		return doc, invalid("depends_on", "at most %d", maxEntries)
+		return doc, Invalid("depends_on", "at most %d", maxEntries)
 	}
 	if want.Constraints.Kind() == '[' { // the form of older clients
 		want.Constraints = jsontext.Value(`{"rules":` + string(want.Constraints) + `}`)
@@ -112,12 +112,12 @@ func (e *Engine) CreateIntent(c *Call, want *CreateIntent) (doc Intent, err erro
 	}{{"state", &want.State}, {"constraints", &want.Constraints}, {"governance_policy", &want.Governance}} {
 		if v.field == "governance_policy" && (*v.value == nil || v.value.Kind() == 'n') {
 			*v.value = jsontext.Value("null")
-		} else if err := object(v.field, v.value); err != nil {
+		} else if err := CheckObject(v.field, v.value); err != nil {
 			return doc, err
 		}
 	}
 	if len(want.State) > maxState {
-		return doc, refuse("too_large", "state: %d bytes, at most %d are kept; put large data elsewhere and refer to it", len(want.State), maxState)
+		return doc, Refuse("too_large", "state: %d bytes, at most %d are kept; put large data elsewhere and refer to it", len(want.State), maxState)
 	}
 	doc = Intent{
 		Title: want.Title, Description: want.Description, Version: 1, Status: statusDraft, State: want.State, Constraints: want.Constraints,
@@ -140,7 +140,7 @@ func (e *Engine) CreateIntent(c *Call, want *CreateIntent) (doc Intent, err erro
 			in.use(k, t.now)
 		}
 		t.apply(step{func() { e.intents[in.id] = in }, func() { delete(e.intents, in.id) }})
-		_, err := t.log(in, event{kind: "intent_created", actor: who.name, payload: members("title", doc.Title, "status", doc.Status)})
+		_, err := t.log(in, event{kind: "intent_created", actor: who.name, payload: Members("title", doc.Title, "status", doc.Status)})
 		return err
 	})
 	return doc, err
@@ -164,7 +164,7 @@ func (e *Engine) GetIntent(c *Call, id string) (jsontext.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	docs, err := e.intentDocs(c.Context(), []listed{{row: in.row}}, maxListBytes, c.take)
+	docs, err := e.intentDocs(c.Context(), []listed{{row: in.row}}, MaxListBytes, c.Charge)
 	if err == nil && len(docs) == 0 {
 		err = notFound("intent")
 	}
@@ -182,7 +182,7 @@ type IntentList struct {
 // CheckIntentStatus returns an error unless an intent can have the status, or it is empty.
 func CheckIntentStatus(status string) error {
 	if status != "" && !slices.Contains(intentStatuses, status) {
-		return invalid("status", "one of %s", strings.Join(intentStatuses, ", "))
+		return Invalid("status", "one of %s", strings.Join(intentStatuses, ", "))
 	}
 	return nil
 }
@@ -207,7 +207,7 @@ func (e *Engine) ListIntents(c *Call, status string, p Page, others []Intent) ([
 			if status != "" && in.status != status {
 				continue
 			}
-			if _, _, err := e.enter(in.id, c.who, levelRead, at); err == nil {
+			if _, _, err := e.enter(in.id, c.Caller, levelRead, at); err == nil {
 				all = append(all, listed{ulid: in.id[len(in.id)-ulidLen:], row: in.row})
 				here++
 			}
@@ -216,7 +216,7 @@ func (e *Engine) ListIntents(c *Call, status string, p Page, others []Intent) ([
 	if len(all) > here {
 		slices.SortFunc(all, func(a, b listed) int { return cmp.Compare(b.ulid, a.ulid) })
 	}
-	return e.intentDocs(c.Context(), pageOf(all, p), c.room(), c.take)
+	return e.intentDocs(c.Context(), PageOf(all, p), c.ListRoom(), c.Charge)
 }
 
 // listed is an intent in a list.
@@ -237,10 +237,10 @@ func (s *StatusChange) CheckForIntent() error { return s.check(intentStatuses) }
 
 func (s *StatusChange) check(statuses []string) error {
 	if !slices.Contains(statuses, s.Status) {
-		return invalid("status", "one of %s", strings.Join(statuses, ", "))
+		return Invalid("status", "one of %s", strings.Join(statuses, ", "))
 	}
 	if len(s.Reason) > 4096 {
-		return invalid("reason", "at most 4096 bytes")
+		return Invalid("reason", "at most 4096 bytes")
 	}
 	return nil
 }
@@ -253,9 +253,9 @@ func (e *Engine) SetIntentStatus(c *Call, id string, version int64, want *Status
 			return nil, nil
 		}
 		if terminal(doc.Status) {
-			return nil, refuse("intent_terminal", "the intent is %s, which is final: create another", doc.Status)
+			return nil, Refuse("intent_terminal", "the intent is %s, which is final: create another", doc.Status)
 		}
-		payload := members("old_status", doc.Status, "new_status", want.Status, "reason", want.Reason)
+		payload := Members("old_status", doc.Status, "new_status", want.Status, "reason", want.Reason)
 		doc.Status = want.Status
 		return newEvent("status_changed", payload)
 	})
@@ -272,7 +272,7 @@ func (e *Engine) changeIntent(c *Call, id string, version int64, change func(*In
 	}
 	next := ""
 	if ev != nil {
-		ev.actor = c.who.name
+		ev.actor = c.Caller.name
 		doc.Version++
 		doc.UpdatedAt = now()
 		next = text(doc)
@@ -314,7 +314,7 @@ func (e *Engine) prepareChange(c *Call, id string, version int64, change func(*I
 	}
 	var present int64
 	e.rlocked(func() {
-		present, err = in.version, e.roomOnIntent(in, c.who.Home, c.size+headRoom)
+		present, err = in.version, e.roomOnIntent(in, c.Caller.Home, c.Size+headRoom)
 	})
 	if err == nil && present != version {
 		err = versionConflict(present)
@@ -333,5 +333,5 @@ func (e *Engine) prepareChange(c *Call, id string, version int64, change func(*I
 }
 
 func versionConflict(current int64) *Error {
-	return refuse("version_conflict", "the version is %s by now: read it again and repeat the change", strconv.FormatInt(current, 10)).with("current_version", current)
+	return Refuse("version_conflict", "the version is %s by now: read it again and repeat the change", strconv.FormatInt(current, 10)).With("current_version", current)
 }

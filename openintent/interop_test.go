@@ -77,7 +77,7 @@ func script(t *testing.T, name string) []exchange {
 	t.Helper()
 	h := start(t)
 	defer h.run()()
-	handler := h.e.Handler(sdkKeys())
+	handler := h.handler(sdkKeys())
 	var rec recording
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)

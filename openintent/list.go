@@ -47,19 +47,19 @@ func (e *Engine) ListMessages(c *Call, id string, which *MessageFilter) (JSON, e
 				err = notFound("channel")
 				return
 			}
-			err = e.mayList(ch, c.who)
+			err = e.mayList(ch, c.Caller)
 			if wait > 0 {
 				rung = ch.bell.wait()
 			}
 			open = ch.isOpen(now())
-			hold = held && open && e.holds(ch, c.who.name, now())
+			hold = held && open && e.holds(ch, c.Caller.name, now())
 		})
 		if err != nil {
 			return nil, err
 		}
 		if !hold {
 			if held {
-				e.locked(func() { delete(ch.news, c.who.name) })
+				e.locked(func() { delete(ch.news, c.Caller.name) })
 			}
 			list, n, err := e.collect(c, ch, f)
 			if err != nil || n > 0 || held || wait == 0 || !open {
@@ -117,16 +117,16 @@ func (e *Engine) holds(ch *channel, agent string, at chain.Time) bool {
 
 // filter begins a list of the channel's messages.
 func (e *Engine) filter(c *Call, ch *channel, which *MessageFilter) (*filter, error) {
-	f := &filter{who: c.who, to: which.To, status: which.Status, kinds: which.Types, limit: which.Limit}
+	f := &filter{who: c.Caller, to: which.To, status: which.Status, kinds: which.Types, limit: which.Limit}
 	if err := f.addressee(e, ch); err != nil {
 		return nil, err
 	}
 	if f.status != "" && !slices.Contains(messageStatuses, f.status) {
-		return nil, invalid("status", "one of %s", strings.Join(messageStatuses, ", "))
+		return nil, Invalid("status", "one of %s", strings.Join(messageStatuses, ", "))
 	}
 	for _, k := range f.kinds {
 		if !slices.Contains(messageKinds, k) {
-			return nil, invalid("types", "some of %s, with commas", strings.Join(messageKinds, ", "))
+			return nil, Invalid("types", "some of %s, with commas", strings.Join(messageKinds, ", "))
 		}
 	}
 	since := which.Since
@@ -137,7 +137,7 @@ func (e *Engine) filter(c *Call, ch *channel, which *MessageFilter) (*filter, er
 	if strings.HasPrefix(since, idMessage+"_") {
 		prefix, _, at, number, ok := splitID(since)
 		if !ok || prefix != idMessage {
-			return nil, refuse("bad_cursor", "since: neither the id of a message nor a time")
+			return nil, Refuse("bad_cursor", "since: neither the id of a message nor a time")
 		}
 		if number > 0 {
 			f.since = number
@@ -153,7 +153,7 @@ func (e *Engine) filter(c *Call, ch *channel, which *MessageFilter) (*filter, er
 	}
 	var err error
 	if f.after, err = chain.ParseTime(since); err != nil {
-		err = refuse("bad_cursor", "since: neither the id of a message nor a time: %v", err)
+		err = Refuse("bad_cursor", "since: neither the id of a message nor a time: %v", err)
 	}
 	return f, err
 }

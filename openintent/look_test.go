@@ -101,7 +101,7 @@ func TestReadsAreBounded(t *testing.T) {
 		}
 		seen.bounded(t, "verify", 10)
 		all := who.get(ch + "/messages?since=2020-01-01T00:00:00Z").ok(200).list("created_at")
-		if len(all) != maxList {
+		if len(all) != MaxList {
 			t.Errorf("%d messages in a list", len(all))
 		}
 		seen.bounded(t, "a list", 1)
@@ -136,7 +136,7 @@ func TestReadsOfLongTextsAreBounded(t *testing.T) {
 	h.repeat(ch, 400) // 100 MB each, which is ten times what one read may look at
 	seen := h.looks()
 	all := h.as("reviewer").get(ch + "/messages").ok(200).list("id")
-	if size := len(all) * 250_000; size < maxListBytes || size > maxListBytes+250_000 {
+	if size := len(all) * 250_000; size < MaxListBytes || size > MaxListBytes+250_000 {
 		t.Errorf("a list of %d bytes", size)
 	}
 	seen.bounded(t, "a list", 1)

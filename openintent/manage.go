@@ -18,9 +18,9 @@ func (e *Engine) manages(ch *channel, who Caller, at chain.Time) bool {
 
 // PatchChannel is a change of a channel. What is nil stays.
 type PatchChannel struct {
-	Members *[]named       `json:"members"`
-	Add     []named        `json:"add_members"`
-	Remove  []named        `json:"remove_members"`
+	Members *[]Named       `json:"members"`
+	Add     []Named        `json:"add_members"`
+	Remove  []Named        `json:"remove_members"`
 	Policy  *string        `json:"member_policy"`
 	Options jsontext.Value `json:"options"`
 	Status  *string        `json:"status"`
@@ -30,7 +30,7 @@ func (p *PatchChannel) closes() bool { return p.Status != nil && *p.Status == st
 
 // check checks the patch as far as that needs no channel.
 func (p *PatchChannel) check() error {
-	members := []named{}
+	members := []Named{}
 	if p.Members != nil {
 		members = *p.Members
 	}
@@ -63,7 +63,7 @@ func (p *PatchChannel) change(c *Call, in *intent, doc *Channel) (opt options, e
 	if p.Options != nil && p.Options.Kind() != 'n' {
 		var all, patch map[string]jsontext.Value
 		if err := errors.Join(json.Unmarshal(doc.Options, &all), json.Unmarshal(p.Options, &patch)); err != nil {
-			return opt, invalid("options", "an object is needed")
+			return opt, Invalid("options", "an object is needed")
 		}
 		for name, v := range patch { // RFC 7396
 			if v.Kind() == 'n' {
@@ -93,17 +93,17 @@ func (e *Engine) manage(c *Call, id string, closes bool, fn func(*tx, *channel) 
 		if ch, err = e.existing(ch)(t); err != nil {
 			return err
 		}
-		_, fresh, err := t.enter(ch.in.id, c.who, levelRead)
+		_, fresh, err := t.enter(ch.in.id, c.Caller, levelRead)
 		if err != nil {
 			return hidden(err, "channel")
 		}
-		if !e.manages(ch, c.who, t.now) && !(closes && e.level(ch.in, c.who, t.now) == levelAdmin) {
-			return refuse("not_manager", "only the channel's creator and the intent's coordinators may do this")
+		if !e.manages(ch, c.Caller, t.now) && !(closes && e.level(ch.in, c.Caller, t.now) == levelAdmin) {
+			return Refuse("not_manager", "only the channel's creator and the intent's coordinators may do this")
 		}
 		if err := fn(t, ch); err != nil || !fresh {
 			return err
 		}
-		return t.bind(ch.in, c.who)
+		return t.bind(ch.in, c.Caller)
 	})
 	return ch, err
 }
@@ -111,7 +111,7 @@ func (e *Engine) manage(c *Call, id string, closes bool, fn func(*tx, *channel) 
 // PatchChannel changes a channel.
 func (e *Engine) PatchChannel(c *Call, id string, p *PatchChannel) (Channel, error) {
 	if p.Status != nil && *p.Status != statusOpen && *p.Status != statusClosed {
-		return Channel{}, invalid("status", "open or closed")
+		return Channel{}, Invalid("status", "open or closed")
 	}
 	if err := p.check(); err != nil {
 		return Channel{}, err
@@ -122,14 +122,14 @@ func (e *Engine) PatchChannel(c *Call, id string, p *PatchChannel) (Channel, err
 			if onlyCloses {
 				return nil
 			}
-			return refuse(codeClosed, "a closed channel cannot be changed or opened again: create another")
+			return Refuse(codeClosed, "a closed channel cannot be changed or opened again: create another")
 		}
 		doc := ch.doc
 		opt, err := p.change(c, ch.in, &doc)
 		if err != nil {
 			return err
 		}
-		if err := t.roomToGrow(ch.in, c.who, doc.Home, doc.size()-ch.doc.size()); err != nil {
+		if err := t.roomToGrow(ch.in, c.Caller, doc.Home, doc.size()-ch.doc.size()); err != nil {
 			return err
 		}
 		if err := t.saveChannel(ch, doc); err != nil {

@@ -148,7 +148,7 @@ func (m *message) seenBy(viewer string) (first, rest []byte) {
 // parts appends what append does in parts, the longest of which is the message's own.
 func (m *message) parts(p JSON, first bool, viewer string, at chain.Time) JSON {
 	begin, rest := m.seenBy(viewer)
-	return p.list(first, begin, rest, m.tail(nil, viewer, at, false))
+	return p.Add(first, begin, rest, m.tail(nil, viewer, at, false))
 }
 
 // tail appends what depends on the time and on who sees the message.

@@ -71,7 +71,7 @@ func ownID(name, viewer string) string {
 // validName reports whether text may name an agent.
 func validName(text string) bool {
 	id, _, _ := cutHome(text)
-	return validAgentID(id)
+	return ValidAgentID(id)
 }
 
 // known returns the caller with its name.
@@ -89,8 +89,8 @@ func (e *Engine) meant(in *intent, field, text, home string) (k agentKey, said b
 		if !homeForm.MatchString(home) {
 			return k, false, byName("home")
 		}
-		if !validAgentID(text) {
-			return k, false, badAgent(field)
+		if !ValidAgentID(text) {
+			return k, false, BadAgentID(field)
 		}
 		return e.at(text, home), true, nil
 	}
@@ -101,7 +101,7 @@ func (e *Engine) meant(in *intent, field, text, home string) (k agentKey, said b
 	id, home, said := cutHome(text)
 	switch here := e.here(in, text); {
 	case here && (said || e.cfg.Petname != nil && e.cfg.Petname(text[sign+1:])):
-		return k, false, refuse("ambiguous", "%s: an agent here is called so, all of it: say home, the 64 digits of its daemon, with the id alone", field)
+		return k, false, Refuse("ambiguous", "%s: an agent here is called so, all of it: say home, the 64 digits of its daemon, with the id alone", field)
 	case !here && !said && petnameForm.MatchString(text[sign+1:]):
 		return k, false, byName(field)
 	}
@@ -109,29 +109,29 @@ func (e *Engine) meant(in *intent, field, text, home string) (k agentKey, said b
 }
 
 func byName(field string) *Error {
-	return refuse("home_by_name", "%s: a daemon's name is known to one machine alone: name its 64 digits (acpctl peers --json shows them)", field).
-		with("errors", []any{map[string]any{"loc": []any{"body", field}, "msg": "the 64 digits of a daemon are needed", "type": "value_error"}})
+	return Refuse("home_by_name", "%s: a daemon's name is known to one machine alone: name its 64 digits (acpctl peers --json shows them)", field).
+		With("errors", []any{map[string]any{"loc": []any{"body", field}, "msg": "the 64 digits of a daemon are needed", "type": "value_error"}})
 }
 
 // named is an element of a list of agents: text, or an object where text will not do.
-type named struct {
+type Named struct {
 	AgentID string `json:"agent_id"`
 	Home    string `json:"home"`
 }
 
-func (n *named) UnmarshalJSON(text []byte) error {
+func (n *Named) UnmarshalJSON(text []byte) error {
 	if jsontext.Value(text).Kind() == '"' {
 		return json.Unmarshal(text, &n.AgentID)
 	}
-	type object named
+	type object Named
 	return json.Unmarshal(text, (*object)(n))
 }
 
 // grantee finds out whom a grant names: without a home itself, where it is the
 // caller's own id, or an agent of this daemon.
 func (c *Call) grantee(in *intent, field, text, home string) (agentKey, error) {
-	if home == "" && text == c.who.Agent && !c.who.Operator {
-		return agentKey{c.who.Home, text}, nil
+	if home == "" && text == c.Caller.Agent && !c.Caller.Operator {
+		return agentKey{c.Caller.Home, text}, nil
 	}
 	k, _, err := c.e.meant(in, field, text, home)
 	return k, err
@@ -153,7 +153,7 @@ func (e *Engine) recipient(ch *channel, text, home string) (string, error) {
 	}
 	for home := range homes {
 		if k.home != "" {
-			return "", refuse("ambiguous", "to: several daemons have an agent of this id: say home, the 64 digits of one of them")
+			return "", Refuse("ambiguous", "to: several daemons have an agent of this id: say home, the 64 digits of one of them")
 		}
 		k.home = home
 	}

@@ -151,7 +151,7 @@ func TestProofsAcrossDaemons(t *testing.T) {
 	h.from(desk, Daemon).do("PUT", "/agents/reviewer/record", obj{"status": "active", "public_key": key}).ok(204)
 	h.as("planner").register(obj{"public_key": key}).ok(201)
 	proven := func(sender, to string) obj {
-		v := members("channel_id", strings.TrimPrefix(ch, "/channels/"), "sender", sender, "to", to, "message_type", "notify", "correlation_id", nil,
+		v := Members("channel_id", strings.TrimPrefix(ch, "/channels/"), "sender", sender, "to", to, "message_type", "notify", "correlation_id", nil,
 			"payload", obj{"n": 1}, "expires_at", nil, "metadata", obj{})
 		if err := v.Canonicalize(); err != nil {
 			t.Fatal(err)

@@ -43,7 +43,7 @@ type said struct {
 func (o *Outgoing) SetOnce(key, id, path string, body []byte) error {
 	if o.key = key; id != "" && o.who.Home != "" {
 		if prefix, host, _, number, ok := splitID(id); !ok || prefix != idMessage || !strings.HasPrefix(o.who.Home, host) || number != 0 {
-			return refuse("bad_id", "%s: a home chooses ids with its own digits and the number 0", headerID)
+			return Refuse("bad_id", "%s: a home chooses ids with its own digits and the number 0", headerID)
 		}
 		o.given, o.key = id, cmp.Or(o.key, id)
 	}
@@ -79,7 +79,7 @@ func (o *Outgoing) repeated(stx *store.Tx, channel string, at chain.Time) (doc j
 		reused = reused || s.channel == channel
 	})
 	if err == nil && doc == nil && reused {
-		err = invalid(headerKey, "it was used with another message: take a new one")
+		err = Invalid(headerKey, "it was used with another message: take a new one")
 	}
 	return doc, err
 }
@@ -104,7 +104,7 @@ func (t *tx) given(ch *channel, who Caller, id string) (jsontext.Value, error) {
 		return nil, err
 	}
 	if m == nil || m.sender != who.name {
-		return nil, refuse("id_taken", "%s: another message has this id: choose another", headerID)
+		return nil, Refuse("id_taken", "%s: another message has this id: choose another", headerID)
 	}
 	return m.append(nil, who.name, t.now, false), nil
 }

@@ -31,7 +31,7 @@ func parseOptions(raw jsontext.Value) (options, error) {
 		Discover *bool  `json:"discoverable"`
 	}
 	if err := json.Unmarshal(raw, &o); err != nil {
-		return options{}, invalid("options", "audit and discoverable are true or false, ttl_seconds and max_messages whole numbers")
+		return options{}, Invalid("options", "audit and discoverable are true or false, ttl_seconds and max_messages whole numbers")
 	}
 	p := options{max: defaultMax, discoverable: true}
 	if o.Audit != nil {
@@ -42,13 +42,13 @@ func parseOptions(raw jsontext.Value) (options, error) {
 	}
 	if o.TTL != nil {
 		if *o.TTL < 1 || *o.TTL > maxTTL {
-			return options{}, invalid("options", "ttl_seconds: 1 to %d, or null", maxTTL)
+			return options{}, Invalid("options", "ttl_seconds: 1 to %d, or null", maxTTL)
 		}
 		p.ttl = time.Duration(*o.TTL) * time.Second
 	}
 	if o.Max != nil {
 		if *o.Max < 1 || *o.Max > maxMessages {
-			return options{}, invalid("options", "max_messages: 1 to %d", maxMessages)
+			return options{}, Invalid("options", "max_messages: 1 to %d", maxMessages)
 		}
 		p.max = *o.Max
 	}

@@ -135,13 +135,13 @@ func (t *tx) answers(ch *channel, d *draft) (*message, error) {
 	}
 	switch {
 	case request == nil || request.sender != d.sender && !request.receives(d.sender) && d.sender != operator:
-		return nil, invalid("correlation_id", "there is no such request in this channel that you can see: the list of its messages has their ids")
+		return nil, Invalid("correlation_id", "there is no such request in this channel that you can see: the list of its messages has their ids")
 	case request.kind != kindRequest && !t.e.cfg.Lenient:
-		return nil, invalid("correlation_id", "only requests are answered: this is a %s; send a message instead", request.kind)
+		return nil, Invalid("correlation_id", "only requests are answered: this is a %s; send a message instead", request.kind)
 	case !request.receives(d.sender):
-		return nil, refuse("not_recipient", "the request is for somebody else: reply as the agent that it is for (acpctl: --as)")
+		return nil, Refuse("not_recipient", "the request is for somebody else: reply as the agent that it is for (acpctl: --as)")
 	case request.deadline != 0 && request.deadline <= t.now && (request.kind == kindRequest && !request.answered || request.expires != 0):
-		return nil, refuse("request_expired", "the request has expired: its sender waits no more; send a message instead")
+		return nil, Refuse("request_expired", "the request has expired: its sender waits no more; send a message instead")
 	}
 	return request, nil
 }
@@ -185,13 +185,13 @@ func (e *Engine) noPart(ch *channel, k agentKey) error {
 	const code = "recipient_not_member"
 	switch {
 	case !ch.member(e.name(k)):
-		return refuse(code, "to: the recipient is no member of the channel: ask the channel's creator to add it, with its home if it is another daemon's agent")
+		return Refuse(code, "to: the recipient is no member of the channel: ask the channel's creator to add it, with its home if it is another daemon's agent")
 	case k.home == "" || ch.in.Policy != "open":
-		return refuse(code, "to: the recipient has no access to the intent: ask the intent's creator to grant it some, with its home if it is another daemon's agent")
+		return Refuse(code, "to: the recipient has no access to the intent: ask the intent's creator to grant it some, with its home if it is another daemon's agent")
 	case e.openTo(k.home):
-		return refuse(code, "to: the recipient's id is another agent's on this intent: ask the intent's creator to grant it access with its home, or to free the id (acpctl channel homes)")
+		return Refuse(code, "to: the recipient's id is another agent's on this intent: ask the intent's creator to grant it access with its home, or to free the id (acpctl channel homes)")
 	}
-	return refuse(code, "to: the intent is not open to agents of the recipient's daemon: let channels.open_to in config.yaml on the intent's machine name that daemon, or ask the intent's creator to grant the recipient access with its home")
+	return Refuse(code, "to: the intent is not open to agents of the recipient's daemon: let channels.open_to in config.yaml on the intent's machine name that daemon, or ask the intent's creator to grant the recipient access with its home")
 }
 
 // sweepTime is how long a channel that is full of open requests is not looked

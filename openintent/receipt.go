@@ -16,7 +16,7 @@ func (e *Engine) GetMessage(c *Call, channelID, id string) (jsontext.Value, erro
 	if err != nil {
 		return nil, err
 	}
-	e.rlocked(func() { err = e.mayList(ch, c.who) })
+	e.rlocked(func() { err = e.mayList(ch, c.Caller) })
 	if err != nil {
 		return nil, err
 	}
@@ -27,10 +27,10 @@ func (e *Engine) GetMessage(c *Call, channelID, id string) (jsontext.Value, erro
 	at := now()
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	if m == nil || !m.kept(at) || !m.sees(c.who) {
+	if m == nil || !m.kept(at) || !m.sees(c.Caller) {
 		return nil, notFound("message")
 	}
-	return m.append(nil, c.who.name, at, false), nil
+	return m.append(nil, c.Caller.name, at, false), nil
 }
 
 // lookUp finds a message that was published, in memory or in the store.
@@ -67,7 +67,7 @@ func (e *Engine) lookUp(ctx context.Context, ch *channel, id string) (*message, 
 // SetMessageStatus takes the receipt of a recipient: read is the one status that can be set.
 func (e *Engine) SetMessageStatus(c *Call, channelID, id string, want *StatusChange) (doc jsontext.Value, err error) {
 	if want.Status != statusRead {
-		return nil, invalid("status", "only read can be set")
+		return nil, Invalid("status", "only read can be set")
 	}
 	ch, err := e.channel(c, channelID)
 	if err != nil {
@@ -78,7 +78,7 @@ func (e *Engine) SetMessageStatus(c *Call, channelID, id string, want *StatusCha
 		if err != nil {
 			return err
 		}
-		if err := e.mayList(ch, c.who); err != nil {
+		if err := e.mayList(ch, c.Caller); err != nil {
 			return err
 		}
 		m, err := t.message(ch, id)
@@ -86,23 +86,23 @@ func (e *Engine) SetMessageStatus(c *Call, channelID, id string, want *StatusCha
 			return err
 		}
 		switch {
-		case m == nil || !m.sees(c.who):
+		case m == nil || !m.sees(c.Caller):
 			return notFound("message")
-		case !m.receives(c.who.name) || !ch.member(c.who.name):
-			return refuse("not_recipient", "the message is for somebody else, who alone marks it as read")
+		case !m.receives(c.Caller.name) || !ch.member(c.Caller.name):
+			return Refuse("not_recipient", "the message is for somebody else, who alone marks it as read")
 		case m.expired(t.now):
-			return refuse("message_expired", "the message has expired unread")
+			return Refuse("message_expired", "the message has expired unread")
 		}
-		if !slices.ContainsFunc(m.reads, func(r receipt) bool { return r.agent == c.who.name }) {
+		if !slices.ContainsFunc(m.reads, func(r receipt) bool { return r.agent == c.Caller.name }) {
 			if len(m.reads) >= maxEntries {
 				return tooMany("receipts of this message", maxEntries, "read it without one")
 			}
-			r := receipt{c.who.name, t.now}
+			r := receipt{c.Caller.name, t.now}
 			size := len(r.agent) + receiptBytes
-			if err := t.roomOnDisk(ch.in, c.who, size); err != nil {
+			if err := t.roomOnDisk(ch.in, c.Caller, size); err != nil {
 				return err
 			}
-			if err := errors.Join(t.insertReceipt(m, r), t.wrote(ch.in, c.who.Home, share{bytes: int64(size)})); err != nil {
+			if err := errors.Join(t.insertReceipt(m, r), t.wrote(ch.in, c.Caller.Home, share{bytes: int64(size)})); err != nil {
 				return err
 			}
 			set(t, &m.reads, append(m.reads[:len(m.reads):len(m.reads)], r))
@@ -112,7 +112,7 @@ func (e *Engine) SetMessageStatus(c *Call, channelID, id string, want *StatusCha
 				}
 			}
 		}
-		doc = m.append(nil, c.who.name, t.now, false)
+		doc = m.append(nil, c.Caller.name, t.now, false)
 		return nil
 	})
 	return doc, err

@@ -30,6 +30,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/api"
 	"github.com/acpd/acpd/store"
 )
 
@@ -125,7 +126,6 @@ func recordedEngine(t *testing.T) (handler http.Handler, stop func()) {
 			}
 			return nil
 		},
-		Forward: forwarded,
 		Gather: func(_ context.Context, who openintent.Caller, path string, _ func(string, int) error) (map[string][]byte, []string) {
 			intent := fmt.Sprintf(`{"id":%q,"title":%q,"status":"draft","state":{},"constraints":{},"depends_on":[],"created_by":%q}`, elsewhere("intent"), path, who.Agent)
 			lists := map[string][]byte{near: []byte(`{"intents":[` + intent + `]}`)}
@@ -141,23 +141,23 @@ func recordedEngine(t *testing.T) (handler http.Handler, stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	agents := openintent.Agents(func(agent string, _ *http.Request) error {
+	agents := api.Agents(func(agent string, _ *http.Request) error {
 		if agent == "liar" {
-			return &openintent.HTTPError{Status: http.StatusForbidden, Code: "not_you", Message: "you may not speak for this agent"}
+			return &api.Error{Status: http.StatusForbidden, Code: "not_you", Message: "you may not speak for this agent"}
 		}
 		return nil
 	})
-	keys := openintent.Keys([]openintent.Key{{Hash: openintent.HashKey("for planner"), Agent: "planner"}, {Hash: openintent.HashKey("for all")}})
-	handler = e.Handler(func(r *http.Request) (openintent.Caller, error) {
+	keys := api.Keys([]api.Key{{Hash: api.HashKey("for planner"), Agent: "planner"}, {Hash: api.HashKey("for all")}})
+	handler = api.New(e, api.Config{Forward: forwarded}).Handler(func(r *http.Request) (openintent.Caller, error) {
 		switch at := r.Context().Value(door{}); at {
 		case "":
-			return openintent.Local(r)
+			return api.Local(r)
 		case "agents":
 			return agents(r)
 		case "keys":
 			return keys(r)
 		default:
-			return openintent.Remote(at.(string), r)
+			return api.Remote(at.(string), r)
 		}
 	})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -23,68 +23,68 @@ type Register struct {
 }
 
 func (r *Register) check() error {
-	if !validAgentID(r.AgentID) {
-		return badAgent("agent_id")
+	if !ValidAgentID(r.AgentID) {
+		return BadAgentID("agent_id")
 	}
-	if r.RoleID != nil && *r.RoleID != "" && !validAgentID(*r.RoleID) {
-		return invalid("role_id", "a role has the form of an agent id")
+	if r.RoleID != nil && *r.RoleID != "" && !ValidAgentID(*r.RoleID) {
+		return Invalid("role_id", "a role has the form of an agent id")
 	}
 	for field, s := range map[string]*string{"name": r.Name, "endpoint": r.Endpoint, "public_key": r.PublicKey} {
 		if s != nil && len(*s) > 4096 {
-			return invalid(field, "at most 4096 bytes")
+			return Invalid(field, "at most 4096 bytes")
 		}
 	}
 	if r.PublicKey != nil && *r.PublicKey != "" {
 		if _, ok := chain.ParseKey(*r.PublicKey); !ok {
-			return invalid("public_key", "an Ed25519 key of 32 bytes in base64 is needed")
+			return Invalid("public_key", "an Ed25519 key of 32 bytes in base64 is needed")
 		}
 	}
 	if len(r.Capabilities) > maxEntries {
-		return invalid("capabilities", "at most %d", maxEntries)
+		return Invalid("capabilities", "at most %d", maxEntries)
 	}
 	if r.Heartbeat == nil {
 		r.Heartbeat = &heartbeats{Interval: 30, Unhealthy: 90, Dead: 300}
 	}
 	const year = 366 * 24 * 3600
 	if h := r.Heartbeat; min(h.Interval, h.Unhealthy, h.Dead) < 1 || max(h.Interval, h.Unhealthy, h.Dead) > year || h.Unhealthy > h.Dead {
-		return invalid("heartbeat_config", "three times from 1 second to a year are needed, unhealthy before dead")
+		return Invalid("heartbeat_config", "three times from 1 second to a year are needed, unhealthy before dead")
 	}
 	if r.Capacity == nil || r.Capacity.Kind() == 'n' {
 		r.Capacity = jsontext.Value(`{"max_concurrent_tasks":5,"current_load":0}`)
 	}
-	if err := object("capacity", &r.Capacity); err != nil {
+	if err := CheckObject("capacity", &r.Capacity); err != nil {
 		return err
 	}
 	if size := len(text(*r)); size > maxRecord {
-		return refuse("too_large", "the record has %d bytes: at most %d are kept", size, maxRecord)
+		return Refuse("too_large", "the record has %d bytes: at most %d are kept", size, maxRecord)
 	}
-	return object("metadata", &r.Metadata)
+	return CheckObject("metadata", &r.Metadata)
 }
 
 // RegisterAgent registers an agent, or changes its record. isNew says that there was none.
 func (e *Engine) RegisterAgent(c *Call, want *Register) (doc Agent, isNew bool, err error) {
 	if want.AgentID == "" {
-		want.AgentID = c.who.Agent
+		want.AgentID = c.Caller.Agent
 	}
 	if err := want.check(); err != nil {
 		return doc, false, err
 	}
-	e.leaves(c.Context(), agentKey{c.who.Home, want.AgentID}) // before it is back
+	e.leaves(c.Context(), agentKey{c.Caller.Home, want.AgentID}) // before it is back
 	var a *agent
 	err = e.write(c.Context(), false, func(t *tx) error {
-		key := agentKey{c.who.Home, want.AgentID}
+		key := agentKey{c.Caller.Home, want.AgentID}
 		a = e.agents[key]
 		if a == nil {
-			if err := e.roomForAgent(c.who.Home); err != nil {
+			if err := e.roomForAgent(c.Caller.Home); err != nil {
 				return err
 			}
 			isNew = true
-			a = &agent{doc: Agent{AgentID: want.AgentID, RegisteredAt: t.now, RegisteredBy: c.who.Agent, Host: c.who.Home}}
+			a = &agent{doc: Agent{AgentID: want.AgentID, RegisteredAt: t.now, RegisteredBy: c.Caller.Agent, Host: c.Caller.Home}}
 		} else if !c.owns(&a.doc) {
-			return refuse("agent_taken", "the agent id is registered by somebody else: choose another")
+			return Refuse("agent_taken", "the agent id is registered by somebody else: choose another")
 		}
 		doc := a.doc
-		if c.who.Agent == doc.AgentID { // from now on it speaks for itself alone
+		if c.Caller.Agent == doc.AgentID { // from now on it speaks for itself alone
 			doc.RegisteredBy = doc.AgentID
 		}
 		doc.Status, doc.LastSeen = agentActive, t.now

@@ -101,7 +101,7 @@ func (r *relayed) check(host string) error {
 	if !madeBy(host, r.IntentID) {
 		return fmt.Errorf("openintent: relay: %s tells of an intent that is not its own", host)
 	}
-	if !eventForm.MatchString(r.Event) || r.Data.Kind() != '{' || isDeeper(r.Data, 2*maxDepth) || len(r.For) > 10*maxEntries || len(r.Own) > 10*maxEntries {
+	if !eventForm.MatchString(r.Event) || r.Data.Kind() != '{' || chain.IsDeeper(r.Data, 2*MaxDepth) || len(r.For) > 10*maxEntries || len(r.Own) > 10*maxEntries {
 		return fmt.Errorf("openintent: relay: %s tells what is no event", host)
 	}
 	var said struct {
@@ -136,7 +136,7 @@ func (r *relayed) concernsHere(s *subscriber) bool {
 	return s.intent == r.IntentID && (s.channel == "" || isMessage && s.channel == r.ChannelID) && (s.who.Operator || slices.Contains(r.For, s.who.Agent))
 }
 
-func (e *Engine) follow(host string) (tried []<-chan struct{}) {
+func (e *Engine) Follow(host string) (tried []<-chan struct{}) {
 	if e.cfg.Follow == nil {
 		return nil
 	}
@@ -145,10 +145,10 @@ func (e *Engine) follow(host string) (tried []<-chan struct{}) {
 
 // awaitFollow is follow for a stream, which should miss nothing from its start. It
 // waits for a host, but not for ever.
-func (e *Engine) awaitFollow(ctx context.Context, host string) {
+func (e *Engine) AwaitFollow(ctx context.Context, host string) {
 	timer := time.NewTimer(followTime)
 	defer timer.Stop()
-	for _, t := range e.follow(host) {
+	for _, t := range e.Follow(host) {
 		select {
 		case <-t:
 		case <-timer.C:
@@ -239,7 +239,7 @@ func (e *Engine) Relay(ctx context.Context, host string, stream io.Reader) error
 		r = nil
 		full := e.relayed.Take(payer, int64(len(doc))) != nil
 		gone := kept.surplus(full)
-		low := e.room(home) != nil
+		low := e.CheckRoom(home) != nil
 		if low { // what is kept gets no larger
 			gone = min(max(gone, 1), len(kept.list))
 		}

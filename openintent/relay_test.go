@@ -25,15 +25,13 @@ type pair struct {
 
 const farID, nearHome = "fedcba9876", hostID + idRest
 
+// NearHome is nearHome for the tests that know the HTTP API.
+const NearHome = nearHome
+
 func newPair(t *testing.T) *pair {
 	p := &pair{cut: func() {}}
 	p.far = start(t, func(c *Config) { c.Self, c.OpenTo = farID+idRest, func(home string) bool { return home == nearHome } })
 	p.near = start(t, func(c *Config) {
-		c.Forward = func(parcel Parcel, w http.ResponseWriter, r *http.Request) {
-			r = r.Clone(r.Context())
-			r.Header.Set(headerAgent, parcel.Caller.Agent)
-			p.fromNear().ServeHTTP(w, r)
-		}
 		c.Follow = func(host string) (tried []<-chan struct{}) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -43,11 +41,17 @@ func newPair(t *testing.T) *pair {
 			return nil
 		}
 	})
+	p.near.forward = func(parcel Parcel, w http.ResponseWriter, r *http.Request) {
+		r = r.Clone(r.Context())
+		r.Header.Set(headerAgent, parcel.Caller.Agent)
+		p.fromNear().ServeHTTP(w, r)
+	}
+	p.near.h = p.near.handler(front.local)
 	return p
 }
 
 func (p *pair) fromNear() http.Handler {
-	return p.far.e.Handler(func(r *http.Request) (Caller, error) { return Remote(nearHome, r) })
+	return p.far.handler(front.remote)
 }
 
 // follow opens the one stream from far to near.
@@ -194,7 +198,7 @@ func TestRelayRefusesWhatIsNotTheHosts(t *testing.T) {
 		`data: {"event":"channel_message","intent_id":"` + far + `","channel_id":"` + ch + `","for":["reviewer"],"own":[],"data":{"intent_id":"` + far + `","channel_id":"` + ch + `","sender":"planner"}}` + "\nid: 8\n\n",
 		`data: {"event":"channel_message","intent_id":"` + far + `","channel_id":"` + strings.Replace(ch, hostID, farID, 1) + `","for":["reviewer"],"own":[],"data":{"intent_id":"` + far + `","channel_id":"` + ch + `","sender":"planner"}}` + "\nid: 8\n\n",
 		strings.Replace(good, `"comment"`, `"a\nid: 1"`, 1), strings.Replace(good, `{"intent_id":"`+far+`","a":1}`, `1`, 1),
-		strings.Replace(good, `"a":1`, `"a":`+nested(2*maxDepth), 1),
+		strings.Replace(good, `"a":1`, `"a":`+nested(2*MaxDepth), 1),
 		strings.Replace(good, "id: 7", "id: x", 1), strings.Replace(good, "id: 7", "id: -1", 1), "data: {\n", "data: []\n", strings.Repeat("x", maxRelayed+1),
 	} {
 		if err := h.e.Relay(t.Context(), farID, strings.NewReader(bad)); err == nil {

@@ -115,7 +115,7 @@ func (f *filter) messagesOf(c *Call, stx *store.Tx, l *look, ch *channel, after,
 			if err := stx.QueryRow("SELECT head FROM openintent_message WHERE seq = ?", m.seq).Scan(&m.head); err != nil {
 				return err
 			}
-			if err := c.take(len(m.head)); err != nil {
+			if err := c.Charge(len(m.head)); err != nil {
 				return err
 			}
 			if more = l.takes(0, len(m.head)) && more; f.add(m) {

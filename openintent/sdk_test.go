@@ -31,7 +31,7 @@ type exchange struct {
 
 // sdkKeys are the keys that the recorded clients have.
 func sdkKeys() func(*http.Request) (Caller, error) {
-	return Keys([]Key{{Hash: HashKey("any")}, {Hash: HashKey("bound"), Agent: "planner"}})
+	return front.keys(map[string]string{"any": "", "bound": "planner"})
 }
 
 // knownIDs are the ids that answers have brought, in their order.
@@ -51,7 +51,7 @@ func (r *knownIDs) learn(answer []byte) {
 // The recorded requests of the SDK are answered as they were.
 func TestRecordedSDK(t *testing.T) {
 	h := start(t, func(c *Config) { c.HeldList = 0 })
-	handler := h.e.Handler(sdkKeys())
+	handler := h.handler(sdkKeys())
 	var rec knownIDs
 	replaced := regexp.MustCompile(`\$(\d+)\.`)
 	file, err := os.ReadFile(vectors)

@@ -42,36 +42,36 @@ func (s *SendMessage) draft(e *Engine) (*draft, error) {
 	role, isRole := strings.CutPrefix(d.to, toRole)
 	switch {
 	case d.kind != kindRequest && d.kind != kindResponse && d.kind != kindNotify && d.kind != kindBroadcast:
-		return nil, invalid("message_type", "one of %s", strings.Join(messageKinds, ", "))
-	case d.to != "" && d.to != toAll && !(isRole && validAgentID(role)) && !validName(d.to):
-		return nil, invalid("to", "an agent's id, role:<role>, or *")
+		return nil, Invalid("message_type", "one of %s", strings.Join(messageKinds, ", "))
+	case d.to != "" && d.to != toAll && !(isRole && ValidAgentID(role)) && !validName(d.to):
+		return nil, Invalid("to", "an agent's id, role:<role>, or *")
 	case d.home != "" && (d.to == "" || d.to == toAll || isRole):
-		return nil, invalid("home", "it says where the agent is at home that to names")
+		return nil, Invalid("home", "it says where the agent is at home that to names")
 	case d.kind == kindRequest && d.to == toAll:
-		return nil, invalid("to", "a request goes to one agent or role")
+		return nil, Invalid("to", "a request goes to one agent or role")
 	case d.kind == kindRequest && d.to == "" && !e.cfg.Lenient:
-		return nil, invalid("to", "a request needs an agent or a role")
+		return nil, Invalid("to", "a request needs an agent or a role")
 	case d.kind == kindBroadcast && d.to != "" && d.to != toAll:
-		return nil, invalid("to", "a broadcast goes to *")
+		return nil, Invalid("to", "a broadcast goes to *")
 	case d.kind == kindResponse && d.correlation == "":
-		return nil, invalid("correlation_id", "a response needs the id of its request")
+		return nil, Invalid("correlation_id", "a response needs the id of its request")
 	case d.kind != kindResponse && d.correlation != "":
-		return nil, invalid("correlation_id", "only a response has one")
+		return nil, Invalid("correlation_id", "only a response has one")
 	}
 	if d.kind == kindBroadcast {
 		d.to = toAll
 	}
 	if d.payload == nil || d.payload.Kind() == 'n' {
-		return nil, invalid("payload", "an object is needed: {} if there is nothing to say")
+		return nil, Invalid("payload", "an object is needed: {} if there is nothing to say")
 	}
 	if d.metadata.Kind() == 'n' {
-		return nil, invalid("metadata", "an object is needed, or none at all")
+		return nil, Invalid("metadata", "an object is needed, or none at all")
 	}
-	if err := object("payload", &d.payload); err != nil {
+	if err := CheckObject("payload", &d.payload); err != nil {
 		return nil, err
 	}
 	if len(d.payload) > e.cfg.MaxPayload {
-		return nil, refuse("too_large", "payload: %d bytes, at most %d are taken: put large data elsewhere and refer to it", len(d.payload), e.cfg.MaxPayload)
+		return nil, Refuse("too_large", "payload: %d bytes, at most %d are taken: put large data elsewhere and refer to it", len(d.payload), e.cfg.MaxPayload)
 	}
 	return d, metadata(&d.metadata)
 }
@@ -79,11 +79,11 @@ func (s *SendMessage) draft(e *Engine) (*draft, error) {
 // metadata makes sure that v is an object that is not too long.
 func metadata(v *jsontext.Value) error {
 	const most = 64 << 10
-	if err := object("metadata", v); err != nil {
+	if err := CheckObject("metadata", v); err != nil {
 		return err
 	}
 	if len(*v) > most {
-		return refuse("too_large", "metadata: %d bytes, at most %d are taken", len(*v), most)
+		return Refuse("too_large", "metadata: %d bytes, at most %d are taken", len(*v), most)
 	}
 	return nil
 }
@@ -152,7 +152,7 @@ func (e *Engine) sendOnce(c *Call, o *Outgoing, audited bool, find func(*tx) (*c
 			if !ch.opt.discoverable {
 				return notFound("channel")
 			}
-			return refuse(codeNotMember, "the channel is for its members: ask its creator to add you")
+			return Refuse(codeNotMember, "the channel is for its members: ask its creator to add you")
 		}
 		if o.key != "" {
 			if out.Message, err = o.repeated(t.Tx, ch.id, t.now); err != nil || out.Message != nil {
@@ -167,7 +167,7 @@ func (e *Engine) sendOnce(c *Call, o *Outgoing, audited bool, find func(*tx) (*c
 			}
 		}
 		if !ch.isOpen(t.now) {
-			return refuse(codeClosed, "the channel is closed: open another")
+			return Refuse(codeClosed, "the channel is closed: open another")
 		}
 		if ch.opt.audit && !audited {
 			return errAudited
@@ -226,7 +226,7 @@ func (e *Engine) Send(c *Call, o *Outgoing, channelID, intentID string) (Sent, e
 		return Sent{}, err
 	}
 	if intentID != "" && intentID != ch.in.id {
-		return Sent{}, invalid("intent_id", "the channel belongs to another intent")
+		return Sent{}, Invalid("intent_id", "the channel belongs to another intent")
 	}
 	return e.send(c, o, ch.durable(e), e.existing(ch))
 }
@@ -303,7 +303,7 @@ type Pending struct {
 // channel with that id, or, if the id is "", to the intent's channel of that name.
 func (o *Outgoing) Pending(e *Engine, channelID, intentID, name string) (*Pending, error) {
 	if o.who.Operator {
-		return nil, errNoOperator
+		return nil, ErrNoAgent
 	}
 	at := now()
 	p := &Pending{Sender: o.who, ID: e.messageID(at, 0)}
@@ -313,6 +313,6 @@ func (o *Outgoing) Pending(e *Engine, channelID, intentID, name string) (*Pendin
 	if channelID == "" {
 		message = append(message, "intent_id", intentID, "channel_name", name)
 	}
-	p.Message = members(message...)
+	p.Message = Members(message...)
 	return p, nil
 }

@@ -49,7 +49,7 @@ func (t *tx) deleteUse(in *intent, k agentKey) error {
 
 // readIntent reads the object of an intent.
 func (e *Engine) readIntent(ctx context.Context, in *intent) (doc Intent, err error) {
-	docs, err := e.intentDocs(ctx, []listed{{row: in.row}}, maxListBytes, func(int) error { return nil })
+	docs, err := e.intentDocs(ctx, []listed{{row: in.row}}, MaxListBytes, func(int) error { return nil })
 	if err != nil {
 		return doc, err
 	}
@@ -189,7 +189,7 @@ func (f *eventList) eventsBack(c *Call, stx *store.Tx, l *look, intent, before i
 				}
 				more = l.takes(0, 0) && more
 			}
-			if err := c.take(len(doc)); err != nil {
+			if err := c.Charge(len(doc)); err != nil {
 				return err
 			}
 			if f.add(doc) {

@@ -311,11 +311,11 @@ func appendEvent(b []byte, ev *chain.Event) []byte {
 // them: all but its payload.
 func (n *entry) brief() jsontext.Value {
 	if m := n.message; m != nil {
-		return members("id", m.id, "channel_id", m.ch.id, "sender", ownID(m.sender, m.to), "to", null(ownID(m.to, m.to)), "message_type", m.kind, "correlation_id", null(m.correlation),
+		return Members("id", m.id, "channel_id", m.ch.id, "sender", ownID(m.sender, m.to), "to", null(ownID(m.to, m.to)), "message_type", m.kind, "correlation_id", null(m.correlation),
 			"payload", nil, "metadata", nil, "created_at", m.at, "expires_at", m.expires, "intent_id", m.ch.in.id, "channel_name", m.ch.doc.Name, "truncated", true)
 	}
 	ev := *n.event
-	return members("intent_id", ev.IntentID, "event_id", ev.ID, "event_type", ev.Type, "actor", ev.Actor, "created_at", ev.CreatedAt, "truncated", true)
+	return Members("intent_id", ev.IntentID, "event_id", ev.ID, "event_type", ev.Type, "actor", ev.Actor, "created_at", ev.CreatedAt, "truncated", true)
 }
 
 // null is a string that is null in JSON if it is empty.

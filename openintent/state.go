@@ -24,7 +24,7 @@ type Patch struct {
 
 const (
 	maxState   = 256 << 10 // bytes of an intent's state
-	maxIntent  = 1 << 20   // and of all of it, about: the rest was in the body that made it
+	MaxIntent  = 1 << 20   // and of all of it, about: the rest was in the body that made it
 	maxPatches = 256 << 10 // bytes of the patches of one request: what does not fit the state need not be sent
 	maxSteps   = 32        // members that a path leads through
 )
@@ -34,21 +34,21 @@ func (s *StatePatch) Check() error {
 	if s.State != nil {
 		var state map[string]jsontext.Value
 		if err := json.Unmarshal(s.State, &state); err != nil || state == nil {
-			return invalid("state", "an object is needed")
+			return Invalid("state", "an object is needed")
 		}
 		for _, name := range slices.Sorted(maps.Keys(state)) {
 			s.Patches = append(s.Patches, Patch{Op: "set", Path: name, Value: state[name]})
 		}
 	}
 	if len(s.Patches) > maxEntries {
-		return invalid("patches", "at most %d", maxEntries)
+		return Invalid("patches", "at most %d", maxEntries)
 	}
 	size := 0
 	for _, p := range s.Patches {
 		size += len(p.Path) + len(p.Value)
 	}
 	if size > maxPatches {
-		return refuse("too_large", "patches: %d bytes, at most %d are taken at once: make several changes, or put large data elsewhere and refer to it", size, maxPatches)
+		return Refuse("too_large", "patches: %d bytes, at most %d are taken at once: make several changes, or put large data elsewhere and refer to it", size, maxPatches)
 	}
 	return nil
 }
@@ -57,7 +57,7 @@ func (s *StatePatch) Check() error {
 func (e *Engine) PatchState(c *Call, id string, version int64, s *StatePatch) (jsontext.Value, error) {
 	return e.changeIntent(c, id, version, func(doc *Intent) (*event, error) {
 		if terminal(doc.Status) {
-			return nil, refuse("intent_terminal", "the intent is %s: its state is final", doc.Status)
+			return nil, Refuse("intent_terminal", "the intent is %s: its state is final", doc.Status)
 		}
 		if len(s.Patches) == 0 {
 			return nil, nil
@@ -88,7 +88,7 @@ func (s *StatePatch) apply(doc *Intent) (*event, error) {
 	}
 	doc.State = state.append(nil)
 	if len(doc.State) > maxState {
-		return nil, refuse("too_large", "the state would have %d bytes: at most %d are kept; put large data elsewhere and refer to it", len(doc.State), maxState)
+		return nil, Refuse("too_large", "the state would have %d bytes: at most %d are kept; put large data elsewhere and refer to it", len(doc.State), maxState)
 	}
 	for name := range after {
 		if v := state.members[name]; v != nil {
@@ -97,7 +97,7 @@ func (s *StatePatch) apply(doc *Intent) (*event, error) {
 			delete(after, name)
 		}
 	}
-	return newEvent("state_patched", members("patches", s.Patches, "old_state", before, "new_state", after))
+	return newEvent("state_patched", Members("patches", s.Patches, "old_state", before, "new_state", after))
 }
 
 // steps are the members that a path leads through: those of a JSON pointer, or
@@ -120,16 +120,16 @@ func (p Patch) apply(state *tree) error {
 	switch p.Op {
 	case "set", "add", "replace":
 		if p.Value == nil {
-			return invalid("patches", "%s needs a value", p.Op)
+			return Invalid("patches", "%s needs a value", p.Op)
 		}
 	case "remove", "delete", "unset":
 		remove = true
 	default:
-		return invalid("patches", "op: one of set, add, replace, remove")
+		return Invalid("patches", "op: one of set, add, replace, remove")
 	}
 	steps := p.steps()
 	if len(steps) > maxSteps {
-		return invalid("patches", "path: at most %d steps", maxSteps)
+		return Invalid("patches", "path: at most %d steps", maxSteps)
 	}
 	at := state
 	for _, name := range steps[:len(steps)-1] {

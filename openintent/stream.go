@@ -23,7 +23,7 @@ func (e *Engine) StreamIntent(c *Call, id string, after int64, out EventWriter) 
 	if err != nil {
 		return err
 	}
-	return e.stream(c, &subscriber{who: c.who, intent: in.id, out: out}, after)
+	return e.stream(c, &subscriber{who: c.Caller, intent: in.id, out: out}, after)
 }
 
 // StreamChannel is [Engine.StreamIntent] for a channel.
@@ -32,11 +32,11 @@ func (e *Engine) StreamChannel(c *Call, id string, after int64, out EventWriter)
 	if err != nil {
 		return err
 	}
-	e.rlocked(func() { err = e.reads(ch, c.who) })
+	e.rlocked(func() { err = e.reads(ch, c.Caller) })
 	if err != nil {
 		return err
 	}
-	return e.stream(c, &subscriber{who: c.who, intent: ch.in.id, channel: ch.id, out: out}, after)
+	return e.stream(c, &subscriber{who: c.Caller, intent: ch.in.id, channel: ch.id, out: out}, after)
 }
 
 // StreamAgent is [Engine.StreamIntent] for what concerns an agent.
@@ -46,20 +46,20 @@ func (e *Engine) StreamAgent(c *Call, agent string, after int64, out EventWriter
 		return err
 	}
 	if who.Home == "" {
-		e.awaitFollow(c.Context(), "")
+		e.AwaitFollow(c.Context(), "")
 	}
 	return e.stream(c, &subscriber{who: who, agent: true, quiet: e.cfg.QuietAgents, out: out}, after)
 }
 
 // StreamHome is [Engine.StreamIntent] for what concerns any agent of the caller's daemon.
 func (e *Engine) StreamHome(c *Call, after int64, out EventWriter) error {
-	return e.stream(c, &subscriber{who: c.who, home: true, out: out}, after)
+	return e.stream(c, &subscriber{who: c.Caller, home: true, out: out}, after)
 }
 
 // StreamRelayed is [Engine.StreamIntent] for an intent of another host, or for a channel of
 // it, from what that host relays. Whether the caller may have it is for the host to say.
 func (e *Engine) StreamRelayed(c *Call, intentID, channelID string, after int64, out EventWriter) error {
-	return e.stream(c, &subscriber{who: c.who, intent: intentID, channel: channelID, out: out}, after)
+	return e.stream(c, &subscriber{who: c.Caller, intent: intentID, channel: channelID, out: out}, after)
 }
 
 const streamPing = 15 * time.Second
@@ -102,7 +102,7 @@ func (e *Engine) stream(c *Call, s *subscriber, after int64) error {
 				b = nil
 			}
 		case <-ping.C:
-			e.saw(s.who)
+			e.Saw(s.who)
 			if !s.out.Ping() {
 				return nil
 			}

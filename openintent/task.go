@@ -73,16 +73,16 @@ func (d *Task) Check() error {
 func (d *Task) check() error {
 	switch {
 	case d.Name == "" || len(d.Name) > 1024:
-		return invalid("name", "1 to 1024 bytes are needed")
+		return Invalid("name", "1 to 1024 bytes are needed")
 	case taskEvents[d.Status] == "":
-		return invalid("status", "one of pending, ready, claimed, running, blocked, completed, failed, cancelled, skipped")
+		return Invalid("status", "one of pending, ready, claimed, running, blocked, completed, failed, cancelled, skipped")
 	case max(len(d.Artifacts), len(d.Capabilities), len(d.DependsOn), len(d.Blocks)) > maxEntries:
-		return invalid("depends_on", "lists have at most %d entries", maxEntries)
+		return Invalid("depends_on", "lists have at most %d entries", maxEntries)
 	case d.Assigned != nil && *d.Assigned != "" && !validName(*d.Assigned):
-		return badAgent("assigned_agent")
+		return BadAgentID("assigned_agent")
 	}
 	for field, v := range map[string]*jsontext.Value{"input": &d.Input, "metadata": &d.Metadata} {
-		if err := object(field, v); err != nil {
+		if err := CheckObject(field, v); err != nil {
 			return err
 		}
 	}
@@ -98,7 +98,7 @@ func (d *Task) check() error {
 		}
 	}
 	if size := len(text(*d)); size > maxTask {
-		return refuse("too_large", "the task has %d bytes: at most %d are kept; put large data elsewhere and refer to it", size, maxTask)
+		return Refuse("too_large", "the task has %d bytes: at most %d are kept; put large data elsewhere and refer to it", size, maxTask)
 	}
 	for _, list := range []*[]string{&d.Artifacts, &d.Capabilities, &d.DependsOn, &d.Blocks} {
 		*list = append([]string{}, *list...)
@@ -142,27 +142,27 @@ func (c *Call) assigns(in *intent, d *Task) error {
 func (e *Engine) CreateTask(c *Call, doc Task) (Task, error) {
 	err := e.writeIntent(c, doc.IntentID, levelWrite, func(t *tx, in *intent) error {
 		if in.terminal() {
-			return refuse("intent_terminal", "the intent is %s: it gets no more tasks", in.status)
+			return Refuse("intent_terminal", "the intent is %s: it gets no more tasks", in.status)
 		}
 		var all part
 		for _, k := range in.tasks {
-			all.add(k.doc.Home, c.who.Home)
+			all.add(k.doc.Home, c.Caller.Home)
 		}
-		if err := all.room(c.who.Home, "tasks of this intent", maxEntries, "use those that there are"); err != nil {
+		if err := all.room(c.Caller.Home, "tasks of this intent", maxEntries, "use those that there are"); err != nil {
 			return err
 		}
 		if err := c.assigns(in, &doc); err != nil {
 			return err
 		}
-		if c.who.Home != "" {
-			if err := mayMake(e.guestbook.tasks, c.who.Home, "let an agent of the intent's own daemon create them"); err != nil {
+		if c.Caller.Home != "" {
+			if err := mayMake(e.guestbook.tasks, c.Caller.Home, "let an agent of the intent's own daemon create them"); err != nil {
 				return err
 			}
 		} else if e.guests[""].tasks >= maxTasks {
 			return tooMany("tasks", maxTasks, "use those that there are")
 		}
 		doc.ID, doc.Version, doc.CreatedAt, doc.StartedAt, doc.CompletedAt = e.newID(idTask, t.now), 1, t.now, 0, 0
-		doc.Home, doc.ChargedTo = c.who.Home, ""
+		doc.Home, doc.ChargedTo = c.Caller.Home, ""
 		made := doc
 		k := &task{in: in, doc: &made}
 		if err := t.saveTask(in, doc); err != nil {
@@ -173,7 +173,7 @@ func (e *Engine) CreateTask(c *Call, doc Task) (Task, error) {
 			step{func() { e.tasks[doc.ID] = k }, func() { delete(e.tasks, doc.ID) }},
 			step{func() { e.count(doc.Home, 0, 1, doc.size()) }, func() { e.count(doc.Home, 0, -1, -doc.size()) }},
 		)
-		_, err := t.log(in, event{kind: "task.created", actor: c.who.name, payload: members("task_id", doc.ID, "name", doc.Name)})
+		_, err := t.log(in, event{kind: "task.created", actor: c.Caller.name, payload: Members("task_id", doc.ID, "name", doc.Name)})
 		return err
 	})
 	return doc, err
@@ -278,7 +278,7 @@ func (e *Engine) PatchTask(c *Call, id string, version int64, read func(*Task) e
 		}
 		ended := doc.Status != old.Status && taskOver(doc.Status)
 		if taskOver(old.Status) && doc.Status != old.Status {
-			return refuse("task_over", "the task is %s, which is final: create another", old.Status)
+			return Refuse("task_over", "the task is %s, which is final: create another", old.Status)
 		}
 		if doc.Status == "running" && doc.StartedAt == 0 {
 			doc.StartedAt = t.now
@@ -286,11 +286,11 @@ func (e *Engine) PatchTask(c *Call, id string, version int64, read func(*Task) e
 		if ended {
 			doc.CompletedAt = t.now
 		}
-		if more := doc.size() - old.size(); more > 0 && c.who.Home != "" {
-			if c.who.Home != old.payer() {
-				doc.ChargedTo, more = c.who.Home, doc.size()
+		if more := doc.size() - old.size(); more > 0 && c.Caller.Home != "" {
+			if c.Caller.Home != old.payer() {
+				doc.ChargedTo, more = c.Caller.Home, doc.size()
 			}
-			if err := t.roomOnDisk(in, c.who, more); err != nil {
+			if err := t.roomOnDisk(in, c.Caller, more); err != nil {
 				return err
 			}
 		}
@@ -304,7 +304,7 @@ func (e *Engine) PatchTask(c *Call, id string, version int64, read func(*Task) e
 			step{func() { e.count(doc.payer(), 0, 0, doc.size()) }, func() { e.count(doc.payer(), 0, 0, -doc.size()) }},
 		)
 		if doc.Status != old.Status {
-			if _, err := t.log(in, event{kind: taskEvents[doc.Status], actor: c.who.name, payload: members("task_id", doc.ID, "old_status", old.Status, "new_status", doc.Status)}); err != nil {
+			if _, err := t.log(in, event{kind: taskEvents[doc.Status], actor: c.Caller.name, payload: Members("task_id", doc.ID, "old_status", old.Status, "new_status", doc.Status)}); err != nil {
 				return err
 			}
 		}

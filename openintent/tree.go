@@ -36,10 +36,10 @@ func (t *tree) open(root *tree) error {
 		return nil
 	}
 	if t.text.Kind() != '{' {
-		return invalid("patches", "path: leads through a value that is no object")
+		return Invalid("patches", "path: leads through a value that is no object")
 	}
 	if root.work += len(t.text); root.work > maxWork {
-		return refuse("too_large", "patches: their paths lead through more than %d bytes: make several changes, or keep large values less deep in the state", maxWork)
+		return Refuse("too_large", "patches: their paths lead through more than %d bytes: make several changes, or keep large values less deep in the state", maxWork)
 	}
 	var texts map[string]jsontext.Value
 	if err := json.Unmarshal(t.text, &texts); err != nil {

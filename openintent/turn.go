@@ -69,12 +69,15 @@ type turn struct {
 // turnKey is what a context holds the turn of its call under.
 type turnKey struct{}
 
-// awaitTurn waits until it is the turn of c, a call with a long body of another daemon's agent.
+// AwaitTurn waits until it is the turn of c, if its body is long and its caller another daemon's agent.
 // Such calls are computed one at a time, so that on two processors one is left for all else;
 // of each home one waits, so homes take turns. The turn ends when something is written for c,
 // which waits for others, or when end is called. While something is read for c it is another's.
-func (e *Engine) awaitTurn(c *Call) (end func(), err error) {
-	leave, err := e.long.enter(c.Context(), c.who.Home)
+func (e *Engine) AwaitTurn(c *Call, length int) (end func(), err error) {
+	if c.Caller.Home == "" || length < longBody {
+		return func() {}, nil
+	}
+	leave, err := e.long.enter(c.Context(), c.Caller.Home)
 	if err != nil {
 		return nil, err
 	}

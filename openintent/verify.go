@@ -52,12 +52,12 @@ func (e *Engine) VerifyEvents(c *Call, intentID string) (v ChainVerification, er
 	}); err != nil {
 		return v, err
 	}
-	leave, err := e.verifies.enter(c.Context(), c.who.Home)
+	leave, err := e.verifies.enter(c.Context(), c.Caller.Home)
 	if err != nil {
 		return v, err
 	}
 	defer leave()
-	last := e.verifies.known(c.who.Home, in.id)
+	last := e.verifies.known(c.Caller.Home, in.id)
 	v = last.v
 	previous := last.hash
 	if v.Last > head || v.Last == head && previous == hash { // it may have grown, and been verified, since head was read
@@ -100,7 +100,7 @@ func (e *Engine) VerifyEvents(c *Call, intentID string) (v ChainVerification, er
 		if page == nil {
 			break
 		}
-		if err := e.verifies.page(c.Context(), c.who.Home, took, func() {
+		if err := e.verifies.page(c.Context(), c.Caller.Home, took, func() {
 			for _, ev := range page {
 				check(ev)
 			}
@@ -114,7 +114,7 @@ func (e *Engine) VerifyEvents(c *Call, intentID string) (v ChainVerification, er
 	v.Valid = len(v.Breaks) == 0
 	v.Chain = v.Valid
 	if v.Valid {
-		e.verifies.keep(c.who.Home, verified{v, hash, last.at})
+		e.verifies.keep(c.Caller.Home, verified{v, hash, last.at})
 	}
 	return v, nil
 }

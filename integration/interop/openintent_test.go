@@ -16,7 +16,7 @@ import (
 
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
-	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/api"
 )
 
 // sdk is the interpreter that make interop has installed the OpenIntent SDK for.
@@ -43,7 +43,7 @@ func newDesk(t *testing.T) *desk {
 	t.Helper()
 	addr := freeAddr(t)
 	d := &desk{live.New(t, "desk"), "http://" + addr}
-	config := fmt.Sprintf("channels:\n  listen: %s\n  keys:\n  - {sha256: %s}\n  - {sha256: %s, agent: planner}\n", addr, openintent.HashKey("any"), openintent.HashKey("bound"))
+	config := fmt.Sprintf("channels:\n  listen: %s\n  keys:\n  - {sha256: %s}\n  - {sha256: %s, agent: planner}\n", addr, api.HashKey("any"), api.HashKey("bound"))
 	if err := os.WriteFile(filepath.Join(d.Home, "config.yaml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
-	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/api"
 )
 
 // agentOfOurs follows its own stream, over the socket.
@@ -39,7 +39,7 @@ func TestChannelsOfTheSDK(t *testing.T) {
 	l, h := lan(t, both, "desk", "laptop")
 	desk, laptop := h[0].daemon("desk"), h[1].daemon("laptop")
 	for _, d := range []*daemon{desk, laptop} {
-		config := fmt.Sprintf("channels:\n  open_to: [\"*\"]\n  listen: 127.0.0.1:7118\n  keys: [{sha256: %s}]\n", openintent.HashKey("any"))
+		config := fmt.Sprintf("channels:\n  open_to: [\"*\"]\n  listen: 127.0.0.1:7118\n  keys: [{sha256: %s}]\n", api.HashKey("any"))
 		if err := os.WriteFile(filepath.Join(d.Home, "config.yaml"), []byte(config), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/api"
 )
 
 // Ids of what two hosts say, one at a time.
@@ -72,9 +73,9 @@ func sayers(t *testing.T, book *budget.Book, says func(host identity.ID, path st
 
 // asks makes a request of an agent here.
 func (g *Gateway) asks(ctx context.Context, path string) *httptest.ResponseRecorder {
-	w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "GET", api+path, nil)
+	w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "GET", apiPath+path, nil)
 	speak(r, "planner")
-	g.Engine.Handler(openintent.Local).ServeHTTP(w, r)
+	g.API.Handler(api.Local).ServeHTTP(w, r)
 	return w
 }
 

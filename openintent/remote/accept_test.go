@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/api"
 )
 
 // TestAnswersLeadNowhereElse: what a host answers neither sends an agent here to another
@@ -75,10 +75,10 @@ func TestAnswersLeadNowhereElse(t *testing.T) {
 		if r.method == http.MethodPost {
 			body = strings.NewReader(`{"name":"talk","payload":{}}`)
 		}
-		request := httptest.NewRequest(r.method, api+r.path, body)
+		request := httptest.NewRequest(r.method, apiPath+r.path, body)
 		speak(request, "planner")
 		w := httptest.NewRecorder()
-		c.Engine.Handler(openintent.Local).ServeHTTP(w, request)
+		c.API.Handler(api.Local).ServeHTTP(w, request)
 		if w.Code != r.status || w.Header().Get("Location") != "" || w.Header().Get("Set-Cookie") != "" {
 			t.Errorf("%s: %d %v %s", name, w.Code, w.Header(), w.Body)
 		}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
-	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/api"
 )
 
 // A home that does not read its answers is kept few of them, and not for long.
@@ -114,11 +114,11 @@ func TestAnAnswerThatBreaksOff(t *testing.T) {
 		}
 		return &spoken{in: strings.NewReader(part + "half")}, nil
 	})
-	served := httptest.NewServer(c.Engine.Handler(openintent.Local))
+	served := httptest.NewServer(c.API.Handler(api.Local))
 	defer served.Close()
 	for n := range 20 {
 		left.Store(n >= 10)
-		r, err := http.NewRequestWithContext(t.Context(), "GET", served.URL+api+farChannel+"/messages/msg_0102030405_01M7WK708745SZDSQ20JGH2Z1P", nil)
+		r, err := http.NewRequestWithContext(t.Context(), "GET", served.URL+apiPath+farChannel+"/messages/msg_0102030405_01M7WK708745SZDSQ20JGH2Z1P", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

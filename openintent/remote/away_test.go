@@ -19,6 +19,7 @@ import (
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/api"
 )
 
 const farChannel = "channels/chan_0102030405_01M7WK708745SZDSQ20JGH2Z1P"
@@ -57,10 +58,10 @@ func TestListsOfAHostThatIsAway(t *testing.T) {
 		{"planner", other + "/messages", ""},
 		{"reviewer", farChannel + "/messages", ""}, // it is not its message
 	} {
-		r := httptest.NewRequest("GET", api+l.path, nil)
+		r := httptest.NewRequest("GET", apiPath+l.path, nil)
 		speak(r, l.agent)
 		w := httptest.NewRecorder()
-		c.Engine.Handler(openintent.Local).ServeHTTP(w, r)
+		c.API.Handler(api.Local).ServeHTTP(w, r)
 		var list []object
 		if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil || w.Code != 200 || w.Header().Get(headerIncomplete) != codeUnreachable {
 			t.Errorf("%s: %d %s %v", l.path, w.Code, w.Body, w.Header())
@@ -97,10 +98,10 @@ func TestAListWaitsForItsHost(t *testing.T) {
 			began := time.Now()
 			done := make(chan *httptest.ResponseRecorder, 1)
 			go func() {
-				r := httptest.NewRequest("GET", api+farChannel+"/messages?wait=30", nil)
+				r := httptest.NewRequest("GET", apiPath+farChannel+"/messages?wait=30", nil)
 				speak(r, "planner")
 				w := httptest.NewRecorder()
-				c.Engine.Handler(openintent.Local).ServeHTTP(w, r)
+				c.API.Handler(api.Local).ServeHTTP(w, r)
 				done <- w
 			}()
 			time.Sleep(10 * time.Second)

@@ -139,7 +139,7 @@ func (g *Gateway) readEvents(ctx context.Context, host identity.ID, begun func()
 	}
 	silence := time.AfterFunc(answerTime, cancel)
 	defer silence.Stop()
-	answer, err := g.sendRequest(ctx, host, openintent.Daemon, http.MethodGet, api+"subscribe/home", nil, "Last-Event-ID", cursor)
+	answer, err := g.sendRequest(ctx, host, openintent.Daemon, http.MethodGet, apiPath+"subscribe/home", nil, "Last-Event-ID", cursor)
 	if err != nil {
 		return err
 	}

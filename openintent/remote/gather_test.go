@@ -17,6 +17,7 @@ import (
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/api"
 	"github.com/acpd/acpd/store"
 )
 
@@ -74,9 +75,9 @@ func TestListsOfManyHosts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		began, w, r := time.Now(), httptest.NewRecorder(), httptest.NewRequest("GET", api+"intents", nil)
+		began, w, r := time.Now(), httptest.NewRecorder(), httptest.NewRequest("GET", apiPath+"intents", nil)
 		speak(r, "planner")
-		c.Engine.Handler(openintent.Local).ServeHTTP(w, r)
+		c.API.Handler(api.Local).ServeHTTP(w, r)
 		if took := time.Since(began); w.Code != 200 || took != gatherTime || strings.Count(w.Body.String(), `"id"`) != 1 || !strings.Contains(w.Body.String(), identity.ID{1}.String()) {
 			t.Errorf("after %v: %d %s", took, w.Code, w.Body)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/api"
 )
 
 // This daemon as the home of agents that have to do with intents elsewhere.
@@ -169,20 +170,20 @@ func (g *Gateway) takeWaitSlot(host identity.ID) (leave func(), err error) {
 
 // findHost finds the trusted peer that made ids with the given digits. Where two could
 // have, neither is asked: keys with the digits of another's can be made.
-func (g *Gateway) findHost(digits string) (host identity.Peer, refusal *openintent.HTTPError) {
+func (g *Gateway) findHost(digits string) (host identity.Peer, refusal *api.Error) {
 	for _, p := range g.cfg.Peers() {
 		switch {
 		case !strings.HasPrefix(p.ID.String(), digits):
 		case host.ID == identity.ID{}:
 			host = p
 		default:
-			return host, &openintent.HTTPError{Status: http.StatusNotFound, Code: "ambiguous_host", Message: fmt.Sprintf(
+			return host, &api.Error{Status: http.StatusNotFound, Code: "ambiguous_host", Message: fmt.Sprintf(
 				"the intent lives on the daemon %s…, and two that are trusted here have these digits, %s (%s) and %s (%s): acpctl untrust the one that does not host it",
 				digits, host.Name, host.ID, p.Name, p.ID)}
 		}
 	}
 	if (host.ID == identity.ID{}) {
-		refusal = &openintent.HTTPError{Status: http.StatusNotFound, Code: "unknown_host", Message: "the intent lives on the daemon " + digits +
+		refusal = &api.Error{Status: http.StatusNotFound, Code: "unknown_host", Message: "the intent lives on the daemon " + digits +
 			"…, which is not trusted here: acpctl peers lists those that are, acpctl trust lets one in"}
 	}
 	return host, refusal
@@ -190,11 +191,11 @@ func (g *Gateway) findHost(digits string) (host identity.Peer, refusal *openinte
 
 // answerFailure answers an agent whose request did not reach the host, or may not have.
 func answerFailure(w http.ResponseWriter, host string, err error) {
-	if openintent.AnswerError(w, err) {
+	if api.AnswerError(w, err) {
 		return
 	}
 	e := kinds.AsError(err)
-	answer := &openintent.HTTPError{Status: http.StatusBadGateway, Code: codeUnreachable, Message: host + " hosts the intent: " + e.Message, More: map[string]any{"delivered": e.Delivered()}}
+	answer := &api.Error{Status: http.StatusBadGateway, Code: codeUnreachable, Message: host + " hosts the intent: " + e.Message, More: map[string]any{"delivered": e.Delivered()}}
 	switch {
 	case e.Code == kinds.Internal && e.From == "":
 		answer.Message, answer.More = host+" hosts the intent and did not answer to the end: what was asked of it may be done; look, then try again",
@@ -240,7 +241,7 @@ func (g *Gateway) gatherLists(ctx context.Context, who openintent.Caller, path s
 
 // readList reads the list of one host, as long as there is room for it.
 func (g *Gateway) readList(ctx context.Context, host identity.ID, agent, path string, room func(bytes int) error) ([]byte, error) {
-	answer, err := g.sendRequest(ctx, host, agent, http.MethodGet, api+path, nil)
+	answer, err := g.sendRequest(ctx, host, agent, http.MethodGet, apiPath+path, nil)
 	if err != nil {
 		return nil, err
 	}

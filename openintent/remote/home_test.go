@@ -227,7 +227,7 @@ func TestWhatIsPassedOnArrivesAsItWas(t *testing.T) {
 			t.Errorf("channel %d: %q, want %q", i, c["name"], names[i])
 		}
 	}
-	r, err := http.NewRequestWithContext(t.Context(), "POST", reviewer.base+api+intent+"/channels", strings.NewReader(`{"name": "expected"}`))
+	r, err := http.NewRequestWithContext(t.Context(), "POST", reviewer.base+apiPath+intent+"/channels", strings.NewReader(`{"name": "expected"}`))
 	if err != nil {
 		t.Fatal(err)
 	}

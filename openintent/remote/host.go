@@ -14,6 +14,7 @@ import (
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/api"
 )
 
 // This daemon as the host of agents that are at home at others.
@@ -28,8 +29,8 @@ type streamConnKey struct{}
 // newServer makes the server of requests that other daemons pass on.
 func (g *Gateway) newServer() *http.Server {
 	connOf := func(r *http.Request) *streamConn { return r.Context().Value(streamConnKey{}).(*streamConn) }
-	handler := g.Engine.Handler(func(r *http.Request) (openintent.Caller, error) {
-		return openintent.Remote(connOf(r).home.String(), r)
+	handler := g.API.Handler(func(r *http.Request) (openintent.Caller, error) {
+		return api.Remote(connOf(r).home.String(), r)
 	})
 	s := &http.Server{
 		// A home says nothing after its request. To the server this would mean that it
@@ -70,7 +71,7 @@ func (w requestBody) Read(b []byte) (int, error) {
 }
 
 // checkRequest returns why a request of another daemon is not looked at, nil if it is.
-func (g *Gateway) checkRequest(from *streamConn) *openintent.HTTPError {
+func (g *Gateway) checkRequest(from *streamConn) *api.Error {
 	err := g.cfg.Admit(from.home)
 	if err == nil && from.overBudget != nil {
 		err = kinds.Errorf(kinds.Overloaded, "%v: come again when a request of yours has ended", from.overBudget)
@@ -82,7 +83,7 @@ func (g *Gateway) checkRequest(from *streamConn) *openintent.HTTPError {
 	if e.Code == kinds.Overloaded {
 		status = http.StatusTooManyRequests
 	}
-	return &openintent.HTTPError{Status: status, Code: string(e.Code), Message: e.Message}
+	return &api.Error{Status: status, Code: string(e.Code), Message: e.Message}
 }
 
 // Serve answers the request on a peer's stream, for as long as ctx lasts, and returns

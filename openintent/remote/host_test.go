@@ -24,6 +24,7 @@ import (
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/api"
 )
 
 // spoken is a stream on which a peer has said something, and FIN.
@@ -93,10 +94,10 @@ func alone(t testing.TB, log slog.Handler) *Gateway {
 // local makes a request of an agent here; without a name it is the operator.
 func local[T any](t testing.TB, c *Gateway, agent, method, path, body string) (status int, answer T) {
 	t.Helper()
-	r := httptest.NewRequest(method, api+path, strings.NewReader(body))
+	r := httptest.NewRequest(method, apiPath+path, strings.NewReader(body))
 	speak(r, agent)
 	w := httptest.NewRecorder()
-	c.Engine.Handler(openintent.Local).ServeHTTP(w, r)
+	c.API.Handler(api.Local).ServeHTTP(w, r)
 	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
 		t.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
 	}

@@ -310,7 +310,7 @@ func (g *Gateway) putRecord(ctx context.Context, host identity.ID, agent, record
 	if record == "" {
 		return true, nil
 	}
-	status, answer, err := g.askHost(ctx, 512, host, openintent.Daemon, http.MethodPut, api+"agents/"+url.PathEscape(agent)+"/record", []byte(record))
+	status, answer, err := g.askHost(ctx, 512, host, openintent.Daemon, http.MethodPut, apiPath+"agents/"+url.PathEscape(agent)+"/record", []byte(record))
 	if err == nil && status >= 300 {
 		g.log.Debug("a host took no record", "host", host.Label(), "agent", agent, "status", status, "answer", string(answer))
 	}
@@ -319,7 +319,7 @@ func (g *Gateway) putRecord(ctx context.Context, host identity.ID, agent, record
 
 // readRecords implements readRecordsFunc.
 func (g *Gateway) readRecords(ctx context.Context, host identity.ID) (agents []string, said bool, err error) {
-	status, answer, err := g.askHost(ctx, maxStrangers, host, openintent.Daemon, http.MethodGet, api+"records", nil)
+	status, answer, err := g.askHost(ctx, maxStrangers, host, openintent.Daemon, http.MethodGet, apiPath+"records", nil)
 	switch {
 	case err != nil:
 		return nil, false, err

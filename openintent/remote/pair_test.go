@@ -20,6 +20,7 @@ import (
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/api"
 	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
@@ -117,7 +118,7 @@ func (s *side) start() {
 		s.t.Fatal(err)
 	}
 	s.base = "http://" + l.Addr().String()
-	api := &http.Server{Handler: c.Engine.Handler(openintent.Local)}
+	server := &http.Server{Handler: c.API.Handler(api.Local)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for what, run := range map[string]func(context.Context) error{"node": node.Serve, "gateway": c.Run, "engine": c.Engine.Run} {
@@ -127,13 +128,13 @@ func (s *side) start() {
 			}
 		})
 	}
-	running.Go(func() { api.Serve(l) })
+	running.Go(func() { server.Serve(l) })
 	for _, p := range s.trust.Peers() {
 		node.Connect(p.ID)
 	}
 	s.stop = sync.OnceFunc(func() {
 		cancel()
-		api.Close()
+		server.Close()
 		running.Wait()
 		s.node = nil
 		if err := db.Close(); err != nil {
@@ -209,7 +210,7 @@ func (a *agent) do(method, path string, body any) *http.Response {
 			a.t.Fatal(err)
 		}
 	}
-	r, err := http.NewRequestWithContext(a.t.Context(), method, a.base+api+path, strings.NewReader(string(text)))
+	r, err := http.NewRequestWithContext(a.t.Context(), method, a.base+apiPath+path, strings.NewReader(string(text)))
 	if err != nil {
 		a.t.Fatal(err)
 	}

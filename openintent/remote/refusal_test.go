@@ -136,7 +136,7 @@ func TestAFailureIsOfOneLine(t *testing.T) {
 // An idempotency key is one of its sender in its channel, while messages wait too.
 func TestKeysAreOfAChannel(t *testing.T) {
 	t.Parallel()
-	path := func(channel string) string { return api + "channels/" + channel + "/messages" }
+	path := func(channel string) string { return apiPath + "channels/" + channel + "/messages" }
 	refuse := func(context.Context, *outgoingMessage) (int, []byte, error) {
 		return http.StatusNotFound, []byte(`{"error":"gone"}`), nil
 	}
@@ -161,7 +161,7 @@ func TestKeysAreOfAChannel(t *testing.T) {
 		{"k1", path("build") + "/msg_1/reply", "2", 0, ""},
 		{"k1", path("build2"), "3", 201, "{7}"},
 		{"k1", path("build2") + "/msg_1/reply", "3", 0, ""},
-		{"k1", api + "intents/i/channels/build/messages", "3", 201, "{9}"},
+		{"k1", apiPath + "intents/i/channels/build/messages", "3", 201, "{9}"},
 	} {
 		p := outgoingMessage{id: fmt.Sprint("p", i), host: desk.ID, agent: "planner", idempotencyKey: r.key, path: r.path, body: []byte(r.body), answer: fmt.Appendf(nil, "{%d}", i)}
 		w := httptest.NewRecorder()

@@ -36,6 +36,7 @@ import (
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/api"
 )
 
 // Stream is a stream of type 0x04, its type already written or read. One goroutine
@@ -76,7 +77,8 @@ type Config struct {
 // here on to hosts, and serves what other daemons pass on. Its methods may be called from
 // any goroutine.
 type Gateway struct {
-	Engine *openintent.Engine // the caller runs it, and serves it to the agents here
+	Engine *openintent.Engine // the caller runs it
+	API    *api.API           // of the engine; the caller serves it to the agents here
 
 	cfg           Config
 	log           *slog.Logger
@@ -109,11 +111,12 @@ func Open(ctx context.Context, cfg Config) (*Gateway, error) {
 	}
 	c.requests = e.Budget.Open(budget.ChannelRequests)
 	e.Self, e.Lines, e.OpenTo, e.Petname = cfg.Self.String(), cfg.Lines, c.isOpenTo, c.isPetname
-	e.Forward, e.Follow, e.Gather, e.Unsent, e.Changed = c.forwardRequest, c.followHosts, c.gatherLists, c.listUnsent, func() { c.introductions.wake.Set() }
+	e.Follow, e.Gather, e.Unsent, e.Changed = c.followHosts, c.gatherLists, c.listUnsent, func() { c.introductions.wake.Set() }
 	var err error
 	if c.Engine, err = openintent.New(ctx, e); err != nil {
 		return nil, err
 	}
+	c.API = api.New(c.Engine, api.Config{Forward: c.forwardRequest})
 	if err := e.Store.Migrate(ctx, "carrier", schema); err != nil {
 		return nil, err
 	}

@@ -16,14 +16,15 @@ import (
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/api"
 )
 
 // says makes a send of an agent here, with a key if there is one.
 func (g *Gateway) says(ctx context.Context, agent, path, key string) *httptest.ResponseRecorder {
-	w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "POST", api+path, strings.NewReader(`{"payload": {}}`))
+	w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "POST", apiPath+path, strings.NewReader(`{"payload": {}}`))
 	speak(r, agent)
 	r.Header.Set(headerKey, key)
-	g.Engine.Handler(openintent.Local).ServeHTTP(w, r)
+	g.API.Handler(api.Local).ServeHTTP(w, r)
 	return w
 }
 
@@ -92,7 +93,7 @@ func TestAnswersToWhatWaitedAreCharged(t *testing.T) {
 		fmt.Fprintf(w, "HTTP/1.1 201 Created\r\nContent-Length: %d\r\n\r\n%s", len(long), long)
 	})
 	k := senderKey{first, "planner"}
-	path := api + "channels/" + fmt.Sprintf(sayerChannel, first.String()[:openintent.HostDigits]) + "/messages"
+	path := apiPath + "channels/" + fmt.Sprintf(sayerChannel, first.String()[:openintent.HostDigits]) + "/messages"
 	p := &outgoingMessage{id: "m1", host: first, agent: "planner", path: path, body: []byte(`{"payload": {}}`), answer: []byte("{}")}
 	if err := c.messages.addWaiting(t.Context(), k, p); err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/api"
 )
 
 // A host that is there and says nothing, or nothing more, is waited for as long as the
@@ -91,10 +91,10 @@ func TestASilentHostIsGivenUp(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			says.Store(r.says)
-			ask := httptest.NewRequest(r.method, api+r.path, strings.NewReader(r.body))
+			ask := httptest.NewRequest(r.method, apiPath+r.path, strings.NewReader(r.body))
 			ask.Header.Set("X-Agent-ID", "planner")
 			w, began := httptest.NewRecorder(), time.Now()
-			c.Engine.Handler(openintent.Local).ServeHTTP(w, ask)
+			c.API.Handler(api.Local).ServeHTTP(w, ask)
 			if took := time.Since(began); took != r.after {
 				t.Errorf("%s: after %v, want %v", name, took, r.after)
 			}

@@ -20,7 +20,7 @@ import (
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/storm"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/api"
 	"github.com/acpd/acpd/store"
 )
 
@@ -197,10 +197,10 @@ func (m *machine) ask(agent, method, path, body string) (status int, answer obje
 	if c == nil {
 		return 0, nil
 	}
-	r := httptest.NewRequestWithContext(m.w.t.Context(), method, api+path, strings.NewReader(body))
+	r := httptest.NewRequestWithContext(m.w.t.Context(), method, apiPath+path, strings.NewReader(body))
 	speak(r, agent)
 	w := httptest.NewRecorder()
-	c.Engine.Handler(openintent.Local).ServeHTTP(w, r)
+	c.API.Handler(api.Local).ServeHTTP(w, r)
 	if length := w.Header().Get("Content-Length"); length != "" && length != fmt.Sprint(w.Body.Len()) {
 		return 0, nil // as a client sees it, the connection ended too soon
 	}
@@ -268,10 +268,10 @@ func (w *weather) reply(ctx context.Context, channel string) {
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
-		r := httptest.NewRequestWithContext(ctx, "GET", api+"channels/"+channel+"/messages?wait=30&limit=1000"+since, nil)
+		r := httptest.NewRequestWithContext(ctx, "GET", apiPath+"channels/"+channel+"/messages?wait=30&limit=1000"+since, nil)
 		speak(r, "reviewer")
 		answer := httptest.NewRecorder()
-		c.Engine.Handler(openintent.Local).ServeHTTP(answer, r)
+		c.API.Handler(api.Local).ServeHTTP(answer, r)
 		var news []object
 		if answer.Code != http.StatusOK || json.Unmarshal(answer.Body.Bytes(), &news) != nil {
 			time.Sleep(100 * time.Millisecond)
@@ -362,10 +362,10 @@ func (w *weather) settle(channel string) {
 	there := make(map[string]int)
 	for since := "&since=1999-12-31T00:00:00Z"; ; {
 		var page []object
-		r := httptest.NewRequestWithContext(w.t.Context(), "GET", api+"channels/"+channel+"/messages?wait=0&limit=1000"+since, nil)
+		r := httptest.NewRequestWithContext(w.t.Context(), "GET", apiPath+"channels/"+channel+"/messages?wait=0&limit=1000"+since, nil)
 		speak(r, "")
 		answer := httptest.NewRecorder()
-		w.host.Get().Engine.Handler(openintent.Local).ServeHTTP(answer, r)
+		w.host.Get().API.Handler(api.Local).ServeHTTP(answer, r)
 		if err := json.Unmarshal(answer.Body.Bytes(), &page); err != nil {
 			w.t.Fatalf("list: %d %s", answer.Code, answer.Body)
 		}

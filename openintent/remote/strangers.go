@@ -95,7 +95,7 @@ func (g *Gateway) askDeparted(ctx context.Context, peer identity.ID, strangers [
 	if err != nil {
 		return err
 	}
-	status, answer, err := g.askHost(ctx, maxStrangers, peer, openintent.Daemon, http.MethodPost, api+"departed", body)
+	status, answer, err := g.askHost(ctx, maxStrangers, peer, openintent.Daemon, http.MethodPost, apiPath+"departed", body)
 	if err != nil || status != http.StatusOK {
 		return err
 	}

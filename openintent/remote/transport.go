@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	api       = "/api/v1/"
+	apiPath   = "/api/v1/"
 	maxHeader = 32 << 10 // bytes of the head of a request, and of an answer
 )
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/api"
 	"github.com/acpd/acpd/store"
 )
 
@@ -35,9 +36,9 @@ func describeRefused(message []byte, status int, said []byte) []byte {
 	if json.Unmarshal(message, &m) != nil {
 		m = make(map[string]jsontext.Value) // our own message is an object
 	}
-	why := openintent.Refusal{Status: status}
+	why := api.Refusal{Status: status}
 	if json.Unmarshal(said, &why) != nil {
-		why = openintent.Refusal{}
+		why = api.Refusal{}
 	}
 	why.Status = status
 	why.Error = cmp.Or(why.Error, "refused")

@@ -15,7 +15,7 @@ import (
 
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/api"
 	"github.com/acpd/acpd/store"
 )
 
@@ -149,25 +149,25 @@ func TestRefusalsAreBounded(t *testing.T) {
 // What a host says when it refuses is passed on as text, whatever it is.
 func TestWhatAHostSaysWhenItRefuses(t *testing.T) {
 	t.Parallel()
-	for said, want := range map[string]openintent.Refusal{
+	for said, want := range map[string]api.Refusal{
 		`{"error":"not_found","message":"no such channel"}`: {Status: 404, Error: "not_found", Message: "no such channel"},
 		`{"error":3}`:       {Status: 404, Error: "refused", Message: "the host refused the message with status 404: look at the channel, then send another"},
 		`no`:                {Status: 404, Error: "refused", Message: "the host refused the message with status 404: look at the channel, then send another"},
 		`{"status":"sent"}`: {Status: 404, Error: "refused", Message: "the host refused the message with status 404: look at the channel, then send another"},
 	} {
 		var m struct {
-			ID      string             `json:"id"`
-			Status  string             `json:"status"`
-			Refusal openintent.Refusal `json:"refusal"`
+			ID      string      `json:"id"`
+			Status  string      `json:"status"`
+			Refusal api.Refusal `json:"refusal"`
 		}
 		if err := json.Unmarshal(describeRefused([]byte(`{"id":"m","status":"pending","payload":{}}`), 404, []byte(said)), &m); err != nil || m.ID != "m" || m.Status != "refused" || m.Refusal != want {
 			t.Errorf("%s: %+v %v", said, m, err)
 		}
 	}
-	r := httptest.NewRequest("GET", api+"unsent", nil)
+	r := httptest.NewRequest("GET", apiPath+"unsent", nil)
 	speak(r, "planner")
 	w := httptest.NewRecorder()
-	home(t, func(context.Context) (Stream, error) { return nil, kinds.Errorf(kinds.Unreachable, "away") }).Engine.Handler(openintent.Local).ServeHTTP(w, r)
+	home(t, func(context.Context) (Stream, error) { return nil, kinds.Errorf(kinds.Unreachable, "away") }).API.Handler(api.Local).ServeHTTP(w, r)
 	if w.Code != 200 || w.Body.String() != "[]" {
 		t.Errorf("nothing: %d %s", w.Code, w.Body)
 	}

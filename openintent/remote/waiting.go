@@ -19,6 +19,7 @@ import (
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/api"
 	"github.com/acpd/acpd/store"
 )
 
@@ -162,7 +163,7 @@ func (p *outgoingMessage) answerRepeat(again *outgoingMessage, w http.ResponseWr
 		body = bodyDigest(body)
 	}
 	if p.path != again.path || !bytes.Equal(p.body, body) {
-		return &openintent.HTTPError{Status: http.StatusUnprocessableEntity, Code: "key_reused", Message: "Idempotency-Key: it was used for another message: choose a new one"}
+		return &api.Error{Status: http.StatusUnprocessableEntity, Code: "key_reused", Message: "Idempotency-Key: it was used for another message: choose a new one"}
 	}
 	w.Header().Set("Idempotency-Replayed", "true")
 	if p.status != 0 {

@@ -1,11 +1,13 @@
-package openintent
+package api
 
 import (
 	"net/http"
 	"strings"
+
+	"github.com/acpd/acpd/openintent"
 )
 
-func createIntent(r *request, body *CreateIntent) (any, error) {
+func createIntent(r *request, body *openintent.CreateIntent) (any, error) {
 	return r.e.CreateIntent(r.Call, body)
 }
 
@@ -18,18 +20,18 @@ func listIntents(r *request) (any, error) {
 		return nil, err
 	}
 	status := q.Get("status")
-	if err := CheckIntentStatus(status); err != nil {
+	if err := openintent.CheckIntentStatus(status); err != nil {
 		return nil, err
 	}
 	docs, err := r.e.ListIntents(r.Call, status, p, r.gatherIntents(status, p.Offset+p.Limit))
-	list := JSON{[]byte(`{"intents":[`)}
+	list := openintent.JSON{[]byte(`{"intents":[`)}
 	for i, doc := range docs {
-		list = list.list(i == 0, doc)
+		list = list.Add(i == 0, doc)
 	}
 	return append(list, []byte("]}")), err
 }
 
-func setIntentStatus(r *request, body *StatusChange) (any, error) {
+func setIntentStatus(r *request, body *openintent.StatusChange) (any, error) {
 	if err := body.CheckForIntent(); err != nil {
 		return nil, err
 	}
@@ -40,7 +42,7 @@ func setIntentStatus(r *request, body *StatusChange) (any, error) {
 	return r.e.SetIntentStatus(r.Call, r.arg(0), version, body)
 }
 
-func patchState(r *request, body *StatePatch) (any, error) {
+func patchState(r *request, body *openintent.StatePatch) (any, error) {
 	if err := body.Check(); err != nil {
 		return nil, err
 	}
@@ -51,13 +53,13 @@ func patchState(r *request, body *StatePatch) (any, error) {
 	return r.e.PatchState(r.Call, r.arg(0), version, body)
 }
 
-func logEvent(r *request, body *PostEvent) (any, error) {
+func logEvent(r *request, body *openintent.PostEvent) (any, error) {
 	return r.e.LogEvent(r.Call, r.arg(0), body)
 }
 
 func listEvents(r *request) (any, error) {
 	q := r.query()
-	which := EventFilter{Type: q.Get("event_type"), TraceID: strings.ToLower(q.Get("trace_id"))}
+	which := openintent.EventFilter{Type: q.Get("event_type"), TraceID: strings.ToLower(q.Get("trace_id"))}
 	var err error
 	if which.Page, err = q.page(100); err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package openintent
+package api
 
 import (
 	"context"
@@ -27,12 +27,12 @@ const (
 )
 
 // hold waits before a stream is refused: not the first time, then ever longer.
-func (u *unhappy) hold(c *request) {
-	key := c.http.Header.Get(headerAgent) + " " + c.http.URL.Path
+func (u *unhappy) hold(r *request) {
+	key := r.http.Header.Get(headerAgent) + " " + r.http.URL.Path
 	if len(key) > 1024 {
 		key = key[:1024]
 	}
-	at := now()
+	at := chain.Time(time.Now().UnixMicro())
 	u.mu.Lock()
 	if u.tries == nil || len(u.tries) >= maxUnhappy {
 		u.tries = make(map[string]try)
@@ -48,7 +48,7 @@ func (u *unhappy) hold(c *request) {
 	u.tries[key] = try{t.n + 1, at.Add(delay)}
 	u.mu.Unlock()
 	if delay > 0 {
-		sleep(c.Context(), delay, c.e.done)
+		sleep(r.Context(), delay, r.e.Done())
 	}
 }
 

@@ -1,14 +1,16 @@
-package openintent
+package api
 
 import (
 	"cmp"
 	"net/http"
 	"slices"
+
+	"github.com/acpd/acpd/openintent"
 )
 
-func registerAgent(r *request, body *Register) (any, error) {
+func registerAgent(r *request, body *openintent.Register) (any, error) {
 	if body.AgentID == "" {
-		body.AgentID = r.who.Agent
+		body.AgentID = r.Caller.Agent
 	}
 	doc, isNew, err := r.e.RegisterAgent(r.Call, body)
 	if !isNew {
@@ -21,7 +23,7 @@ func getAgent(r *request) (any, error) { return r.e.GetAgent(r.Call, r.arg(0)) }
 
 func listAgents(r *request) (any, error) {
 	q := r.query()
-	p, err := q.page(maxList)
+	p, err := q.page(openintent.MaxList)
 	if err != nil {
 		return nil, err
 	}
@@ -31,13 +33,13 @@ func listAgents(r *request) (any, error) {
 		return nil, err
 	}
 	list = r.gatherAgents(list, status, role)
-	slices.SortFunc(list, func(a, b Agent) int {
+	slices.SortFunc(list, func(a, b openintent.Agent) int {
 		return cmp.Or(cmp.Compare(min(len(a.Host), 1), min(len(b.Host), 1)), cmp.Compare(a.AgentID, b.AgentID), cmp.Compare(a.Host, b.Host))
 	})
-	return encodeList(r, r.room(), pageOf(list, p), nil)
+	return encodeList(r, r.ListRoom(), openintent.PageOf(list, p), nil)
 }
 
-func setAgentStatus(r *request, body *StatusChange) (any, error) {
+func setAgentStatus(r *request, body *openintent.StatusChange) (any, error) {
 	return r.e.SetAgentStatus(r.Call, r.arg(0), body)
 }
 
@@ -45,10 +47,10 @@ func deregisterAgent(r *request) (any, error) { return r.e.DeregisterAgent(r.Cal
 
 func beatAgent(r *request) (any, error) { return r.e.BeatAgent(r.Call, r.arg(0)) }
 
-func takeRecord(r *request, body *Guest) (any, error) {
+func takeRecord(r *request, body *openintent.Guest) (any, error) {
 	return nil, r.e.TakeRecord(r.Call, r.arg(0), body)
 }
 
-func listDeparted(r *request, body *ListOf) (any, error) { return r.e.ListDeparted(body) }
+func listDeparted(r *request, body *openintent.ListOf) (any, error) { return r.e.ListDeparted(body) }
 
 func listRecords(r *request) (any, error) { return r.e.ListRecords(r.Call), nil }

@@ -1,4 +1,4 @@
-package openintent
+package api
 
 import (
 	"bytes"
@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/openintent"
 )
 
 // eventStream is an answer of server-sent events.
@@ -92,7 +94,7 @@ var upperNames = map[string]string{"state_patched": "STATE_CHANGED"}
 
 // Append is that of [EventWriter].
 func (s *eventStream) Append(b []byte, event string, data []byte, number int64) []byte {
-	if s.upper && event != kindMessage {
+	if s.upper && event != "channel_message" {
 		if upper, ok := upperNames[event]; ok {
 			event = upper
 		} else {
@@ -121,14 +123,14 @@ func oneLine(b []byte) []byte {
 func streamElsewhere(r *request, host string) (any, error) {
 	id := r.arg(0)
 	path := "intents/" + id
-	if strings.HasPrefix(id, idChannel+"_") {
+	if openintent.IsChannelID(id) {
 		path = "channels/" + id
 	}
 	ask := r.http.Clone(r.Context())
 	ask.Method, ask.URL.Path, ask.URL.RawPath, ask.URL.RawQuery, ask.RequestURI = "GET", prefixes[0]+path, "", "", ""
 	ask.Header.Del("Last-Event-ID")
 	w := &kept{header: make(http.Header)}
-	r.e.cfg.Forward(Parcel{Host: host, Caller: r.who, Hold: r.holdAnswer}, w, ask)
+	r.api.cfg.Forward(openintent.Parcel{Host: host, Caller: r.Caller, Hold: r.HoldAnswer}, w, ask)
 	var found struct {
 		IntentID string `json:"intent_id"` // of a channel
 	}
@@ -136,12 +138,12 @@ func streamElsewhere(r *request, host string) (any, error) {
 		for name, v := range w.header {
 			r.w.Header()[name] = slices.Clone(v)
 		}
-		r.e.unhappy.hold(r)
+		r.api.unhappy.hold(r)
 		r.w.WriteHeader(w.status)
 		r.w.Write(w.body.Bytes())
 		return nil, errAnswered
 	}
-	r.letGo() // not for as long as the stream lasts
+	r.LetGo() // not for as long as the stream lasts
 	intent, channel := id, ""
 	if found.IntentID != "" {
 		intent, channel = found.IntentID, id

@@ -1,10 +1,14 @@
-package openintent
+package api
+
+import "github.com/acpd/acpd/openintent"
 
 func getACL(r *request) (any, error) { return r.e.GetACL(r.Call, r.arg(0)) }
 
-func setACL(r *request, body *SetACL) (any, error) { return r.e.SetACL(r.Call, r.arg(0), body) }
+func setACL(r *request, body *openintent.SetACL) (any, error) {
+	return r.e.SetACL(r.Call, r.arg(0), body)
+}
 
-func grantAccess(r *request, body *GrantEntry) (any, error) {
+func grantAccess(r *request, body *openintent.GrantEntry) (any, error) {
 	return r.e.GrantAccess(r.Call, r.arg(0), *body)
 }
 
@@ -12,7 +16,7 @@ func revokeAccess(r *request) (any, error) {
 	return nil, r.e.RevokeAccess(r.Call, r.arg(0), r.arg(1))
 }
 
-func assignAgent(r *request, body *Assign) (any, error) {
+func assignAgent(r *request, body *openintent.Assign) (any, error) {
 	return r.e.AssignAgent(r.Call, r.arg(0), *body)
 }
 
@@ -28,7 +32,7 @@ func freeHome(r *request) (any, error) { return nil, r.e.FreeHome(r.Call, r.arg(
 
 // readAppointment reads the body, and returns the id of its intent.
 func readAppointment(r *request) (string, error) {
-	want := NewAppoint(r.Call)
+	want := openintent.NewAppoint(r.Call)
 	if err := r.decode(want); err != nil {
 		return "", err
 	}
@@ -37,18 +41,18 @@ func readAppointment(r *request) (string, error) {
 }
 
 func appointCoordinator(r *request) (any, error) {
-	return r.e.AppointCoordinator(r.Call, r.input.(*Appoint))
+	return r.e.AppointCoordinator(r.Call, r.input.(*openintent.Appoint))
 }
 
 func getCoordinator(r *request) (any, error) { return r.e.GetCoordinator(r.Call, r.arg(0)) }
 
 func listCoordinators(r *request) (any, error) {
-	p, err := r.query().page(maxList)
+	p, err := r.query().page(openintent.MaxList)
 	if err != nil {
 		return nil, err
 	}
 	list, err := r.e.ListCoordinators(r.Call, r.arg(0), p)
-	return encodeList(r, maxListBytes, list, err)
+	return encodeList(r, openintent.MaxListBytes, list, err)
 }
 
 func beatCoordinator(r *request) (any, error) { return r.e.BeatCoordinator(r.Call, r.arg(0)) }

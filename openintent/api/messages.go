@@ -1,4 +1,4 @@
-package openintent
+package api
 
 import (
 	"strconv"
@@ -7,7 +7,13 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/openintent/chain"
+)
+
+const (
+	headerKey = "Idempotency-Key"
+	headerID  = "X-Message-ID" // the id that a home gives a message while its host is out of reach
 )
 
 // readMessage reads the body of a send. It returns the id of the intent that the body names,
@@ -17,7 +23,7 @@ func readMessage(r *request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, isID := HostOf(r.arg(0)); isID {
+	if _, isID := openintent.HostOf(r.arg(0)); isID {
 		return "", nil
 	}
 	return intent, nil
@@ -25,11 +31,11 @@ func readMessage(r *request) (string, error) {
 
 // readMessage reads the body of a send or a reply, and returns the intent that it names.
 func (r *request) readMessage() (intent string, err error) {
-	var body SendMessage
+	var body openintent.SendMessage
 	if err := r.decode(&body); err != nil {
 		return "", err
 	}
-	var o *Outgoing
+	var o *openintent.Outgoing
 	if r.route.sends == sendsReply {
 		o, err = r.PrepareReply(&body, r.arg(1))
 	} else {
@@ -48,15 +54,15 @@ func (r *request) readMessage() (intent string, err error) {
 
 // sending is the input of a handler that sends a message.
 type sending struct {
-	*Outgoing
+	*openintent.Outgoing
 	intent string // the intent that the body names
 }
 
 // idempotencyKey reads the key under which a send is made once.
 func (r *request) idempotencyKey() (string, error) {
 	key := r.http.Header.Get(headerKey)
-	if len(key) > maxName {
-		return "", refuse("bad_key", "%s: at most %d bytes", headerKey, maxName)
+	if len(key) > openintent.MaxName {
+		return "", openintent.Refuse("bad_key", "%s: at most %d bytes", headerKey, openintent.MaxName)
 	}
 	return key, nil
 }
@@ -81,8 +87,8 @@ func replyToRequest(r *request) (any, error) {
 }
 
 // showSent answers a send: what was said to an earlier one is said again.
-func showSent(r *request) func(Sent, error) (any, error) {
-	return func(out Sent, err error) (any, error) {
+func showSent(r *request) func(openintent.Sent, error) (any, error) {
+	return func(out openintent.Sent, err error) (any, error) {
 		if err == nil && out.Repeated {
 			r.w.Header().Set("Idempotency-Replayed", "true")
 		}
@@ -90,9 +96,9 @@ func showSent(r *request) func(Sent, error) (any, error) {
 	}
 }
 
-func askForResponses(r *request, body *AskMessage) (any, error) {
+func askForResponses(r *request, body *openintent.AskMessage) (any, error) {
 	if r.http.Header.Get(headerKey) != "" {
-		return nil, refuse("bad_key", headerKey+": an ask cannot be repeated: send a request and list its responses")
+		return nil, openintent.Refuse("bad_key", headerKey+": an ask cannot be repeated: send a request and list its responses")
 	}
 	r.body = nil // the message has it
 	out, err := r.e.Ask(r.Call, r.arg(0), body)
@@ -107,12 +113,12 @@ func askForResponses(r *request, body *AskMessage) (any, error) {
 
 func listMessages(r *request) (any, error) {
 	q := r.query()
-	which := &MessageFilter{Since: q.Get("since"), To: q.Get("to"), Status: q.Get("status"), Plain: r.http.URL.RawQuery == ""}
+	which := &openintent.MessageFilter{Since: q.Get("since"), To: q.Get("to"), Status: q.Get("status"), Plain: r.http.URL.RawQuery == ""}
 	if types := q.Get("types"); types != "" {
 		which.Types = strings.Split(types, ",")
 	}
 	var err error
-	if which.Limit, err = q.limit(maxList); err != nil {
+	if which.Limit, err = q.limit(openintent.MaxList); err != nil {
 		return nil, err
 	}
 	if which.Wait, err = q.wait(); err != nil {
@@ -123,7 +129,7 @@ func listMessages(r *request) (any, error) {
 
 func getMessage(r *request) (any, error) { return r.e.GetMessage(r.Call, r.arg(0), r.arg(1)) }
 
-func setMessageStatus(r *request, body *StatusChange) (any, error) {
+func setMessageStatus(r *request, body *openintent.StatusChange) (any, error) {
 	return r.e.SetMessageStatus(r.Call, r.arg(0), r.arg(1), body)
 }
 
@@ -136,21 +142,21 @@ func listUnsent(r *request) (any, error) {
 	var after int64
 	if text := r.query().Get("after"); text != "" {
 		if after, err = strconv.ParseInt(text, 10, 64); err != nil || after < 0 {
-			return nil, invalid("after", "the seq of a message of the list is needed")
+			return nil, openintent.Invalid("after", "the seq of a message of the list is needed")
 		}
 	}
 	list := []jsontext.Value{}
-	if r.e.cfg.Unsent != nil && r.who.Home == "" {
-		list, err = r.e.cfg.Unsent(r.Context(), r.who, p.Limit, after)
+	if r.e.Config().Unsent != nil && r.Caller.Home == "" {
+		list, err = r.e.Config().Unsent(r.Context(), r.Caller, p.Limit, after)
 	}
-	return encodeList(r, maxListBytes, list, err)
+	return encodeList(r, openintent.MaxListBytes, list, err)
 }
 
 // since reads a time after which a list begins, 0 for none.
 func (q query) since() (since chain.Time, err error) {
 	if text := q.Get("since"); text != "" {
 		if since, err = chain.ParseTime(text); err != nil {
-			err = refuse("bad_cursor", "since: %v", err)
+			err = openintent.Refuse("bad_cursor", "since: %v", err)
 		}
 	}
 	return since, err
@@ -163,8 +169,8 @@ func (q query) wait() (time.Duration, error) {
 		return 0, nil
 	}
 	s, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(s >= 0 && s <= maxWait.Seconds()) {
-		return 0, invalid("wait", "0 to %d seconds", int(maxWait.Seconds()))
+	if err != nil || !(s >= 0 && s <= openintent.MaxWait.Seconds()) {
+		return 0, openintent.Invalid("wait", "0 to %d seconds", int(openintent.MaxWait.Seconds()))
 	}
 	return time.Duration(s * float64(time.Second)), nil
 }

@@ -1,15 +1,17 @@
-package openintent
+package api
 
 import (
 	"net/http"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/openintent"
 )
 
 // readTask reads the body, and returns the id of its intent.
 func readTask(r *request) (string, error) {
-	want := NewTask()
+	want := openintent.NewTask()
 	if err := r.decode(want); err != nil {
 		return "", err
 	}
@@ -17,7 +19,7 @@ func readTask(r *request) (string, error) {
 	return want.IntentID, want.Check()
 }
 
-func createTask(r *request) (any, error) { return r.e.CreateTask(r.Call, *r.input.(*Task)) }
+func createTask(r *request) (any, error) { return r.e.CreateTask(r.Call, *r.input.(*openintent.Task)) }
 
 func getTask(r *request) (any, error) { return r.e.GetTask(r.Call, r.arg(0)) }
 
@@ -28,7 +30,7 @@ func listTasks(r *request) (any, error) {
 		return nil, err
 	}
 	list, err := r.e.ListTasks(r.Call, r.arg(0), q.Get("status"), p)
-	return encodeList(r, maxListBytes, list, err)
+	return encodeList(r, openintent.MaxListBytes, list, err)
 }
 
 func patchTask(r *request) (any, error) {
@@ -40,10 +42,10 @@ func patchTask(r *request) (any, error) {
 	if err := r.decode(&raw); err != nil {
 		return nil, err
 	}
-	if err := object("body", &raw); err != nil {
+	if err := openintent.CheckObject("body", &raw); err != nil {
 		return nil, err
 	}
-	return r.e.PatchTask(r.Call, r.arg(0), version, func(doc *Task) error {
+	return r.e.PatchTask(r.Call, r.arg(0), version, func(doc *openintent.Task) error {
 		if err := json.Unmarshal(raw, doc); err != nil {
 			return badBody(err)
 		}

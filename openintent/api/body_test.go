@@ -1,4 +1,4 @@
-package openintent
+package api
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package openintent
+package api
 
 import (
 	"bytes"
@@ -10,6 +10,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/chain"
 )
 
 // gather gets a list from the other hosts too, if the caller is an agent here. Of each it
@@ -18,13 +21,13 @@ import (
 // host that gives none is left out, and stands in a header. What hosts have said is charged
 // to them until the call is over.
 func gather[T any](r *request, path string, query url.Values, list string, most int, check func(host string, one *T) bool, take func(host string, all []T)) {
-	if r.e.cfg.Gather == nil || r.who.Home != "" || r.who.Operator {
+	if r.e.Config().Gather == nil || r.Caller.Home != "" || r.Caller.Operator {
 		return
 	}
 	if len(query) > 0 {
 		path += "?" + query.Encode()
 	}
-	lists, missing := r.e.cfg.Gather(r.Context(), r.who, path, r.hold)
+	lists, missing := r.e.Config().Gather(r.Context(), r.Caller, path, r.Hold)
 	if len(missing) > 0 {
 		slices.Sort(missing)
 		r.w.Header().Set(headerMissing, strings.Join(missing, ", "))
@@ -75,17 +78,16 @@ func enterList(d *jsontext.Decoder, name string) bool {
 const aheadTime = 24 * time.Hour
 
 // gatherIntents returns the intents of other hosts, as many of each as the page may need.
-func (r *request) gatherIntents(status string, need int) (all []Intent) {
-	need = min(need, maxList)
+func (r *request) gatherIntents(status string, need int) (all []openintent.Intent) {
+	need = min(need, openintent.MaxList)
 	query := url.Values{"limit": {strconv.Itoa(need)}}
 	if status != "" {
 		query.Set("status", status)
 	}
-	latest := now().Add(aheadTime)
-	gather(r, "intents", query, "intents", need, func(host string, in *Intent) bool {
-		prefix, digits, at, _, ok := splitID(in.ID)
-		return ok && prefix == idIntent && strings.HasPrefix(host, digits) && at <= latest
-	}, func(host string, theirs []Intent) {
+	latest := chain.Time(time.Now().UnixMicro()).Add(aheadTime)
+	gather(r, "intents", query, "intents", need, func(host string, in *openintent.Intent) bool {
+		return openintent.IsIntentOf(host, in.ID, latest)
+	}, func(host string, theirs []openintent.Intent) {
 		seen := make(map[string]bool)
 		for _, in := range theirs {
 			if seen[in.ID] {
@@ -101,16 +103,16 @@ func (r *request) gatherIntents(status string, need int) (all []Intent) {
 
 // gatherAgents adds the agents of other daemons to those that are known here. Those here
 // come first: whatever hosts say, they stay in the list.
-func (r *request) gatherAgents(list []Agent, status, role string) []Agent {
+func (r *request) gatherAgents(list []openintent.Agent, status, role string) []openintent.Agent {
 	query := url.Values{}
 	for name, v := range map[string]string{"status": status, "role_id": role} {
 		if v != "" {
 			query.Set(name, v)
 		}
 	}
-	gather(r, "agents", query, "", maxList, func(_ string, a *Agent) bool { return a.Host == "" && validAgentID(a.AgentID) }, func(host string, theirs []Agent) {
+	gather(r, "agents", query, "", openintent.MaxList, func(_ string, a *openintent.Agent) bool { return a.Host == "" && openintent.ValidAgentID(a.AgentID) }, func(host string, theirs []openintent.Agent) {
 		// What a daemon says of its own agents goes before what it once told.
-		list = slices.DeleteFunc(list, func(a Agent) bool { return a.Host == host })
+		list = slices.DeleteFunc(list, func(a openintent.Agent) bool { return a.Host == host })
 		seen := make(map[string]bool)
 		for _, a := range theirs {
 			if !seen[a.AgentID] {

@@ -1,21 +1,23 @@
-package openintent
+package api
 
-func createChannel(r *request, body *CreateChannel) (any, error) {
+import "github.com/acpd/acpd/openintent"
+
+func createChannel(r *request, body *openintent.CreateChannel) (any, error) {
 	return r.e.CreateChannel(r.Call, r.arg(0), body)
 }
 
 func getChannel(r *request) (any, error) { return r.e.GetChannel(r.Call, r.arg(0)) }
 
 func listChannels(r *request) (any, error) {
-	p, err := r.query().page(maxList)
+	p, err := r.query().page(openintent.MaxList)
 	if err != nil {
 		return nil, err
 	}
 	list, err := r.e.ListChannels(r.Call, r.arg(0), p)
-	return encodeList(r, maxListBytes, list, err)
+	return encodeList(r, openintent.MaxListBytes, list, err)
 }
 
-func patchChannel(r *request, body *PatchChannel) (any, error) {
+func patchChannel(r *request, body *openintent.PatchChannel) (any, error) {
 	return r.e.PatchChannel(r.Call, r.arg(0), body)
 }
 

@@ -1,23 +1,25 @@
-package openintent
+package api
 
 import (
 	"errors"
 	"fmt"
 	"net/http"
+
+	"github.com/acpd/acpd/openintent"
 )
 
-// HTTPError is a refusal as it is answered.
-type HTTPError struct {
+// Error is a refusal as it is answered. Those of the engine get their status from their code.
+type Error struct {
 	Status  int
 	Code    string         // the answer's "error"
 	Message string         // the operation, the problem, the remedy
 	More    map[string]any // further members of the answer
 }
 
-func (e *HTTPError) Error() string { return e.Message }
+func (e *Error) Error() string { return e.Message }
 
-func refuseAs(status int, code, format string, args ...any) *HTTPError {
-	return &HTTPError{Status: status, Code: code, Message: fmt.Sprintf(format, args...)}
+func refuseAs(status int, code, format string, args ...any) *Error {
+	return &Error{Status: status, Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
 // statuses are the HTTP statuses of the codes of [Error].
@@ -26,15 +28,15 @@ var statuses = map[string]int{
 	"no_body": 400, "no_caller": 400, "two_callers": 400,
 	"no_key":         401,
 	"agent_mismatch": 403, "bad_proof": 403, "no_agent": 403, "no_operator": 403, "no_permission": 403, "not_an_agent": 403, "not_here": 403, "not_manager": 403,
-	codeNotMember: 403, "not_recipient": 403, "not_yours": 403, "recipient_not_member": 403, "reserved_event": 403, "sender_mismatch": 403,
-	codeNotFound:         404,
+	"not_member": 403, "not_recipient": 403, "not_yours": 403, "recipient_not_member": 403, "reserved_event": 403, "sender_mismatch": 403,
+	"not_found":          404,
 	"bad_method":         405,
-	"agent_deregistered": 409, "agent_homed_elsewhere": 409, "agent_taken": 409, "ambiguous": 409, codeClosed: 409, "channel_name_conflict": 409, "id_taken": 409,
+	"agent_deregistered": 409, "agent_homed_elsewhere": 409, "agent_taken": 409, "ambiguous": 409, "channel_closed": 409, "channel_name_conflict": 409, "id_taken": 409,
 	"intent_terminal": 409, "message_expired": 409, "request_expired": 409, "task_over": 409, "version_conflict": 409,
 	"agent_gone": 410, "coordinator_gone": 410,
 	"too_large":    413,
 	"home_by_name": 422, "invalid": 422,
-	codeDiskShare: 429, codeOverloaded: 429, codeTooMany: 429,
+	"disk_share": 429, "overloaded": 429, "too_many": 429,
 	"internal":  500,
 	"cancelled": 503, "stopping": 503,
 	"ask_timeout": 504,
@@ -42,17 +44,17 @@ var statuses = map[string]int{
 }
 
 // asHTTP returns the refusal that err is, as it is answered; nil if it is none.
-func asHTTP(err error) *HTTPError {
-	if e, ok := errors.AsType[*HTTPError](err); ok {
+func asHTTP(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
-	if e, ok := errors.AsType[*Error](err); ok {
-		return &HTTPError{statuses[e.Code], e.Code, e.Message, e.More}
+	if e, ok := errors.AsType[*openintent.Error](err); ok {
+		return &Error{statuses[e.Code], e.Code, e.Message, e.More}
 	}
 	return nil
 }
 
-// AnswerError answers a request with the refusal that err is: an [*Error] or an [*HTTPError].
+// AnswerError answers a request with the refusal that err is: an [*Error] or an [*Error].
 // It reports false, and answers nothing, if err is neither.
 func AnswerError(w http.ResponseWriter, err error) bool {
 	e := asHTTP(err)
@@ -64,7 +66,7 @@ func AnswerError(w http.ResponseWriter, err error) bool {
 
 // Answer writes the error as an answer. It has its text twice: FastAPI's clients read
 // detail, the SDK reads message.
-func (r *HTTPError) Answer(w http.ResponseWriter) {
+func (r *Error) Answer(w http.ResponseWriter) {
 	pairs := []any{"detail", r.Message, "message", r.Message, "error", r.Code}
 	for name, v := range r.More {
 		if name == "errors" && r.Status == http.StatusUnprocessableEntity {
@@ -75,8 +77,8 @@ func (r *HTTPError) Answer(w http.ResponseWriter) {
 	if r.Status == http.StatusMethodNotAllowed {
 		w.Header().Set("Allow", r.More["allow"].(string))
 	}
-	if r.Code == codeOverloaded {
+	if r.Code == "overloaded" {
 		w.Header().Set("Retry-After", "1")
 	}
-	respond(w, r.Status, JSON{members(pairs...)})
+	respond(w, r.Status, openintent.JSON{openintent.Members(pairs...)})
 }

@@ -1,4 +1,4 @@
-package openintent
+package api
 
 import (
 	"reflect"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/openintent/chain"
 )
 
@@ -25,7 +26,7 @@ type WellKnown struct {
 
 func wellKnown(r *request) (any, error) {
 	return WellKnown{
-		Name: "acpd", Protocol: "OpenIntent", Version: "1.0", Host: r.e.host,
+		Name: "acpd", Protocol: "OpenIntent", Version: "1.0", Host: r.e.Host(),
 		Endpoints: prefixes, RFCs: []string{"RFC-0021"},
 		Partly:     []string{"RFC-0001", "RFC-0006", "RFC-0011", "RFC-0012", "RFC-0013", "RFC-0016", "RFC-0018", "RFC-0019", "RFC-0020"},
 		NotOffered: []string{"federation", "webhooks", "workflows", "portfolios", "leases other than coordinators'", "plans", "attachments", "costs", "memory", "triggers", "tool grants", "arbitration", "Merkle proofs"},
@@ -75,7 +76,7 @@ type Problem struct {
 	Error   string `json:"error"`
 }
 
-func describe(r *request) (any, error) { return r.e.api(), nil }
+func describeItself(r *request) (any, error) { return r.api.describe(), nil }
 
 // describeAPI describes the API in OpenAPI 3.1, made from the table of routes.
 func describeAPI() jsontext.Value {
@@ -172,7 +173,7 @@ func (d *description) schema(t reflect.Type) map[string]any {
 		return map[string]any{"type": []any{"string", "null"}, "format": "date-time"}
 	case reflect.TypeFor[jsontext.Value]():
 		return map[string]any{}
-	case reflect.TypeFor[named]():
+	case reflect.TypeFor[openintent.Named]():
 		return map[string]any{"type": []any{"string", "object"}, "description": "an agent's id or name, or an object with its agent_id and home"}
 	}
 	switch t.Kind() {

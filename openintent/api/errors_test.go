@@ -1,4 +1,4 @@
-package openintent
+package api
 
 import (
 	"os"
@@ -10,13 +10,17 @@ import (
 
 // Each code that a refusal can have has an HTTP status, and no other text has one.
 func TestEachCodeHasAStatus(t *testing.T) {
-	files, err := filepath.Glob("*.go")
+	files, err := filepath.Glob("../*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	code := regexp.MustCompile(`(?:refuse\(|\bcode\w*\s*= |exceeded\(err, )"([a-z_]+)"`)
+	own, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := regexp.MustCompile(`(?:[rR]efuse\(|refuseAs\(http\.\w+, |\bcode\w*\s*= |exceeded\(err, )"([a-z_]+)"`)
 	found := make(map[string]bool)
-	for _, file := range files {
+	for _, file := range append(files, own...) {
 		text, err := os.ReadFile(file)
 		if err != nil || strings.HasSuffix(file, "_test.go") {
 			continue

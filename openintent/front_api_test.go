@@ -1,0 +1,26 @@
+package openintent_test
+
+import (
+	"net/http"
+
+	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/api"
+)
+
+func init() {
+	openintent.SetFront(
+		func(e *openintent.Engine, forward func(openintent.Parcel, http.ResponseWriter, *http.Request), identify func(*http.Request) (openintent.Caller, error)) http.Handler {
+			return api.New(e, api.Config{Forward: forward}).Handler(identify)
+		},
+		api.Local,
+		func(r *http.Request) (openintent.Caller, error) { return api.Remote(openintent.NearHome, r) },
+		func(agents map[string]string) func(*http.Request) (openintent.Caller, error) {
+			var keys []api.Key
+			for key, agent := range agents {
+				keys = append(keys, api.Key{Hash: api.HashKey(key), Agent: agent})
+			}
+			return api.Keys(keys)
+		},
+		api.Agents,
+	)
+}
