@@ -22,6 +22,7 @@ var arrows = map[string][]string{
 	"peer":              {"kinds", "budget"},
 	"budget":            {"identity"},
 	"client":            {"client/jsonrpc"},
+	"client/channels":   {"client"},
 	"client/jsonrpc":    {"kinds"},
 	"kinds":             {"wire"},
 	"wire":              {"identity"},
@@ -41,7 +42,7 @@ var arrows = map[string][]string{
 	"internal/pace":     {},
 
 	"internal/cli":         {"internal/cli/channel", "internal/cli/oacp"},
-	"internal/cli/channel": {"internal/cli/frame"},
+	"internal/cli/channel": {"internal/cli/frame", "client/channels"},
 	"internal/cli/oacp":    {"internal/cli/frame", "oacp/mailbox"},
 	"internal/cli/clitest": {"internal/cli/frame"},
 	"internal/cli/frame":   {"internal/cli/ui"},

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/channels"
 	"github.com/acpd/acpd/internal/cli/frame"
 )
 
@@ -51,9 +52,7 @@ if nobody replies in time.`,
 			if err != nil {
 				return err
 			}
-			v, err := c.call(ctx, http.MethodPost, apiPath("channels", id, "ask"), map[string]any{
-				"to": to, "payload": payload, "timeout": timeout.Seconds(), "min_responses": least, "all": all,
-			})
+			v, err := c.call(ctx, http.MethodPost, channels.Path("channels", id, "ask"), &channels.AskParams{To: to, Payload: payload, TimeoutSecs: timeout.Seconds(), MinResponses: least, All: all})
 			if err != nil {
 				return err
 			}

@@ -4,16 +4,13 @@ package channel
 
 import (
 	"cmp"
-	"context"
-	"net"
-	"net/http"
 	"os"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/channels"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/cli/frame"
 )
@@ -21,16 +18,16 @@ import (
 // verbs is the verbs of one run, and what they have learnt of the daemon.
 type verbs struct {
 	*frame.Frame
-	agent    string        // --as
-	patience time.Duration // with other machines that list their channels, all together
-	http     http.Client
+	agent    string                 // --as
+	patience time.Duration          // with other machines that list their channels, all together
 	names    map[identity.ID]string // of daemons; nil until they are needed
 	self     identity.ID            // this daemon's; known with names
 
 	titles map[string]string // of the intents that were listed, by their ids
 
-	mu      sync.Mutex // guards missing
-	missing []string   // the ids of machines that gave no list in time
+	mu       sync.Mutex // guards what follows
+	channels *channels.Client
+	missing  []string // the ids of machines that gave no list in time
 }
 
 // New returns the command channel with its verbs.
@@ -39,10 +36,6 @@ func New(f *frame.Frame) *cobra.Command { return newCommand(f, listPatience) }
 // newCommand does as [New]. Other machines have patience to list their channels.
 func newCommand(f *frame.Frame, patience time.Duration) *cobra.Command {
 	c := &verbs{Frame: f, patience: patience}
-	c.http.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return client.DialHTTP(ctx, f.Home)
-	}}
-	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // no daemon redirects
 	cmd := &cobra.Command{
 		Use:   "channel",
 		Short: "Channels of OpenIntent: agents that work on one intent talk there",

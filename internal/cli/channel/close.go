@@ -6,6 +6,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"github.com/acpd/acpd/client/channels"
 	"github.com/acpd/acpd/internal/cli/frame"
 )
 
@@ -28,9 +29,9 @@ once.`,
 			}
 			var v jsontext.Value
 			if remove {
-				v, err = c.call(cmd.Context(), http.MethodDelete, apiPath("channels", id), nil)
+				v, err = c.call(cmd.Context(), http.MethodDelete, channels.Path("channels", id), nil)
 			} else {
-				v, err = c.call(cmd.Context(), http.MethodPatch, apiPath("channels", id), map[string]string{"status": "closed"})
+				v, err = c.call(cmd.Context(), http.MethodPatch, channels.Path("channels", id), &channels.ChannelChange{Status: channels.StatusClosed})
 			}
 			if err == nil && c.JSON {
 				return c.PrintJSON(v)

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/channels"
 )
 
 // completeFirstArg completes a first argument by what f returns. f gets as long as a person at
@@ -71,7 +72,7 @@ func (c *verbs) completeIntents(cmd *cobra.Command, args []string, begun string)
 				Title string `json:"title"`
 			} `json:"intents"`
 		}
-		if c.get(ctx, apiPath("intents")+"?limit=1000", &list) != nil {
+		if c.get(ctx, channels.Path("intents")+"?limit=1000", &list) != nil {
 			return nil
 		}
 		for _, in := range list.Intents {
@@ -89,7 +90,7 @@ func (c *verbs) completeAgents(cmd *cobra.Command, args []string, begun string) 
 			Role string `json:"role_id"`
 			Host string `json:"host"`
 		}
-		if c.get(ctx, apiPath("agents"), &agents) != nil {
+		if c.get(ctx, channels.Path("agents"), &agents) != nil {
 			return nil
 		}
 		for _, a := range agents {

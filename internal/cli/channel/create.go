@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/channels"
 	"github.com/acpd/acpd/internal/cli/frame"
 )
 
@@ -29,28 +30,23 @@ everybody who has access to the intent.`,
 		Args:              frame.NamedArgs("NAME"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, options := cmd.Context(), map[string]any{}
+			ctx, options := cmd.Context(), channels.ChannelOptions{}
 			switch {
 			case (intent == "") == (title == ""):
 				return frame.Usagef("name the channel's intent with --intent, or make one with --title")
 			case ttl != 0 && (ttl < 0 || ttl%time.Second != 0):
 				return frame.Usagef("--ttl: expected whole seconds, like 90s or 10m")
 			case ttl != 0:
-				options["ttl_seconds"] = int64(ttl / time.Second)
+				options.TTLSecs = int64(ttl / time.Second)
 			}
 			if cmd.Flags().Changed("keep") {
 				if keep < 1 || keep > 10000 {
 					return frame.Usagef("--keep: expected 1 to 10000")
 				}
-				options["max_messages"] = keep
+				options.MaxMessages = keep
 			}
-			if audit {
-				options["audit"] = true
-			}
-			body := map[string]any{"name": args[0], "options": options}
-			if task != "" {
-				body["task_id"] = task
-			}
+			options.Audit = audit
+			body := &channels.ChannelParams{Name: args[0], Options: options, TaskID: task}
 			if members != nil {
 				for i, m := range members {
 					var err error
@@ -58,10 +54,10 @@ everybody who has access to the intent.`,
 						return err
 					}
 				}
-				body["members"], body["member_policy"] = members, "explicit"
+				body.Members, body.Policy = members, channels.PolicyExplicit
 			}
 			if title != "" {
-				v, err := c.call(ctx, http.MethodPost, apiPath("intents"), map[string]any{"title": title})
+				v, err := c.call(ctx, http.MethodPost, channels.Path("intents"), &channels.IntentParams{Title: title})
 				if err != nil {
 					return err
 				}
@@ -70,7 +66,7 @@ everybody who has access to the intent.`,
 				}
 				c.TellPerson("intent %s", intent)
 			}
-			v, err := c.call(ctx, http.MethodPost, apiPath("intents", intent, "channels"), body)
+			v, err := c.call(ctx, http.MethodPost, channels.Path("intents", intent, "channels"), body)
 			if err != nil {
 				return err
 			}

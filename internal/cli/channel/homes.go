@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/channels"
 	"github.com/acpd/acpd/internal/cli/frame"
 )
 
@@ -30,12 +31,12 @@ or AGENT@PEER, has used the intent.`,
 			if free != "" {
 				agent, err := c.resolveAgent(cmd.Context(), free)
 				if err == nil {
-					_, err = c.call(cmd.Context(), http.MethodDelete, apiPath("intents", args[0], "homes", agent), nil)
+					_, err = c.call(cmd.Context(), http.MethodDelete, channels.Path("intents", args[0], "homes", agent), nil)
 				}
 				return err
 			}
 			list := []jsontext.Value{}
-			if err := c.get(cmd.Context(), apiPath("intents", args[0], "homes"), &list); err != nil {
+			if err := c.get(cmd.Context(), channels.Path("intents", args[0], "homes"), &list); err != nil {
 				return err
 			}
 			if c.JSON {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/clitest"
-	"github.com/acpd/acpd/kinds"
 )
 
 // What a host says is said to be its word, and has no code that only this machine can know
@@ -64,28 +63,6 @@ func TestWhoseWordItIs(t *testing.T) {
 		host = clitest.DeskID.String()
 		if got := f.Run("channel", "show", id, "--as", "reviewer"); got.Code != r.code || !strings.Contains(got.Err, r.words) {
 			t.Errorf("%d %s of the host: %+v, want exit code %d and %q", r.status, r.body, got, r.code, r.words)
-		}
-	}
-}
-
-// What an answer says of delivery is read whatever its type is, and a host's word that
-// nothing was delivered is not this machine's.
-func TestDeliveredOfAnAnswer(t *testing.T) {
-	host := clitest.DeskID.String()
-	for _, c := range []struct{ host, method, delivered, want string }{
-		{"", http.MethodPost, `"no"`, "no"},
-		{"", http.MethodPost, `"unknown"`, "unknown"},
-		{"", http.MethodPost, `"maybe"`, ""},
-		{"", http.MethodPost, `false`, ""},
-		{"", http.MethodPost, `{"a":[]}`, ""},
-		{"", http.MethodGet, `"no"`, ""},
-		{host, http.MethodPost, `"no"`, ""},
-		{host, http.MethodPost, `"unknown"`, "unknown"},
-		{host, http.MethodPost, `false`, ""},
-	} {
-		err := refusalError(c.host, c.method, http.StatusForbidden, []byte(`{"error":"forbidden","message":"the real reason","delivered":`+c.delivered+`}`))
-		if e := kinds.AsError(err); e.Code != kinds.NotAuthorized || e.Message != "the real reason" || e.Delivered() != kinds.Delivered(c.want) {
-			t.Errorf("%+v: %v, delivered %q", c, e, e.Delivered())
 		}
 	}
 }

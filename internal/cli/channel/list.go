@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/channels"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/internal/cli/ui"
@@ -242,7 +243,7 @@ func (c *verbs) fetchChannels(ctx context.Context, intent string) ([]jsontext.Va
 	list, known := []jsontext.Value{}, make(map[string]bool)
 	for range maxPages {
 		var page []jsontext.Value
-		if err := c.get(ctx, fmt.Sprintf("%s?limit=1000&offset=%d", apiPath("intents", intent, "channels"), len(list)), &page); err != nil {
+		if err := c.get(ctx, fmt.Sprintf("%s?limit=1000&offset=%d", channels.Path("intents", intent, "channels"), len(list)), &page); err != nil {
 			return nil, err
 		}
 		found := false
@@ -275,7 +276,7 @@ func (c *verbs) listIntents(ctx context.Context) (here, away []string, err error
 				Title string `json:"title"`
 			} `json:"intents"`
 		}
-		if err := c.get(ctx, fmt.Sprintf("%s?limit=1000&offset=%d", apiPath("intents"), len(known)), &list); err != nil {
+		if err := c.get(ctx, fmt.Sprintf("%s?limit=1000&offset=%d", channels.Path("intents"), len(known)), &list); err != nil {
 			return nil, nil, err
 		}
 		before := len(known)

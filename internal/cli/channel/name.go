@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/channels"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/kinds"
@@ -86,7 +87,7 @@ func (c *verbs) isLocalAgent(ctx context.Context, id string) bool {
 	var a struct {
 		Host string `json:"host"`
 	}
-	return c.get(ctx, apiPath("agents", id), &a) == nil && a.Host == ""
+	return c.get(ctx, channels.Path("agents", id), &a) == nil && a.Host == ""
 }
 
 // isID reports whether s is the id of a daemon.

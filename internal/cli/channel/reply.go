@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/acpd/acpd/client/channels"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/kinds"
 )
@@ -32,7 +33,7 @@ TEXT may be - (standard input) or @file.`,
 			if err != nil {
 				return err
 			}
-			v, err := c.call(ctx, http.MethodPost, apiPath("channels", id, "messages", args[1], "reply"), map[string]any{"payload": payload})
+			v, err := c.call(ctx, http.MethodPost, channels.Path("channels", id, "messages", args[1], "reply"), &channels.ReplyParams{Payload: payload})
 			if e, ok := errors.AsType[*kinds.Error](err); ok && e.Code == kinds.NotFound && e.From == "" {
 				return frame.WithHint(e, "acpctl channel tail shows the requests that are for you, with their ids")
 			}

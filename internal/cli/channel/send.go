@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"github.com/acpd/acpd/client/channels"
 	"github.com/acpd/acpd/internal/cli/frame"
 )
 
@@ -32,15 +33,15 @@ daemon sends it when that is back; "pending: …" on standard error tells of tha
 			if err != nil {
 				return err
 			}
-			body := map[string]any{"payload": payload, "message_type": "notify"}
+			body := &channels.SendParams{Payload: payload, Type: channels.TypeNotify}
 			if request && to == "" {
 				return frame.Usagef("--request: somebody is to reply: say who, by --to")
 			}
 			if request {
-				body["message_type"] = "request"
+				body.Type = channels.TypeRequest
 			}
 			if to != "" {
-				if body["to"], err = c.resolveAgent(ctx, to); err != nil {
+				if body.To, err = c.resolveAgent(ctx, to); err != nil {
 					return err
 				}
 			}
@@ -48,16 +49,16 @@ daemon sends it when that is back; "pending: …" on standard error tells of tha
 				return frame.Usagef("--expires: expected a duration like 10m")
 			}
 			if expires > 0 {
-				body["expires_at"] = time.Now().Add(expires).UTC().Format("2006-01-02T15:04:05.000000+00:00")
+				body.ExpiresAt = channels.Time{Time: time.Now().Add(expires)}
 			}
 			intent, name := splitName(args[0])
-			where := apiPath("intents", intent, "channels", name, "messages")
+			where := channels.Path("intents", intent, "channels", name, "messages")
 			if intent == "" {
 				id, err := c.findOpenChannel(ctx, args[0])
 				if err != nil {
 					return err
 				}
-				where = apiPath("channels", id, "messages")
+				where = channels.Path("channels", id, "messages")
 			}
 			v, err := c.callOnce(ctx, http.MethodPost, where, body, key)
 			if err != nil {

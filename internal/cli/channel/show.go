@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/channels"
 	"github.com/acpd/acpd/internal/cli/frame"
 )
 
@@ -27,7 +28,7 @@ func (c *verbs) showCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			v, err := c.call(cmd.Context(), http.MethodGet, apiPath("channels", id), nil)
+			v, err := c.call(cmd.Context(), http.MethodGet, channels.Path("channels", id), nil)
 			if err != nil {
 				return err
 			}

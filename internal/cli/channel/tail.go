@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/channels"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
@@ -55,7 +56,7 @@ const retryFor = 24 * time.Hour
 // for what follows the last message that it has printed, so that nothing is missing and
 // nothing comes twice.
 func (c *verbs) showTail(ctx context.Context, id, arg string, last int, follow bool) error {
-	messages := apiPath("channels", id, "messages")
+	messages := channels.Path("channels", id, "messages")
 	unsent := unsentTracker{verbs: c, id: id, arg: arg, told: make(map[string]string)}
 	list, since, err := c.messagesAfter(ctx, messages+"?limit="+fmt.Sprint(max(1, last)), "")
 	if err != nil {
@@ -98,7 +99,7 @@ func (c *verbs) showTail(ctx context.Context, id, arg string, last int, follow b
 			if list = dropSeen(list, shown); err != nil || len(list) > 0 {
 				return err
 			}
-			return c.get(ctx, apiPath("channels", id), &ch)
+			return c.get(ctx, channels.Path("channels", id), &ch)
 		})
 		if err != nil {
 			return err

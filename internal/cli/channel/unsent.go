@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"github.com/acpd/acpd/client/channels"
 	"github.com/acpd/acpd/internal/cli/frame"
 )
 
@@ -57,7 +58,7 @@ func (c *verbs) listUnsent(ctx context.Context) (list []jsontext.Value, err erro
 	}
 	for range maxUnsentPages {
 		var page []jsontext.Value
-		if err := c.get(ctx, fmt.Sprintf("%s?limit=1000&after=%d", apiPath("unsent"), last.Seq), &page); err != nil || len(page) == 0 {
+		if err := c.get(ctx, fmt.Sprintf("%s?limit=1000&after=%d", channels.Path("unsent"), last.Seq), &page); err != nil || len(page) == 0 {
 			return list, err
 		}
 		list = append(list, page...)

@@ -1,0 +1,164 @@
+package channels
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+)
+
+// Request is one request of the channels' API.
+type Request struct {
+	Method string
+	Path   string // as [Path] makes it, with a query if there is one
+	Body   any    // sent as JSON; nil: none
+	Key    string // the daemon carries out requests with the same key once; "": no key
+}
+
+// Answer is what the daemon has answered.
+type Answer struct {
+	Text         jsontext.Value
+	MissingHosts []string // ids of the daemons whose part of a list did not come in time
+}
+
+// Path returns the path of a request: the parts, escaped, below the prefix of the API.
+func Path(parts ...string) string {
+	for i, p := range parts {
+		parts[i] = url.PathEscape(p)
+	}
+	return "/api/v1/" + strings.Join(parts, "/")
+}
+
+// httpClient returns the HTTP client, which is made with the first request.
+func (c *Client) httpClient() *http.Client {
+	c.once.Do(func() {
+		c.http.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return client.DialHTTP(ctx, c.Home)
+		}}
+		c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // no daemon redirects
+	})
+	return &c.http
+}
+
+// Do makes a request and returns the answer. The error of a refusal is a *Refusal; any error
+// that tells of a delivery is a *kinds.Error too.
+func (c *Client) Do(ctx context.Context, request Request) (*Answer, error) {
+	var text []byte
+	if request.Body != nil {
+		var err error
+		if text, err = json.Marshal(request.Body, json.Deterministic(true)); err != nil {
+			return nil, fmt.Errorf("write the request: %w", err)
+		}
+	}
+	// The answer may have to come from another machine, or from an agent, and take its
+	// time; where it is not quick, the own daemon is asked beside it whether it lives.
+	const quick = 200 * time.Millisecond
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	defer time.AfterFunc(quick, func() {
+		if _, err := c.Daemon.Whoami(ctx); err != nil {
+			end(err)
+		}
+	}).Stop()
+	// A request with a key is sent again on another connection when its own breaks.
+	var sent atomic.Bool
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
+	r, err := http.NewRequestWithContext(traced, request.Method, "http://acpd"+request.Path, bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if c.Agent == "" {
+		r.Header.Set("X-Operator", "true")
+	} else {
+		r.Header.Set("X-Agent-ID", c.Agent)
+		if c.Agent == c.Daemon.As.Name {
+			r.Header.Set("X-API-Key", c.Daemon.As.Key)
+		}
+	}
+	if request.Key != "" {
+		r.Header.Set("Idempotency-Key", request.Key)
+	}
+	answer, err := c.httpClient().Do(r)
+	if err != nil {
+		return nil, noAnswerError(ctx, request.Method, err, sent.Load())
+	}
+	defer answer.Body.Close()
+	const longest = 64 << 20 // of a list
+	body := io.Reader(answer.Body)
+	if c.WrapBody != nil {
+		body = c.WrapBody(ctx, body)
+	}
+	v, err := io.ReadAll(io.LimitReader(body, longest))
+	host := answer.Header.Get("X-Answered-By")
+	if _, ok := err.(*kinds.Error); ok {
+		return nil, err // of WrapBody
+	}
+	if err != nil && host != "" && ctx.Err() == nil {
+		e := kinds.Errorf(kinds.Unreachable, "the answer of the intent's machine broke off: try again")
+		if request.Method != http.MethodGet {
+			e = e.WithDelivered(kinds.DeliveredUnknown)
+		}
+		return nil, e
+	}
+	if err != nil {
+		return nil, noAnswerError(ctx, request.Method, err, true)
+	}
+	if answer.StatusCode >= http.StatusMultipleChoices {
+		return nil, readRefusal(host, request.Method, answer.StatusCode, v)
+	}
+	result := &Answer{Text: v}
+	if missing := answer.Header.Get("X-Missing-Hosts"); missing != "" {
+		result.MissingHosts = strings.Split(missing, ", ")
+	}
+	if answer.Header.Get("X-Incomplete") != "" {
+		return nil, kinds.Errorf(kinds.Unreachable, "the intent's host is out of reach, and what it knows is not in this list: try again when it is back")
+	}
+	return result, nil
+}
+
+// noAnswerError returns the error of a request that got no answer. If sent, the daemon may
+// have received some of it, even if a later connection failed.
+func noAnswerError(ctx context.Context, method string, err error, sent bool) error {
+	e, ok := errors.AsType[*kinds.Error](context.Cause(ctx))
+	if !ok && sent {
+		e, ok = errors.AsType[*kinds.Error](err)
+	}
+	// The cause is why the daemon did not answer whether it lives: it may have the request.
+	if ok {
+		return withDeliveryUnknown(method, e)
+	}
+	if _, ok := errors.AsType[*kinds.Error](err); ok || ctx.Err() != nil {
+		return err
+	}
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		err = op.Err
+	}
+	return withDeliveryUnknown(method, kinds.Errorf(kinds.DaemonUnavailable, "the daemon hung up before it answered (%v): see whether it runs, then try again", err))
+}
+
+// withDeliveryUnknown returns e as the error of a request that the daemon may have received.
+func withDeliveryUnknown(method string, e *kinds.Error) error {
+	if method == http.MethodGet {
+		return e
+	}
+	copied := *e
+	return copied.WithDelivered(kinds.DeliveredUnknown)
+}
