@@ -20,16 +20,16 @@ func (d *Daemon) serveAttach(ctx context.Context, s *localConn, p *client.Attach
 	}
 	for _, old := range replaced {
 		if old.Name != a.Name {
-			d.delegations.NoteAgent(old.Name)
+			d.delegations.CheckAgent(old.Name)
 		}
 		if old.Conn != s.conn {
 			old.Conn.Close() // it would wait for messages in vain
 		}
 	}
-	if err := d.delegations.Pass(ctx, a.Name, a.KeyHash); err != nil {
+	if err := d.delegations.HandOver(ctx, a.Name, a.KeyHash); err != nil {
 		d.log.Warn("open delegations pass to the agent of their name in memory only", "agent", a.Name, "err", err)
 	}
-	d.delegations.NoteAgent(a.Name)
+	d.delegations.CheckAgent(a.Name)
 	d.log.Info("agent attached", "agent", a.Name, "domains", a.Domains, "kinds", a.Kinds)
 	return &client.Attached{Key: a.Key}, nil
 }
@@ -49,7 +49,7 @@ func (d *Daemon) serveSpeak(_ context.Context, s *localConn, p *client.SpeakPara
 	return nil, nil
 }
 
-// credential is as whom a session calls.
+// credential returns as which agent the connection calls.
 func (s *localConn) credential() registry.Credential {
 	if a := s.daemon.agents.AgentOn(s.conn); a != nil {
 		return registry.Credential{Name: a.Name, KeyHash: a.KeyHash}
@@ -69,7 +69,7 @@ func (s *localConn) guestCredential() *registry.Credential {
 	return &as
 }
 
-// requireAgent is as which agent a session calls, an error where it is none's.
+// requireAgent does what credential does, and returns an error if the caller is no agent.
 func (s *localConn) requireAgent(op string) (registry.Credential, error) {
 	as := s.credential()
 	if as.Name == "" {

@@ -74,7 +74,7 @@ func (d *Daemon) onDelegate(ctx context.Context, sender identity.Peer, env *wire
 	if err := d.delegations.RecordAck(ctx, t, state, ack, place); err != nil {
 		return inbox.Outcome{Err: d.endLost(ctx, t, err)}, true
 	}
-	d.delegations.NoteAgent(a.Name) // it may have left while this was written
+	d.delegations.CheckAgent(a.Name) // it may have left while this was written
 	return inbox.Outcome{Ack: ack}, true
 }
 

@@ -124,7 +124,7 @@ func (s *localConn) serve(ctx context.Context) {
 	// No handler runs any more, so nothing attaches or subscribes after this.
 	d.subscribers.set(s.conn, nil)
 	if a := d.agents.Detach(s.conn, d.delegations.OpenAgents); a != nil {
-		d.delegations.NoteAgent(a.Name)
+		d.delegations.CheckAgent(a.Name)
 		d.log.Info("agent detached", "agent", a.Name)
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {

@@ -130,7 +130,7 @@ func (g *permissions) noteRefusal(row *budget.Account, peer identity.Peer, kind,
 	g.lines.Add(peer.ID, slog.LevelWarn, "message refused", "peer", peer.ID.Label(), "name", peer.Name, "kind", kind, "row", row.Row().Name, "reason", reason)
 }
 
-// checkStream is the gate's for what a peer does on a stream of a bridge.
+// checkStream checks what a peer begins on a stream of mail or of channels.
 func (d *Daemon) checkStream(from identity.ID, kind string) error {
 	p, ok := d.trust.Get(from)
 	if !ok {

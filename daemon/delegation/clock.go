@@ -41,7 +41,7 @@ func (ts *Table) Run(ctx context.Context, report func(context.Context, *Delegati
 		ts.mu.Lock()
 		var next time.Time
 		for _, t := range ts.table {
-			switch at := t.due(); {
+			switch at := t.nextDue(); {
 			case !at.After(now):
 				due = append(due, t)
 			case next.IsZero() || at.Before(next):
@@ -70,7 +70,7 @@ func (ts *Table) Run(ctx context.Context, report func(context.Context, *Delegati
 // are under way. What passes with time is so at once, and written when it can be: a
 // restart finds the same. The caller holds mu.
 func (ts *Table) actOn(t *Delegation, now time.Time, tell func() bool) {
-	over, forgotten := t.ends()
+	over, forgotten := t.deadlines()
 	switch {
 	case t.owed && now.Before(forgotten):
 		if !tell() {
@@ -85,8 +85,8 @@ func (ts *Table) actOn(t *Delegation, now time.Time, tell func() bool) {
 		}
 		ts.remove(t)
 		ts.giveBackShare(t)
-		ts.announce(t)
-		ts.late.add(record{task: t, drop: true})
+		ts.announceChange(t)
+		ts.late.add(lateEnd{task: t, drop: true})
 	case t.isFinal():
 	case !now.Before(over):
 		e := endOfTime
@@ -94,10 +94,10 @@ func (ts *Table) actOn(t *Delegation, now time.Time, tell func() bool) {
 			e = endOfLost(t)
 		}
 		ts.applyEnd(t, e)
-		ts.late.add(record{task: t, ending: e})
+		ts.late.add(lateEnd{task: t, ending: e})
 	case !t.ending && !t.aloneSince.IsZero() && t.Deadline.IsZero():
 		t.ending = true // until that is on disk
-		ts.late.add(record{task: t, ending: endOfLost(t)})
+		ts.late.add(lateEnd{task: t, ending: endOfLost(t)})
 	}
 }
 
@@ -118,16 +118,16 @@ func (ts *Table) reportEnd(ctx context.Context, t *Delegation, report func(conte
 	}
 	ts.mu.Lock()
 	t.owed = false
-	ts.announce(t)
+	ts.announceChange(t)
 	ts.mu.Unlock()
 	// A crash before this is on disk only repeats the report, under the same id.
-	_ = ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return sqlPaid(tx, t.Row) })
+	_ = ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return clearOwed(tx, t.Row) })
 }
 
-// NoteAgent looks whether an agent of that name is attached now. While none is, the
+// CheckAgent looks whether an agent of that name is attached now. While none is, the
 // time runs in which it has to come back for its tasks. It is called after each
 // change of that, so the last call sees how things are.
-func (ts *Table) NoteAgent(name string) {
+func (ts *Table) CheckAgent(name string) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	var alone time.Time
@@ -139,6 +139,6 @@ func (ts *Table) NoteAgent(name string) {
 			continue
 		}
 		t.aloneSince = alone
-		ts.announce(t)
+		ts.announceChange(t)
 	}
 }

@@ -25,7 +25,7 @@ type Delegation struct {
 	Created   time.Time
 	Deadline  time.Time // zero: none
 
-	// Under tasks.mu.
+	// Guarded by Table.mu.
 	KeyHash    registry.KeyHash // of the key of who delegated, or works on it; zero: an owner's call
 	state      client.TaskState
 	acked      bool           // the ack is on disk
@@ -50,8 +50,8 @@ func (t *Delegation) IsOver(state client.TaskState) bool {
 // isFinal is isOver in the state of now.
 func (t *Delegation) isFinal() bool { return t.IsOver(t.state) }
 
-// ends returns when an open task's time is over, and until when its entry is kept.
-func (t *Delegation) ends() (over, forgotten time.Time) {
+// deadlines returns when an open task's time is over, and until when its entry is kept.
+func (t *Delegation) deadlines() (over, forgotten time.Time) {
 	if t.Deadline.IsZero() {
 		end := t.Created.Add(keptWithout)
 		return end, end
@@ -59,9 +59,9 @@ func (t *Delegation) ends() (over, forgotten time.Time) {
 	return t.Deadline, t.Deadline.Add(keptAfter)
 }
 
-// due returns when the clock has to act on t next.
-func (t *Delegation) due() time.Time {
-	over, forgotten := t.ends()
+// nextDue returns when the clock has to act on t next.
+func (t *Delegation) nextDue() time.Time {
+	over, forgotten := t.deadlines()
 	switch {
 	case t.owed && t.retry.Before(forgotten):
 		return t.retry

@@ -8,7 +8,7 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-func sqlTasks(tx *store.Tx) (all []*Delegation, err error) {
+func readDelegations(tx *store.Tx) (all []*Delegation, err error) {
 	err = tx.Each(`SELECT row, direction, peer, id, hash, state, agent, thread, hops, trace, reports, created, deadline, partials, owed, final_id,
 		ack IS NOT NULL, holder FROM daemon_task ORDER BY row`, func(scan func(...any) error) error {
 		t := new(Delegation)
@@ -28,19 +28,19 @@ func sqlTasks(tx *store.Tx) (all []*Delegation, err error) {
 	return all, err
 }
 
-// sqlBegin replaces an entry that was just dropped from memory and is about to be
+// insertDelegation replaces an entry that was just dropped from memory and is about to be
 // deleted here; rows are never used twice, so that deletes nothing of the new one.
-func sqlBegin(tx *store.Tx, t *Delegation, text string) error {
+func insertDelegation(tx *store.Tx, t *Delegation, text string) error {
 	_, err := tx.Exec(`INSERT OR REPLACE INTO daemon_task (row, direction, peer, id, hash, state, agent, thread, hops, trace, reports, created, deadline, task, holder)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		t.Row, t.Direction, t.Peer[:], t.ID[:], t.Content[:], client.TaskSent, t.Agent, t.Chain.Thread, t.Chain.Hops, t.Chain.Trace, t.Reports,
-		store.Millis(t.Created), store.Millis(t.Deadline), beginning(text), t.KeyHash[:])
+		store.Millis(t.Created), store.Millis(t.Deadline), clipText(text), t.KeyHash[:])
 	return err
 }
 
-// beginning bounds a text for [client.Task]: the whole of an outcome is in the
+// clipText bounds a text for [client.Task]: the whole of an outcome is in the
 // payload that said it.
-func beginning(text string) string {
+func clipText(text string) string {
 	if len(text) <= client.MaxBeginning {
 		return text
 	}
@@ -55,56 +55,56 @@ func beginning(text string) string {
 // An ack, and a way between sent, unknown and refused, never undo an end that was
 // written meanwhile.
 
-func sqlAck(tx *store.Tx, row int64, state client.TaskState, ack []byte) error {
+func updateAck(tx *store.Tx, row int64, state client.TaskState, ack []byte) error {
 	_, err := tx.Exec("UPDATE daemon_task SET ack = ?, state = CASE WHEN state IN ('sent', 'unknown', 'refused') THEN ? ELSE state END WHERE row = ?", ack, state, row)
 	return err
 }
 
-func sqlState(tx *store.Tx, row int64, state client.TaskState) error {
+func updateState(tx *store.Tx, row int64, state client.TaskState) error {
 	_, err := tx.Exec("UPDATE daemon_task SET state = ? WHERE row = ? AND state IN ('sent', 'unknown', 'refused')", state, row)
 	return err
 }
 
-func sqlRefused(tx *store.Tx, row int64, why string) error {
-	_, err := tx.Exec("UPDATE daemon_task SET state = 'refused', outcome = ? WHERE row = ? AND state IN ('sent', 'unknown')", beginning(why), row)
+func updateRefusal(tx *store.Tx, row int64, why string) error {
+	_, err := tx.Exec("UPDATE daemon_task SET state = 'refused', outcome = ? WHERE row = ? AND state IN ('sent', 'unknown')", clipText(why), row)
 	return err
 }
 
-func sqlPartial(tx *store.Tx, row int64, payload []byte) error {
+func insertPartial(tx *store.Tx, row int64, payload []byte) error {
 	_, err := tx.Exec(`UPDATE daemon_task SET partials = partials + 1, partial = ?,
 		state = CASE WHEN state IN ('sent', 'unknown') THEN 'accepted' ELSE state END WHERE row = ?`, payload, row)
 	return err
 }
 
-// sqlFinal leaves a task alone whose time was over while its end waited to be written.
-func sqlFinal(tx *store.Tx, row int64, e Ending) error {
+// updateEnd leaves a task alone whose time was over while its end waited to be written.
+func updateEnd(tx *store.Tx, row int64, e Ending) error {
 	_, err := tx.Exec("UPDATE daemon_task SET state = ?, outcome = ?, final_id = ?, final = ?, owed = ? WHERE row = ? AND state <> 'expired'",
-		e.State, beginning(e.Outcome), e.ID[:], []byte(e.Payload), e.owed, row)
+		e.State, clipText(e.Outcome), e.ID[:], []byte(e.Payload), e.owed, row)
 	return err
 }
 
-func sqlPass(tx *store.Tx, row int64, holder registry.KeyHash) error {
+func updateKeyHash(tx *store.Tx, row int64, holder registry.KeyHash) error {
 	_, err := tx.Exec("UPDATE daemon_task SET holder = ? WHERE row = ?", holder[:], row)
 	return err
 }
 
-func sqlPaid(tx *store.Tx, row int64) error {
+func clearOwed(tx *store.Tx, row int64) error {
 	_, err := tx.Exec("UPDATE daemon_task SET owed = 0 WHERE row = ?", row)
 	return err
 }
 
-func sqlForget(tx *store.Tx, row int64) error {
+func deleteDelegation(tx *store.Tx, row int64) error {
 	_, err := tx.Exec("DELETE FROM daemon_task WHERE row = ?", row)
 	return err
 }
 
-func sqlAckOf(tx *store.Tx, row int64) (ack []byte, err error) {
+func readAck(tx *store.Tx, row int64) (ack []byte, err error) {
 	err = tx.QueryRow("SELECT ack FROM daemon_task WHERE row = ?", row).Scan(&ack)
 	return ack, err
 }
 
-// sqlShow fills in what is not kept in memory.
-func sqlShow(tx *store.Tx, row int64, t *client.Task, payloads bool) error {
+// readTexts fills in what is not kept in memory.
+func readTexts(tx *store.Tx, row int64, t *client.Task, payloads bool) error {
 	if !payloads {
 		return tx.QueryRow("SELECT task, outcome FROM daemon_task WHERE row = ?", row).Scan(&t.Task, &t.Outcome)
 	}

@@ -45,32 +45,32 @@ type Table struct {
 	agents *registry.Registry
 	taken  *budget.Account // delegations that are not final
 	wake   pace.Signal     // something is due earlier than before
-	late   *records
+	late   *lateEnds
 
 	mu    sync.Mutex // guards what follows and the fields of tasks named above
-	table map[taskKey]*Delegation
+	table map[delegationKey]*Delegation
 	sizes map[client.TaskDirection]map[identity.ID]int // entries of the table, by direction and peer
 	rows  int64                                        // the last row that was begun: none is used twice
 	next  time.Time                                    // when run looks again; zero: when it is woken
 }
 
-type taskKey struct {
+type delegationKey struct {
 	direction client.TaskDirection
 	peer      identity.ID
 	id        wire.MessageID
 }
 
-func (t *Delegation) key() taskKey { return taskKey{t.Direction, t.Peer, t.ID} }
+func (t *Delegation) key() delegationKey { return delegationKey{t.Direction, t.Peer, t.ID} }
 
 // Open reads the table as the last run of the daemon left it.
 func Open(ctx context.Context, db *store.DB, a *registry.Registry, book *budget.Book, log *slog.Logger) (*Table, error) {
 	ts := &Table{
-		db: db, agents: a, taken: book.Open(budget.Delegations), wake: pace.NewSignal(), late: newRecords(log),
-		table: make(map[taskKey]*Delegation), sizes: map[client.TaskDirection]map[identity.ID]int{client.Given: {}, client.Taken: {}},
+		db: db, agents: a, taken: book.Open(budget.Delegations), wake: pace.NewSignal(), late: newLateEnds(log),
+		table: make(map[delegationKey]*Delegation), sizes: map[client.TaskDirection]map[identity.ID]int{client.Given: {}, client.Taken: {}},
 	}
 	var all []*Delegation
 	err := db.Read(ctx, func(tx *store.Tx) (err error) {
-		all, err = sqlTasks(tx)
+		all, err = readDelegations(tx)
 		return err
 	})
 	if err != nil {
@@ -123,7 +123,7 @@ func (ts *Table) countAsWork(t *Delegation, had *registry.Reservation) {
 func (ts *Table) Find(direction client.TaskDirection, peer identity.ID, id wire.MessageID) *Delegation {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	return ts.table[taskKey{direction, peer, id}]
+	return ts.table[delegationKey{direction, peer, id}]
 }
 
 // FindByID returns a delegation by its id alone, of several the first in the order of
@@ -165,15 +165,15 @@ func (ts *Table) Begin(ctx context.Context, t *Delegation, text string) (entry *
 	ts.rows++
 	t.Row, t.state = ts.rows, client.TaskSent
 	ts.insert(t)
-	ts.announce(t)
+	ts.announceChange(t)
 	ts.mu.Unlock()
 	err = ts.db.Write(ctx, false, func(tx *store.Tx) error {
 		if evicted != nil {
-			if err := sqlForget(tx, evicted.Row); err != nil {
+			if err := deleteDelegation(tx, evicted.Row); err != nil {
 				return err
 			}
 		}
-		return sqlBegin(tx, t, text)
+		return insertDelegation(tx, t, text)
 	})
 	if err != nil {
 		ts.mu.Lock()
@@ -230,7 +230,7 @@ func (ts *Table) makeRoom(direction client.TaskDirection, peer identity.ID) (evi
 // fails, the text is left out.
 func (ts *Table) Show(ctx context.Context, t *Delegation, payloads bool) (*client.Task, error) {
 	shown := ts.showState(t)
-	err := ts.db.Read(ctx, func(tx *store.Tx) error { return sqlShow(tx, t.Row, &shown, payloads) })
+	err := ts.db.Read(ctx, func(tx *store.Tx) error { return readTexts(tx, t.Row, &shown, payloads) })
 	return &shown, err
 }
 
@@ -274,16 +274,16 @@ func (ts *Table) State(t *Delegation) (state client.TaskState, acked bool) {
 // ReadAck returns the recorded ack.
 func (ts *Table) ReadAck(ctx context.Context, t *Delegation) (ack wire.Payload, err error) {
 	err = ts.db.Read(ctx, func(tx *store.Tx) error {
-		b, err := sqlAckOf(tx, t.Row)
+		b, err := readAck(tx, t.Row)
 		ack = b
 		return err
 	})
 	return ack, err
 }
 
-// announce wakes who waits for t, and the clock if t is due before it would look.
+// announceChange wakes who waits for t, and the clock if t is due before it would look.
 // The caller holds mu.
-func (ts *Table) announce(t *Delegation) {
+func (ts *Table) announceChange(t *Delegation) {
 	if t.isFinal() {
 		ts.giveBackShare(t)
 	}
@@ -291,7 +291,7 @@ func (ts *Table) announce(t *Delegation) {
 		close(t.changed)
 		t.changed = nil
 	}
-	if ts.next.IsZero() || t.due().Before(ts.next) {
+	if ts.next.IsZero() || t.nextDue().Before(ts.next) {
 		ts.wake.Set()
 	}
 }
@@ -371,8 +371,8 @@ func (ts *Table) OpenAgents() map[string]bool {
 	return open
 }
 
-// Pass gives the open delegations of a name to the agent that has it now.
-func (ts *Table) Pass(ctx context.Context, name string, key registry.KeyHash) error {
+// HandOver gives the open delegations of a name to the agent that has it now.
+func (ts *Table) HandOver(ctx context.Context, name string, key registry.KeyHash) error {
 	ts.mu.Lock()
 	var rows []int64
 	for _, t := range ts.table {
@@ -386,7 +386,7 @@ func (ts *Table) Pass(ctx context.Context, name string, key registry.KeyHash) er
 	}
 	return ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error {
 		for _, row := range rows {
-			if err := sqlPass(tx, row, key); err != nil {
+			if err := updateKeyHash(tx, row, key); err != nil {
 				return err
 			}
 		}

@@ -173,16 +173,16 @@ func TestOrphansAreReported(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ts.NoteAgent(name)
+			ts.CheckAgent(name)
 			return a
 		}
 		planner, reviewer := come("planner"), come("reviewer")
 		ts.agents.Detach(reviewer.Conn, ts.OpenAgents)
-		ts.NoteAgent("reviewer")
+		ts.CheckAgent("reviewer")
 		time.Sleep(orphanedFor - time.Second)
 		come("reviewer")
 		ts.agents.Detach(planner.Conn, ts.OpenAgents)
-		ts.NoteAgent("planner")
+		ts.CheckAgent("planner")
 		left := time.Now()
 		time.Sleep(orphanedFor - time.Nanosecond)
 		ts.is(t, back, client.TaskAccepted)
@@ -421,7 +421,7 @@ func TestBeginning(t *testing.T) {
 		strings.Repeat("x", client.MaxBeginning-6) + "語語": strings.Repeat("x", client.MaxBeginning-6) + "語語",
 		strings.Repeat("é", client.MaxBeginning/2):        strings.Repeat("é", client.MaxBeginning/2),
 	} {
-		if got := beginning(text); got != want {
+		if got := clipText(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 // came before stays. One that is accepted is work of its agent from then on, instead of the
 // place that it had, if any.
 func (ts *Table) RecordAck(ctx context.Context, t *Delegation, state client.TaskState, payload wire.Payload, had *registry.Reservation) error {
-	err := ts.db.Write(context.WithoutCancel(ctx), true, func(tx *store.Tx) error { return sqlAck(tx, t.Row, state, payload.Object()) })
+	err := ts.db.Write(context.WithoutCancel(ctx), true, func(tx *store.Tx) error { return updateAck(tx, t.Row, state, payload.Object()) })
 	if err != nil {
 		return fmt.Errorf("record the ack: %w", err)
 	}
@@ -31,7 +31,7 @@ func (ts *Table) RecordAck(ctx context.Context, t *Delegation, state client.Task
 			ts.countAsWork(t, had)
 		}
 	}
-	ts.announce(t)
+	ts.announceChange(t)
 	return nil
 }
 
@@ -40,14 +40,14 @@ func (ts *Table) SetState(ctx context.Context, t *Delegation, state client.TaskS
 	may := func() bool {
 		return !t.ending && (!t.state.IsFinal() || t.state == client.TaskRefused) && t.state != client.TaskAccepted
 	}
-	return ts.setStateIf(ctx, t, state, may, func(tx *store.Tx) error { return sqlState(tx, t.Row, state) })
+	return ts.setStateIf(ctx, t, state, may, func(tx *store.Tx) error { return updateState(tx, t.Row, state) })
 }
 
 // RecordRefusal enters that the peer answered a delegation with an error. It may be sent
 // again under the same id.
 func (ts *Table) RecordRefusal(ctx context.Context, t *Delegation, why string) error {
 	may := func() bool { return !t.ending && !t.state.IsFinal() && t.state != client.TaskAccepted }
-	return ts.setStateIf(ctx, t, client.TaskRefused, may, func(tx *store.Tx) error { return sqlRefused(tx, t.Row, why) })
+	return ts.setStateIf(ctx, t, client.TaskRefused, may, func(tx *store.Tx) error { return updateRefusal(tx, t.Row, why) })
 }
 
 // setStateIf writes a state and then makes it that of t, if it may, which is asked before
@@ -65,7 +65,7 @@ func (ts *Table) setStateIf(ctx context.Context, t *Delegation, state client.Tas
 	defer ts.mu.Unlock()
 	if may() && (err == nil || state != client.TaskSent) {
 		t.state = state
-		ts.announce(t)
+		ts.announceChange(t)
 	}
 	return err
 }
@@ -79,7 +79,7 @@ func (ts *Table) RecordPartial(ctx context.Context, t *Delegation, payload wire.
 	if !open {
 		return false, nil
 	}
-	err := ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return sqlPartial(tx, t.Row, payload.Object()) })
+	err := ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return insertPartial(tx, t.Row, payload.Object()) })
 	if err != nil {
 		return true, fmt.Errorf("record the partial result: %w", err)
 	}
@@ -89,7 +89,7 @@ func (ts *Table) RecordPartial(ctx context.Context, t *Delegation, payload wire.
 	if t.state == client.TaskSent || t.state == client.TaskUnknown {
 		t.state = client.TaskAccepted
 	}
-	ts.announce(t)
+	ts.announceChange(t)
 	return true, nil
 }
 
@@ -103,12 +103,12 @@ func (ts *Table) End(ctx context.Context, t *Delegation, e Ending) (won bool, er
 	}
 	t.ending = true
 	ts.mu.Unlock()
-	err = ts.db.Write(context.WithoutCancel(ctx), true, func(tx *store.Tx) error { return sqlFinal(tx, t.Row, e) })
+	err = ts.db.Write(context.WithoutCancel(ctx), true, func(tx *store.Tx) error { return updateEnd(tx, t.Row, e) })
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	t.ending = false
 	if err != nil {
-		ts.announce(t) // what is due is not in the way any more
+		ts.announceChange(t) // what is due is not in the way any more
 		return false, fmt.Errorf("record the end of the delegation: %w", err)
 	}
 	if t.state.IsFinal() {
@@ -126,13 +126,13 @@ func (ts *Table) applyEnd(t *Delegation, e Ending) {
 		t.counted = false
 		ts.agents.AddDelegations(t.Agent, t.Peer, -1, nil)
 	}
-	ts.announce(t)
+	ts.announceChange(t)
 }
 
 // Drop removes the entry of a delegation that never left. Where that cannot be written the
 // entry stays, as a restart finds it: unknown.
 func (ts *Table) Drop(ctx context.Context, t *Delegation) error {
-	err := ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return sqlForget(tx, t.Row) })
+	err := ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return deleteDelegation(tx, t.Row) })
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if err == nil {
@@ -141,6 +141,6 @@ func (ts *Table) Drop(ctx context.Context, t *Delegation) error {
 	} else if t.state == client.TaskSent {
 		t.state = client.TaskUnknown
 	}
-	ts.announce(t)
+	ts.announceChange(t)
 	return err
 }

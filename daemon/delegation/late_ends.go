@@ -15,32 +15,32 @@ import (
 const (
 	firstWrite   = time.Second
 	SlowestWrite = time.Minute
-	recordsMost  = 256 // in one write, which then takes a few milliseconds
+	maxLateEnds  = 256 // in one write, which then takes a few milliseconds
 )
 
-// records are the ends of tasks that the clock has brought about and the disk does
+// lateEnds are the ends of tasks that the clock has brought about and the disk does
 // not know yet: they are written beside the clock, which waits for no disk, and
-// again until they are there. There are no more than tasks.
-type records struct {
+// again until they are there. There are no more of them than delegations.
+type lateEnds struct {
 	log  *slog.Logger
 	wake pace.Signal // holds one where waiting is not empty
 
 	mu      sync.Mutex
-	waiting []record
+	waiting []lateEnd
 }
 
-// record is one of them.
-type record struct {
+// lateEnd is one of them.
+type lateEnd struct {
 	task   *Delegation
-	ending Ending // as tasks.settle gets it where only the disk was waited for
+	ending Ending // as applyEnd gets it if only the disk was waited for
 	drop   bool   // instead: the entry goes
 }
 
-func newRecords(log *slog.Logger) *records {
-	return &records{log: log, wake: pace.NewSignal()}
+func newLateEnds(log *slog.Logger) *lateEnds {
+	return &lateEnds{log: log, wake: pace.NewSignal()}
 }
 
-func (l *records) add(r record) {
+func (l *lateEnds) add(r lateEnd) {
 	l.mu.Lock()
 	l.waiting = append(l.waiting, r)
 	l.mu.Unlock()
@@ -48,7 +48,7 @@ func (l *records) add(r record) {
 }
 
 // run writes until ctx ends, and then once more.
-func (l *records) run(ctx context.Context, ts *Table) {
+func (l *lateEnds) run(ctx context.Context, ts *Table) {
 	failing := false
 	for pause := firstWrite; ; {
 		select {
@@ -77,19 +77,19 @@ func (l *records) run(ctx context.Context, ts *Table) {
 }
 
 // save writes what waits, and tells the table of ends that only had to be written.
-func (l *records) save(ctx context.Context, ts *Table) error {
+func (l *lateEnds) save(ctx context.Context, ts *Table) error {
 	for {
 		l.mu.Lock()
-		some := l.waiting[:min(len(l.waiting), recordsMost)]
+		some := l.waiting[:min(len(l.waiting), maxLateEnds)]
 		l.mu.Unlock()
 		if len(some) == 0 {
 			return nil
 		}
 		err := ts.db.Write(ctx, true, func(tx *store.Tx) error {
 			for _, r := range some {
-				write := func() error { return sqlFinal(tx, r.task.Row, r.ending) }
+				write := func() error { return updateEnd(tx, r.task.Row, r.ending) }
 				if r.drop {
-					write = func() error { return sqlForget(tx, r.task.Row) }
+					write = func() error { return deleteDelegation(tx, r.task.Row) }
 				}
 				if err := write(); err != nil {
 					return err
