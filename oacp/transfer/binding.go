@@ -129,14 +129,13 @@ func countMessages(root *os.Root, dir string) (n int, err error) {
 // Unbind makes an agent one that is hosted here, durably. Its inbox stays as it is.
 func (m *Mailer) Unbind(ctx context.Context, project, agent string) (Binding, error) {
 	p := mailbox{project, agent}
-	b, bound, _ := m.ledger.bindingOf(p)
-	if !bound {
+	if _, bound := m.ledger.boundPeer(p); !bound {
 		return Binding{}, errNotBound("unbind", p)
 	}
 	if err := m.cfg.DB.Write(ctx, true, func(tx *store.Tx) error { return sqlUnbind(tx, p) }); err != nil {
 		return Binding{}, fmt.Errorf("unbind: %w", err)
 	}
-	m.ledger.unbind(p)
+	b := m.ledger.unbind(p)
 	m.removeStatusFile(p)
 	return b, nil
 }

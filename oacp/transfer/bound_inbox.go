@@ -102,15 +102,17 @@ func (l *ledger) bind(b Binding) {
 	q.announceAgain()
 }
 
-// unbind forgets a binding and its entries.
-func (l *ledger) unbind(p mailbox) {
+// unbind forgets a binding and its entries, and returns what it was.
+func (l *ledger) unbind(p mailbox) (b Binding) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s := l.bound[p]; s != nil {
+		b = s.Binding
 		s.abandonEntries()
 		delete(l.bound, p)
 	}
 	l.changed.Set() // the loops of its peer may not be needed any more
+	return b
 }
 
 // planStatus returns what the status.yaml of a bound agent is to say, and whether it is to

@@ -339,19 +339,19 @@ func (l *ledger) recheckGone(p mailbox) {
 	}
 }
 
-// stateOf returns the state of a file's entry, "" if there is none; bound is false if the
-// agent is not bound to that peer.
-func (l *ledger) stateOf(p mailbox, peer identity.ID, file string) (state State, bound bool) {
+// stateOf returns the peer to which an agent is bound, and the state of a file's entry, ""
+// if there is none. bound is false if the agent is hosted here.
+func (l *ledger) stateOf(p mailbox, file string) (peer identity.ID, state State, bound bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.bound[p]
-	if s == nil || s.Peer != peer {
-		return "", false
+	if s == nil {
+		return identity.ID{}, "", false
 	}
 	if e := s.entries[file]; e != nil {
 		state = e.state
 	}
-	return state, true
+	return s.Peer, state, true
 }
 
 // noteConsumed notes what of a file the agent at its peer is done with.

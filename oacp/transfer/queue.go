@@ -65,8 +65,7 @@ func (m *Mailer) Trace(ctx context.Context, project, agent, file string) (*Queue
 // nothing carries it, and returns its path below the home.
 func (m *Mailer) Drop(_ context.Context, project, agent, file string) (string, error) {
 	p := mailbox{project, agent}
-	b, bound, _ := m.ledger.bindingOf(p)
-	state, _ := m.ledger.stateOf(p, b.Peer, file)
+	_, state, bound := m.ledger.stateOf(p, file)
 	switch {
 	case !bound:
 		return "", errNotBound("drop", p)

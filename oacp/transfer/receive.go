@@ -144,8 +144,8 @@ func (m *Mailer) handleConsumed(ctx context.Context, from identity.ID, p mailbox
 	if !message.LegalFileName(request.File) {
 		return kinds.Errorf(kinds.Invalid, "filename %.80q: no message from here is called that", request.File)
 	}
-	switch state, ours := m.ledger.stateOf(p, from, request.File); {
-	case !ours: // no copy lies here
+	switch peer, state, bound := m.ledger.stateOf(p, request.File); {
+	case !bound || peer != from: // no copy lies here
 		return nil
 	case state == sending: // the store does not have it yet
 		return &singleError{kinds.Errorf(kinds.Overloaded, "its delivery is not over: say that again")}
