@@ -25,7 +25,7 @@ var arrows = map[string][]string{
 	"client/channels":   {"client"},
 	"client/jsonrpc":    {"kinds"},
 	"kinds":             {"wire"},
-	"wire":              {"identity"},
+	"wire":              {"identity", "internal/jsonscan"},
 	"config":            {"kinds"},
 	"discovery":         {"identity"},
 	"openintent/remote": {"openintent/api", "kinds"},
@@ -39,6 +39,7 @@ var arrows = map[string][]string{
 	"oacp/message":      {},
 	"identity":          {"internal/durable", "internal/pace"},
 	"internal/durable":  {},
+	"internal/jsonscan": {},
 	"internal/pace":     {},
 
 	"internal/cli":         {"internal/cli/channel", "internal/cli/oacp"},

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/jsonscan"
 )
 
 // Envelope is one message (protocol, section 4). The same struct is CBOR between
@@ -96,45 +97,12 @@ func (p Payload) CheckShape() error {
 	return checkDepth(p)
 }
 
-// checkDepth refuses nesting beyond MaxDepth. Text with few brackets cannot be
-// deep, and counting them is many times faster than walking.
+// checkDepth returns an error if v nests beyond MaxDepth.
 func checkDepth(v []byte) error {
-	if bytes.Count(v, []byte("{"))+bytes.Count(v, []byte("[")) <= MaxDepth {
-		return nil
-	}
-	depth := 0
-	for i := 0; i < len(v); i++ {
-		switch v[i] {
-		case '"':
-			i = stringEnd(v, i)
-		case '{', '[':
-			if depth++; depth > MaxDepth {
-				return malformed("payload", fmt.Sprintf("nested deeper than %d levels", MaxDepth))
-			}
-		case '}', ']':
-			depth--
-		}
+	if jsonscan.IsDeeper(v, MaxDepth) {
+		return malformed("payload", fmt.Sprintf("nested deeper than %d levels", MaxDepth))
 	}
 	return nil
-}
-
-// stringEnd returns where the JSON string that begins at i ends: the next quote
-// that an even number of backslashes precedes.
-func stringEnd(v []byte, i int) int {
-	for {
-		next := bytes.IndexByte(v[i+1:], '"')
-		if next < 0 {
-			return len(v)
-		}
-		i += 1 + next
-		backslashes := 0
-		for v[i-1-backslashes] == '\\' {
-			backslashes++
-		}
-		if backslashes%2 == 0 {
-			return i
-		}
-	}
 }
 
 // Append appends the stream type and the encoded envelope, which go out in one write. The

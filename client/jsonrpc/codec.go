@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/jsonscan"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -69,7 +70,7 @@ func appendOnOneLine(b, text []byte) []byte {
 // is not validated and aliases text. With strict, unknown members are an error.
 func ReadValue(text []byte, v any, strict bool) error {
 	var o scannedObject
-	text = text[skipSpace(text, 0):]
+	text = text[jsonscan.SkipSpace(text, 0):]
 	if len(text) == 0 {
 		return errSyntax
 	}

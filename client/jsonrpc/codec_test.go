@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acpd/acpd/internal/jsonscan"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -68,14 +69,14 @@ func FuzzScan(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var o scannedObject
-		end := o.scan(text, skipSpace(text, 0), nil)
+		end := o.scan(text, jsonscan.SkipSpace(text, 0), nil)
 		if end > len(text) {
 			t.Fatal("scanned beyond the end")
 		}
 		if !jsontext.Value(text).IsValid() {
 			return
 		}
-		if at := skipSpace(text, 0); skipValue(text, at) < 0 || skipSpace(text, skipValue(text, at)) != len(text) {
+		if at := jsonscan.SkipSpace(text, 0); skipValue(text, at) < 0 || jsonscan.SkipSpace(text, skipValue(text, at)) != len(text) {
 			t.Fatalf("valid, but not delimited: %s", text)
 		}
 		if jsontext.Value(text).Kind() != '{' {

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/jsonscan"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -246,7 +247,7 @@ func (c *Conn) readLines(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if skipSpace(line, 0) == len(line) {
+		if jsonscan.SkipSpace(line, 0) == len(line) {
 			continue
 		}
 		// One copy, which the values of the line alias for as long as they live.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acpd/acpd/internal/jsonscan"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -50,9 +51,9 @@ func (m *parsedLine) release() {
 // caller answers with the error under that id.
 func (m *parsedLine) parse(line []byte) *Error {
 	var o scannedObject
-	end := o.scan(line, skipSpace(line, 0), &m.paramsObject)
+	end := o.scan(line, jsonscan.SkipSpace(line, 0), &m.paramsObject)
 	switch {
-	case end >= 0 && skipSpace(line, end) == len(line) && o.err == nil:
+	case end >= 0 && jsonscan.SkipSpace(line, end) == len(line) && o.err == nil:
 	case end >= 0 && o.err != nil:
 		return invalidRequest("%v", o.err)
 	case jsontext.Value(line).IsValid():

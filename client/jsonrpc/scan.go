@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/internal/jsonscan"
 )
 
 // maxMembers bounds the members of an object that is scanned: their names are
@@ -37,7 +39,7 @@ func (o *scannedObject) scan(text []byte, at int, params *scannedObject) int {
 	if at == len(text) || text[at] != '{' {
 		return -1
 	}
-	if at = skipSpace(text, at+1); at < len(text) && text[at] == '}' {
+	if at = jsonscan.SkipSpace(text, at+1); at < len(text) && text[at] == '}' {
 		return at + 1
 	}
 	for {
@@ -45,14 +47,14 @@ func (o *scannedObject) scan(text []byte, at int, params *scannedObject) int {
 		if name == len(text) || text[name] != '"' {
 			return -1
 		}
-		nameEnd := skipString(text, name)
+		nameEnd := jsonscan.SkipString(text, name)
 		if nameEnd < 0 {
 			return -1
 		}
-		if at = skipSpace(text, nameEnd); at == len(text) || text[at] != ':' {
+		if at = jsonscan.SkipSpace(text, nameEnd); at == len(text) || text[at] != ':' {
 			return -1
 		}
-		value := skipSpace(text, at+1)
+		value := jsonscan.SkipSpace(text, at+1)
 		end := -1
 		if params != nil && value < len(text) && text[value] == '{' && params.isParams(text[name:nameEnd]) {
 			end = params.scan(text, value, nil)
@@ -63,12 +65,12 @@ func (o *scannedObject) scan(text []byte, at int, params *scannedObject) int {
 			return -1
 		}
 		o.addMember(textRange{int32(name), int32(nameEnd)}, textRange{int32(value), int32(end)})
-		if at = skipSpace(text, end); at == len(text) {
+		if at = jsonscan.SkipSpace(text, end); at == len(text) {
 			return -1
 		}
 		switch text[at] {
 		case ',':
-			at = skipSpace(text, at+1)
+			at = jsonscan.SkipSpace(text, at+1)
 		case '}':
 			return at + 1
 		default:
@@ -106,9 +108,9 @@ func (o *scannedObject) addMember(name, value textRange) {
 // IsObject reports whether text is one JSON object. It delimits the inside and does not
 // validate it.
 func IsObject(text []byte) bool {
-	at := skipSpace(text, 0)
+	at := jsonscan.SkipSpace(text, 0)
 	end := skipValue(text, at)
-	return end >= 0 && text[at] == '{' && skipSpace(text, end) == len(text)
+	return end >= 0 && text[at] == '{' && jsonscan.SkipSpace(text, end) == len(text)
 }
 
 // member returns the name and the value of the i-th member. Both alias the text if they
@@ -138,7 +140,7 @@ func skipValue(text []byte, at int) int {
 	}
 	switch text[at] {
 	case '"':
-		return skipString(text, at)
+		return jsonscan.SkipString(text, at)
 	case '{', '[':
 		return skipNested(text, at)
 	}
@@ -178,7 +180,7 @@ func skipNested(text []byte, at int) int {
 		case 0:
 			at++
 		case quote:
-			if at = skipString(text, at); at < 0 {
+			if at = jsonscan.SkipString(text, at); at < 0 {
 				return -1
 			}
 		case opening:
@@ -208,34 +210,6 @@ func isScalar(v []byte) bool {
 		}
 	}
 	return true
-}
-
-// skipString returns the index after the string at text[at:], or -1 if the string does
-// not end. A quote ends it unless an odd number of backslashes stands before the quote.
-func skipString(text []byte, at int) int {
-	first := at + 1
-	for at = first; ; {
-		i := bytes.IndexByte(text[at:], '"')
-		if i < 0 {
-			return -1
-		}
-		end := at + i
-		at = end
-		for at > first && text[at-1] == '\\' {
-			at--
-		}
-		if (end-at)%2 == 0 {
-			return end + 1
-		}
-		at = end + 1
-	}
-}
-
-func skipSpace(text []byte, at int) int {
-	for at < len(text) && (text[at] == ' ' || text[at] == '\t' || text[at] == '\r' || text[at] == '\n') {
-		at++
-	}
-	return at
 }
 
 // isPlain reports whether a quoted string stands for itself: ASCII without escapes.
