@@ -123,11 +123,11 @@ func (m *machine) open() map[string]int {
 }
 
 // pools are where goroutines wait for the next one who needs one. They are few, and stay.
-var pools = []string{"github.com/acpd/acpd/peer.(*workers).serve", "github.com/acpd/acpd/client.(*Conn).serve"}
+var pools = []string{"github.com/acpd/acpd/peer.(*workers).serve", "github.com/acpd/acpd/client/jsonrpc.(*Conn).runHandlers"}
 
 // roles are what differs between the side that dialled and the one that was called.
 var roles = map[string]string{
-	"github.com/acpd/acpd/peer.(*remote).tryAddr.func1":    "github.com/acpd/acpd/peer.(*Node).acceptAll.func1",
+	"github.com/acpd/acpd/peer.(*peerState).tryAddr.func1":    "github.com/acpd/acpd/peer.(*Node).acceptAll.func1",
 	"github.com/quic-go/quic-go.(*Transport).doDial.func1": "github.com/quic-go/quic-go.(*Conn).run",
 }
 
