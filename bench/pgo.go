@@ -16,7 +16,7 @@ const defaultPGO = "../cmd/acpd/default.pgo"
 // pgoLoad is what the profile is of: messages of usual sizes, as queries and in
 // channels. What fills a disk or a memory says little of the daemon.
 func pgoLoad(ctx context.Context, log io.Writer) error {
-	p := plan{variants: []variant{acpdVariant}, rounds: 3, window: time.Second}
+	p := plan{variants: []variant{acpdVariant}, rounds: 6, window: time.Second}
 	for _, size := range []int{200, 1024, 16384} {
 		for _, conc := range []int{1, 16, 64} {
 			p.cells = append(p.cells, cell{size, conc})
