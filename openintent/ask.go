@@ -55,8 +55,8 @@ func (m *AskMessage) Wait() (time.Duration, error) {
 }
 
 // Ask sends a request and returns when its responses are there: one round trip. It takes the
-// payload out of body.
-func (e *Engine) Ask(c *Call, channelID string, body *AskMessage) (*Asked, error) {
+// payload out of body. key is the Idempotency-Key of the request; an ask with one is refused.
+func (e *Engine) Ask(c *Call, channelID string, body *AskMessage, key string) (*Asked, error) {
 	ch, _, err := e.lookFor(c, channelID)
 	if err != nil {
 		return nil, err
@@ -81,6 +81,9 @@ func (e *Engine) Ask(c *Call, channelID string, body *AskMessage) (*Asked, error
 	d.ask, d.sender = a, who.name
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
+	if key != "" {
+		return nil, Refuse("bad_key", headerKey+": an ask cannot be repeated: send a request and list its responses")
+	}
 	if _, err := e.send(c, &Outgoing{draft: *d, who: who}, ch.durable(e), e.existing(ch)); err != nil {
 		return nil, err
 	}

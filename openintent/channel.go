@@ -361,6 +361,9 @@ func (e *Engine) ListChannels(c *Call, intentID string, p Page) ([]Channel, erro
 	if err != nil {
 		return nil, err
 	}
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
 	var list, closed []*channel
 	var page []Channel
 	var opts []options
@@ -399,6 +402,17 @@ func (e *Engine) ListChannels(c *Call, intentID string, p Page) ([]Channel, erro
 
 // Page is a part of a list: how many elements at most, after how many others.
 type Page struct{ Limit, Offset int }
+
+// Check returns an error unless the list may have such a page.
+func (p Page) Check() error {
+	switch {
+	case p.Limit < 1 || p.Limit > MaxList:
+		return Invalid("limit", "1 to %d", MaxList)
+	case p.Offset < 0 || p.Offset > 1<<30:
+		return Invalid("offset", "0 or more")
+	}
+	return nil
+}
 
 // PageOf returns the part of a list that the page has.
 func PageOf[T any](list []T, p Page) []T {

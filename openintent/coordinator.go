@@ -165,6 +165,9 @@ func (e *Engine) ListCoordinators(c *Call, intentID string, p Page) (list []Coor
 	if err != nil {
 		return nil, err
 	}
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
 	at := now()
 	e.rlocked(func() {
 		for _, co := range PageOf(in.coords, p) {

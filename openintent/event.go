@@ -184,8 +184,8 @@ func (f *eventList) add(doc []byte) (full bool) {
 
 // EventFilter says which events of a log a list holds.
 type EventFilter struct {
-	Type, TraceID string     // "": any
-	Since         chain.Time // those of a later time
+	Type, TraceID string // "": any
+	Since         string // those of a later time; "": any
 	Page
 }
 
@@ -195,7 +195,15 @@ func (e *Engine) ListEvents(c *Call, intentID string, which EventFilter) (JSON, 
 	if err != nil {
 		return nil, err
 	}
-	f := &eventList{kind: which.Type, trace: which.TraceID, since: which.Since, limit: which.Limit, skip: which.Offset, list: JSON{[]byte("[")}}
+	if err := which.Check(); err != nil {
+		return nil, err
+	}
+	f := &eventList{kind: which.Type, trace: which.TraceID, limit: which.Limit, skip: which.Offset, list: JSON{[]byte("[")}}
+	if which.Since != "" {
+		if f.since, err = chain.ParseTime(which.Since); err != nil {
+			return nil, Refuse("bad_cursor", "since: %v", err)
+		}
+	}
 	f.show = func(stx *store.Tx, l *look, doc []byte) ([]byte, error) { return e.asSeen(stx, l, in, c.Caller, doc) }
 	for before := int64(math.MaxInt64); before > 0 && err == nil; {
 		err = e.read(c.Context(), func(stx *store.Tx, l *look) (err error) {

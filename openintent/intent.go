@@ -179,22 +179,18 @@ type IntentList struct {
 	Intents []Intent `json:"intents"`
 }
 
-// CheckIntentStatus returns an error unless an intent can have the status, or it is empty.
-func CheckIntentStatus(status string) error {
-	if status != "" && !slices.Contains(intentStatuses, status) {
-		return Invalid("status", "one of %s", strings.Join(intentStatuses, ", "))
-	}
-	return nil
-}
-
 // ListIntents returns the objects of a page of the intents with the status ("": any) that the
-// caller may read, the newest first. others are intents of other hosts that stand among them.
-func (e *Engine) ListIntents(c *Call, status string, p Page, others []Intent) ([]jsontext.Value, error) {
-	if err := CheckIntentStatus(status); err != nil {
+// caller may read, the newest first. others returns the intents of other hosts that stand among them, at least
+// so many of each host as need says.
+func (e *Engine) ListIntents(c *Call, status string, p Page, others func(status string, need int) []Intent) ([]jsontext.Value, error) {
+	if err := p.Check(); err != nil {
 		return nil, err
 	}
+	if status != "" && !slices.Contains(intentStatuses, status) {
+		return nil, Invalid("status", "one of %s", strings.Join(intentStatuses, ", "))
+	}
 	var all []listed
-	for _, in := range others {
+	for _, in := range others(status, p.Offset+p.Limit) {
 		all = append(all, listed{ulid: in.ID[len(in.ID)-ulidLen:], doc: jsontext.Value(text(in))})
 	}
 	here := 0
@@ -232,9 +228,6 @@ type StatusChange struct {
 	Reason string `json:"reason,omitzero"`
 }
 
-// CheckForIntent returns an error unless an intent can get the status.
-func (s *StatusChange) CheckForIntent() error { return s.check(intentStatuses) }
-
 func (s *StatusChange) check(statuses []string) error {
 	if !slices.Contains(statuses, s.Status) {
 		return Invalid("status", "one of %s", strings.Join(statuses, ", "))
@@ -245,9 +238,12 @@ func (s *StatusChange) check(statuses []string) error {
 	return nil
 }
 
-// SetIntentStatus changes the status of the intent, if it has that version. want
-// was checked.
-func (e *Engine) SetIntentStatus(c *Call, id string, version int64, want *StatusChange) (jsontext.Value, error) {
+// SetIntentStatus changes the status of the intent, if it has the version that version
+// returns. Its error is returned once want has been checked.
+func (e *Engine) SetIntentStatus(c *Call, id string, version func() (int64, error), want *StatusChange) (jsontext.Value, error) {
+	if err := want.check(intentStatuses); err != nil {
+		return nil, err
+	}
 	return e.changeIntent(c, id, version, func(doc *Intent) (*event, error) {
 		if doc.Status == want.Status {
 			return nil, nil
@@ -261,12 +257,16 @@ func (e *Engine) SetIntentStatus(c *Call, id string, version int64, want *Status
 	})
 }
 
-// changeIntent lets change have the next version of the intent's object, if version is the
-// present one. change returns the event to log, or nil if nothing changes. It works on what
+// changeIntent lets change have the next version of the intent's object, if version returns
+// the present one. change returns the event to log, or nil if nothing changes. It works on what
 // a read has found, outside of the write, which keeps its outcome only if that version is
 // still the present one.
-func (e *Engine) changeIntent(c *Call, id string, version int64, change func(*Intent) (*event, error)) (jsontext.Value, error) {
-	in, ev, doc, err := e.prepareChange(c, id, version, change)
+func (e *Engine) changeIntent(c *Call, id string, version func() (int64, error), change func(*Intent) (*event, error)) (jsontext.Value, error) {
+	known, err := version()
+	if err != nil {
+		return nil, err
+	}
+	in, ev, doc, err := e.prepareChange(c, id, known, change)
 	if err != nil {
 		return nil, err
 	}
@@ -278,7 +278,7 @@ func (e *Engine) changeIntent(c *Call, id string, version int64, change func(*In
 		next = text(doc)
 	}
 	err = e.writeIntent(c, in.id, levelWrite, func(t *tx, in *intent) error {
-		if in.version != version {
+		if in.version != known {
 			return versionConflict(in.version)
 		}
 		if ev == nil {
@@ -288,7 +288,7 @@ func (e *Engine) changeIntent(c *Call, id string, version int64, change func(*In
 			return err
 		}
 		status := in.status
-		t.apply(step{func() { in.status, in.version = doc.Status, doc.Version }, func() { in.status, in.version = status, version }})
+		t.apply(step{func() { in.status, in.version = doc.Status, doc.Version }, func() { in.status, in.version = status, known }})
 		if _, err := t.log(in, *ev); err != nil {
 			return err
 		}

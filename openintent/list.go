@@ -129,6 +129,12 @@ func (e *Engine) filter(c *Call, ch *channel, which *MessageFilter) (*filter, er
 			return nil, Invalid("types", "some of %s, with commas", strings.Join(messageKinds, ", "))
 		}
 	}
+	if err := (Page{Limit: f.limit}).Check(); err != nil {
+		return nil, err
+	}
+	if which.Wait < 0 || which.Wait > MaxWait {
+		return nil, Invalid("wait", "0 to %d seconds", int(MaxWait.Seconds()))
+	}
 	since := which.Since
 	if since == "" {
 		f.newest = true

@@ -14,7 +14,7 @@ func script(r *recorder) {
 	}{
 		{"description", scriptDescription}, {"callers", scriptCallers}, {"paths", scriptPaths}, {"methods", scriptMethods}, {"agents", scriptAgents}, {"intents", scriptIntents},
 		{"access", scriptAccess}, {"tasks", scriptTasks}, {"channels", scriptChannels}, {"messages", scriptMessages}, {"lists", scriptLists},
-		{"asks", scriptAsks}, {"streams", scriptStreams}, {"homes", scriptHomes}, {"ends", scriptEnds}, {"elsewhere", scriptElsewhere},
+		{"asks", scriptAsks}, {"streams", scriptStreams}, {"homes", scriptHomes}, {"ends", scriptEnds}, {"elsewhere", scriptElsewhere}, {"wrong twice", scriptWrongTwice},
 	} {
 		r.part, r.sent = part.name, 0 // so that one more request changes the numbers of its part alone
 		part.play(r)

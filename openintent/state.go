@@ -29,8 +29,8 @@ const (
 	maxSteps   = 32        // members that a path leads through
 )
 
-// Check makes patches of the state that is said, and checks what needs no intent.
-func (s *StatePatch) Check() error {
+// check makes patches of the state that is said, and checks what needs no intent.
+func (s *StatePatch) check() error {
 	if s.State != nil {
 		var state map[string]jsontext.Value
 		if err := json.Unmarshal(s.State, &state); err != nil || state == nil {
@@ -53,8 +53,12 @@ func (s *StatePatch) Check() error {
 	return nil
 }
 
-// PatchState changes the state of the intent, if it has that version. s was checked.
-func (e *Engine) PatchState(c *Call, id string, version int64, s *StatePatch) (jsontext.Value, error) {
+// PatchState changes the state of the intent, if it has the version that version returns. Its
+// error is returned once s has been checked.
+func (e *Engine) PatchState(c *Call, id string, version func() (int64, error), s *StatePatch) (jsontext.Value, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
 	return e.changeIntent(c, id, version, func(doc *Intent) (*event, error) {
 		if terminal(doc.Status) {
 			return nil, Refuse("intent_terminal", "the intent is %s: its state is final", doc.Status)

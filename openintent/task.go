@@ -222,6 +222,9 @@ func (e *Engine) ListTasks(c *Call, intentID, status string, p Page) ([]Task, er
 	if err != nil {
 		return nil, err
 	}
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
 	list := []Task{}
 	e.rlocked(func() {
 		for _, k := range in.tasks {

@@ -47,11 +47,7 @@ func appointCoordinator(r *request) (any, error) {
 func getCoordinator(r *request) (any, error) { return r.e.GetCoordinator(r.Call, r.arg(0)) }
 
 func listCoordinators(r *request) (any, error) {
-	p, err := r.query().page(openintent.MaxList)
-	if err != nil {
-		return nil, err
-	}
-	list, err := r.e.ListCoordinators(r.Call, r.arg(0), p)
+	list, err := r.e.ListCoordinators(r.Call, r.arg(0), r.query().page(openintent.MaxList))
 	return encodeList(r, openintent.MaxListBytes, list, err)
 }
 

@@ -9,9 +9,6 @@ import (
 )
 
 func registerAgent(r *request, body *openintent.Register) (any, error) {
-	if body.AgentID == "" {
-		body.AgentID = r.Caller.Agent
-	}
 	doc, isNew, err := r.e.RegisterAgent(r.Call, body)
 	if !isNew {
 		r.status = http.StatusOK
@@ -23,8 +20,8 @@ func getAgent(r *request) (any, error) { return r.e.GetAgent(r.Call, r.arg(0)) }
 
 func listAgents(r *request) (any, error) {
 	q := r.query()
-	p, err := q.page(openintent.MaxList)
-	if err != nil {
+	p := q.page(openintent.MaxList)
+	if err := p.Check(); err != nil {
 		return nil, err
 	}
 	status, role := q.Get("status"), q.Get("role_id")

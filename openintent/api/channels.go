@@ -9,11 +9,7 @@ func createChannel(r *request, body *openintent.CreateChannel) (any, error) {
 func getChannel(r *request) (any, error) { return r.e.GetChannel(r.Call, r.arg(0)) }
 
 func listChannels(r *request) (any, error) {
-	p, err := r.query().page(openintent.MaxList)
-	if err != nil {
-		return nil, err
-	}
-	list, err := r.e.ListChannels(r.Call, r.arg(0), p)
+	list, err := r.e.ListChannels(r.Call, r.arg(0), r.query().page(openintent.MaxList))
 	return encodeList(r, openintent.MaxListBytes, list, err)
 }
 

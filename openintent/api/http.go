@@ -363,29 +363,27 @@ type query struct{ url.Values }
 
 func (r *request) query() query { return query{r.http.URL.Query()} }
 
-// page reads limit and offset.
-func (q query) page(usual int) (p openintent.Page, err error) {
-	if p.Limit, err = q.limit(usual); err != nil {
-		return p, err
-	}
-	if text := q.Get("offset"); text != "" {
-		if p.Offset, err = strconv.Atoi(text); err != nil || p.Offset < 0 || p.Offset > 1<<30 {
-			return p, openintent.Invalid("offset", "0 or more")
-		}
-	}
-	return p, nil
+// page reads limit and offset. What is no number is read as -1, which [openintent.Page.Check]
+// refuses.
+func (q query) page(usual int) openintent.Page {
+	return openintent.Page{Limit: q.number("limit", usual), Offset: q.number("offset", 0)}
 }
 
-func (q query) limit(usual int) (limit int, err error) {
-	text := q.Get("limit")
+// number reads a number: usual if there is none, -1 if it is something else.
+func (q query) number(name string, usual int) int {
+	text := q.Get(name)
 	if text == "" {
-		return usual, nil
+		return usual
 	}
-	if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > openintent.MaxList {
-		return 0, openintent.Invalid("limit", "1 to %d", openintent.MaxList)
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return -1
 	}
-	return limit, nil
+	return n
 }
+
+// version is ifMatch for what is refused as a bad request without it.
+func (r *request) version() (int64, error) { return r.ifMatch(http.StatusBadRequest) }
 
 // ifMatch reads the version that If-Match names, bare or in quotes.
 func (r *request) ifMatch(missing int) (int64, error) {

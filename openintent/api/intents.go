@@ -1,7 +1,6 @@
 package api
 
 import (
-	"net/http"
 	"strings"
 
 	"github.com/acpd/acpd/openintent"
@@ -15,15 +14,7 @@ func getIntent(r *request) (any, error) { return r.e.GetIntent(r.Call, r.arg(0))
 
 func listIntents(r *request) (any, error) {
 	q := r.query()
-	p, err := q.page(50)
-	if err != nil {
-		return nil, err
-	}
-	status := q.Get("status")
-	if err := openintent.CheckIntentStatus(status); err != nil {
-		return nil, err
-	}
-	docs, err := r.e.ListIntents(r.Call, status, p, r.gatherIntents(status, p.Offset+p.Limit))
+	docs, err := r.e.ListIntents(r.Call, q.Get("status"), q.page(50), r.gatherIntents)
 	list := openintent.JSON{[]byte(`{"intents":[`)}
 	for i, doc := range docs {
 		list = list.Add(i == 0, doc)
@@ -32,25 +23,11 @@ func listIntents(r *request) (any, error) {
 }
 
 func setIntentStatus(r *request, body *openintent.StatusChange) (any, error) {
-	if err := body.CheckForIntent(); err != nil {
-		return nil, err
-	}
-	version, err := r.ifMatch(http.StatusBadRequest)
-	if err != nil {
-		return nil, err
-	}
-	return r.e.SetIntentStatus(r.Call, r.arg(0), version, body)
+	return r.e.SetIntentStatus(r.Call, r.arg(0), r.version, body)
 }
 
 func patchState(r *request, body *openintent.StatePatch) (any, error) {
-	if err := body.Check(); err != nil {
-		return nil, err
-	}
-	version, err := r.ifMatch(http.StatusBadRequest)
-	if err != nil {
-		return nil, err
-	}
-	return r.e.PatchState(r.Call, r.arg(0), version, body)
+	return r.e.PatchState(r.Call, r.arg(0), r.version, body)
 }
 
 func logEvent(r *request, body *openintent.PostEvent) (any, error) {
@@ -59,15 +36,9 @@ func logEvent(r *request, body *openintent.PostEvent) (any, error) {
 
 func listEvents(r *request) (any, error) {
 	q := r.query()
-	which := openintent.EventFilter{Type: q.Get("event_type"), TraceID: strings.ToLower(q.Get("trace_id"))}
-	var err error
-	if which.Page, err = q.page(100); err != nil {
-		return nil, err
-	}
-	if which.Since, err = q.since(); err != nil {
-		return nil, err
-	}
-	return r.e.ListEvents(r.Call, r.arg(0), which)
+	return r.e.ListEvents(r.Call, r.arg(0), openintent.EventFilter{
+		Type: q.Get("event_type"), TraceID: strings.ToLower(q.Get("trace_id")), Since: q.Get("since"), Page: q.page(100),
+	})
 }
 
 func verifyEvents(r *request) (any, error) { return r.e.VerifyEvents(r.Call, r.arg(0)) }

@@ -8,7 +8,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/openintent"
-	"github.com/acpd/acpd/openintent/chain"
 )
 
 const (
@@ -97,11 +96,8 @@ func showSent(r *request) func(openintent.Sent, error) (any, error) {
 }
 
 func askForResponses(r *request, body *openintent.AskMessage) (any, error) {
-	if r.http.Header.Get(headerKey) != "" {
-		return nil, openintent.Refuse("bad_key", headerKey+": an ask cannot be repeated: send a request and list its responses")
-	}
 	r.body = nil // the message has it
-	out, err := r.e.Ask(r.Call, r.arg(0), body)
+	out, err := r.e.Ask(r.Call, r.arg(0), body, r.http.Header.Get(headerKey))
 	if err != nil {
 		return nil, err
 	}
@@ -113,16 +109,13 @@ func askForResponses(r *request, body *openintent.AskMessage) (any, error) {
 
 func listMessages(r *request) (any, error) {
 	q := r.query()
-	which := &openintent.MessageFilter{Since: q.Get("since"), To: q.Get("to"), Status: q.Get("status"), Plain: r.http.URL.RawQuery == ""}
+	which := &openintent.MessageFilter{Since: q.Get("since"), To: q.Get("to"), Status: q.Get("status"), Limit: q.number("limit", openintent.MaxList), Plain: r.http.URL.RawQuery == ""}
 	if types := q.Get("types"); types != "" {
 		which.Types = strings.Split(types, ",")
 	}
 	var err error
-	if which.Limit, err = q.limit(openintent.MaxList); err != nil {
-		return nil, err
-	}
 	if which.Wait, err = q.wait(); err != nil {
-		return nil, err
+		which.Wait = -1 // which is refused, unless something else is before it
 	}
 	return r.e.ListMessages(r.Call, r.arg(0), which)
 }
@@ -135,7 +128,8 @@ func setMessageStatus(r *request, body *openintent.StatusChange) (any, error) {
 
 // listUnsent lists what of the caller's messages has not come to its host.
 func listUnsent(r *request) (any, error) {
-	p, err := r.query().page(100)
+	p := r.query().page(100)
+	err := p.Check()
 	if err != nil {
 		return nil, err
 	}
@@ -150,16 +144,6 @@ func listUnsent(r *request) (any, error) {
 		list, err = r.e.Config().Unsent(r.Context(), r.Caller, p.Limit, after)
 	}
 	return encodeList(r, openintent.MaxListBytes, list, err)
-}
-
-// since reads a time after which a list begins, 0 for none.
-func (q query) since() (since chain.Time, err error) {
-	if text := q.Get("since"); text != "" {
-		if since, err = chain.ParseTime(text); err != nil {
-			err = openintent.Refuse("bad_cursor", "since: %v", err)
-		}
-	}
-	return since, err
 }
 
 // wait reads how long a list may wait for a message.

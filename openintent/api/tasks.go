@@ -25,11 +25,7 @@ func getTask(r *request) (any, error) { return r.e.GetTask(r.Call, r.arg(0)) }
 
 func listTasks(r *request) (any, error) {
 	q := r.query()
-	p, err := q.page(100)
-	if err != nil {
-		return nil, err
-	}
-	list, err := r.e.ListTasks(r.Call, r.arg(0), q.Get("status"), p)
+	list, err := r.e.ListTasks(r.Call, r.arg(0), q.Get("status"), q.page(100))
 	return encodeList(r, openintent.MaxListBytes, list, err)
 }
 
