@@ -26,7 +26,7 @@ func TestProfile(t *testing.T) {
 		t.Fatal(err)
 	}
 	top, err := exec.Command("go", "tool", "pprof", "-top", "-nodecount=0", "-nodefraction=0", file).CombinedOutput()
-	for _, method := range []string{"peer.(*Node).Exchange", "peer.(*conn).serveStream"} { // of the near one, of the far one
+	for _, method := range []string{"peer.(*Node).Exchange", "peer.(*conn).handleBidiStream"} { // of the near one, of the far one
 		if err != nil || !strings.Contains(string(top), method) {
 			t.Errorf("%s is not in it: %v\n%s", method, err, top)
 		}
