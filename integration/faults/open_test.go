@@ -127,7 +127,7 @@ var pools = []string{"github.com/acpd/acpd/peer.(*workers).serve", "github.com/a
 
 // roles are what differs between the side that dialled and the one that was called.
 var roles = map[string]string{
-	"github.com/acpd/acpd/peer.(*peerState).tryAddr.func1": "github.com/acpd/acpd/peer.(*Node).acceptAll.func1",
+	"github.com/acpd/acpd/peer.(*peerState).tryAddr.func1": "github.com/acpd/acpd/peer.(*Node).acceptConns.func1",
 	"github.com/quic-go/quic-go.(*Transport).doDial.func1": "github.com/quic-go/quic-go.(*Conn).run",
 }
 
