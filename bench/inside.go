@@ -109,7 +109,7 @@ func newHall(ctx context.Context) (h *hall, err error) {
 	h.peer = api.New(h.engine, api.Config{}).Handler(func(r *http.Request) (openintent.Caller, error) { return api.Remote(insidePeer, r) })
 	runs, end := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- h.engine.Run(runs) }()
+	go func() { ended <- h.engine.Run(runs) }() // stop waits for it
 	h.stop = func() error {
 		end()
 		return <-ended

@@ -92,7 +92,7 @@ func BenchmarkUnreadFrames(b *testing.B) {
 		})
 	}
 	for to.stateOf(from.ID()).streams.Used() < 32 {
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // between looks; a benchmark has real time
 	}
 	qc := to.allConns()[0].qc
 	b.ReportAllocs()

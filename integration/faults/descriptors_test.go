@@ -35,7 +35,7 @@ func TestFewDescriptorsUnderTraffic(t *testing.T) {
 		c.desk.Must("whoami")
 		c.desk.Must("inbox")
 	}
-	time.Sleep(3 * time.Second)
+	time.Sleep(3 * time.Second) // of traffic without descriptors
 	if ended := c.quiet(); ended.of("internal")+ended.of("unreachable")+ended.of("timeout") > 0 || ended.of("held") < 40 {
 		t.Errorf("calls have ended as %v", ended)
 	}

@@ -204,7 +204,7 @@ func message(from *peer.Node, to identity.ID, kind string, payload any) kinds.Ch
 func pings(t *testing.T, n *peer.Node, to identity.ID, d time.Duration) time.Duration {
 	t.Helper()
 	var all []time.Duration
-	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // the pace of the pings
 		start := time.Now()
 		if _, _, err := n.Exchange(t.Context(), message(n, to, kinds.KindPing, nil)); err != nil {
 			t.Errorf("ping: %v", err)
@@ -256,7 +256,7 @@ func TestFloodOfHandshakes(t *testing.T) {
 				n++
 			}
 			stop()
-			time.Sleep(450 * time.Millisecond)
+			time.Sleep(450 * time.Millisecond) // the pace of the new dials
 		}
 		slow <- n
 	}()

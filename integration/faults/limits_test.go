@@ -261,7 +261,7 @@ func TestLittleMemory(t *testing.T) {
 		}
 		cancel()
 		calls++
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond) // the pace of the calls
 	}
 	pressing.Wait()
 	for i := range all[0].done {

@@ -50,7 +50,7 @@ func TestWeather(t *testing.T) {
 			c, r := beginApart(t)
 			r.become(w)
 			c.talk()
-			time.Sleep(spell())
+			time.Sleep(spell()) // of traffic in that weather
 			ended := c.quiet()
 			r.become(weather{})
 			met := r.log()
@@ -85,7 +85,7 @@ func TestPartition(t *testing.T) {
 			c.talk()
 			c.held20()
 			r.become(weather{lost: 1})
-			time.Sleep(length)
+			time.Sleep(length) // of the partition
 			r.become(weather{})
 			c.goesOn()
 			if ended := c.quiet(); length > 8*time.Second && ended.of("unreachable")+ended.of("timeout") == 0 {

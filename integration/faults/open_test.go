@@ -40,7 +40,7 @@ const quietTime = 11 * time.Second
 
 // calm takes down what is open when nothing has happened for a while.
 func calm(all ...*machine) {
-	time.Sleep(quietTime)
+	time.Sleep(quietTime) // that nothing happens cannot be waited for
 	for _, m := range all {
 		m.before = m.open()
 	}

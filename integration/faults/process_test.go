@@ -32,7 +32,7 @@ func TestDaemonStandsStill(t *testing.T) {
 	c.talk()
 	c.held20()
 	c.desk.stop()
-	time.Sleep(standstill())
+	time.Sleep(standstill()) // is the fault
 	c.desk.resume()
 	c.connected()
 	if ended := c.quiet(); ended.of("unreachable")+ended.of("timeout") == 0 {
@@ -59,7 +59,7 @@ func TestNoDescriptorsUnderTraffic(t *testing.T) {
 		if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &few, nil); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * time.Second)
+		time.Sleep(2 * time.Second) // of traffic without descriptors
 		if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &limit, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func TestAgentStandsStill(t *testing.T) {
 	c.talk()
 	c.held20()
 	reviewer.Signal(syscall.SIGSTOP)
-	for end := time.Now().Add(standstill()); time.Now().Before(end); time.Sleep(time.Second) {
+	for end := time.Now().Add(standstill()); time.Now().Before(end); time.Sleep(time.Second) { // the pace of the queries
 		stops.Go(func() { c.query(t.Context(), c.laptop, "desk/reviewer") })
 		stops.Go(func() { c.delegate(t.Context(), c.laptop, "desk/reviewer", "short") })
 	}
@@ -139,7 +139,7 @@ func TestStops(t *testing.T) {
 	c, writes := beginWithChannel(t)
 	c.talk(talk{pause, writes.write})
 	for i := range stops {
-		time.Sleep(time.Duration(i*37%400) * time.Millisecond)
+		time.Sleep(time.Duration(i*37%400) * time.Millisecond) // each stop comes at another point of the traffic
 		victim := c.sides()[i%3%2]
 		victim.Stop()
 		victim.Start()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/disk"
+	"github.com/acpd/acpd/internal/jsonscan"
 	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/openintent/chain"
 )
@@ -322,7 +323,7 @@ func (r *request) decodeWith(v any, how ...json.Options) error {
 	if len(bytes.TrimSpace(r.body)) == 0 {
 		return openintent.Refuse("no_body", "a JSON object is needed as the body, and there is none: /openapi.json describes it")
 	}
-	if chain.IsDeeper(r.body, openintent.MaxDepth) {
+	if jsonscan.IsDeeper(r.body, openintent.MaxDepth) {
 		return openintent.Refuse("bad_json", "the body nests more than %d objects and arrays in each other: send what is so deep as a text, or put it elsewhere and refer to it", openintent.MaxDepth)
 	}
 	if err := json.Unmarshal(r.body, v, how...); err != nil {

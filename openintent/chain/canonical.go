@@ -1,7 +1,6 @@
 package chain
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 
@@ -33,28 +32,4 @@ func AppendStringOrNull(b []byte, s string) []byte {
 		return append(b, "null"...)
 	}
 	return AppendString(b, s)
-}
-
-// IsDeeper reports whether JSON nests more than so many objects and arrays.
-func IsDeeper(text []byte, most int) bool {
-	if bytes.Count(text, []byte{'{'})+bytes.Count(text, []byte{'['}) <= most {
-		return false
-	}
-	depth, quoted := 0, false
-	for i := 0; i < len(text); i++ {
-		switch b := text[i]; {
-		case quoted && b == '\\':
-			i++
-		case b == '"':
-			quoted = !quoted
-		case quoted:
-		case b == '{' || b == '[':
-			if depth++; depth > most {
-				return true
-			}
-		case b == '}' || b == ']':
-			depth--
-		}
-	}
-	return false
 }
