@@ -16,15 +16,22 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
+// startWithDisk starts a daemon named desk on a disk of which the test says how many bytes
+// are free: half of it at first.
+func startWithDisk(t *testing.T) (desk *running, free *atomic.Uint64) {
+	t.Helper()
+	free = new(atomic.Uint64)
+	free.Store(1 << 40)
+	return startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, look: func(string) (disk.Space, error) {
+		return disk.Space{Free: free.Load(), Total: 1 << 41}, nil
+	}}), free
+}
+
 // TestPeersAreRefusedOnALowDisk: below the floor what peers send is not kept, and they
 // hear why; what is the user's own goes on, and all of it when there is space again.
 func TestPeersAreRefusedOnALowDisk(t *testing.T) {
 	t.Parallel()
-	var free atomic.Uint64
-	free.Store(1 << 40)
-	desk := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, look: func(string) (disk.Space, error) {
-		return disk.Space{Free: free.Load(), Total: 1 << 41}, nil
-	}})
+	desk, free := startWithDisk(t)
 	laptop := start(t, stateDir(t), "laptop")
 	befriend(t, desk, laptop)
 	desk.agent(client.AttachParams{Name: "reviewer", Kinds: []string{"delegate"}}, func(_ context.Context, r *jsonrpc.Request) { r.Reply(wire.Payload(accepted)) })
@@ -124,11 +131,7 @@ func TestReserveWaitsForNoPeer(t *testing.T) {
 // TestResultsAreRefusedOnALowDisk: what a peer reports is its writes too.
 func TestResultsAreRefusedOnALowDisk(t *testing.T) {
 	t.Parallel()
-	var free atomic.Uint64
-	free.Store(1 << 40)
-	desk := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, look: func(string) (disk.Space, error) {
-		return disk.Space{Free: free.Load(), Total: 1 << 41}, nil
-	}})
+	desk, free := startWithDisk(t)
 	laptop := start(t, stateDir(t), "laptop")
 	befriend(t, desk, laptop)
 	worker := laptop.agent(client.AttachParams{Name: "reviewer", Kinds: []string{"delegate"}}, func(_ context.Context, r *jsonrpc.Request) { r.Reply(wire.Payload(accepted)) })
